@@ -1,0 +1,117 @@
+# Every target works on a bare checkout with only Python and make: the environments are made here.
+
+PYTHON ?= python3
+# The oldest versions have no wheels for the newest Pythons: take 3.11 where there is one.
+PYTHON_OLDEST ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo $(PYTHON))
+# `make bench ARGS="--help"`
+ARGS ?=
+# `make test WORKERS=1` runs the tests in one process
+WORKERS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+READY_DEV := $(VENV)/.installed-dev
+OLDEST := .venv-oldest
+READY_OLDEST := $(OLDEST)/.installed
+
+PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
+# At most 8 processes: each loads JAX and compiles for itself.
+PYTEST := -m pytest -n $(WORKERS) --maxprocesses 8
+
+# The steps of `test` and `lint`: each runs, whatever the one before it said.
+LINT_STEPS := check-rules check-format check-types
+TEST_STEPS := $(LINT_STEPS) pytest
+
+# $(call run_all,STEPS): run every step, then name those that failed.
+define run_all
+	@failed=; for step in $(1); do \
+	    $(MAKE) --no-print-directory $$step || failed="$$failed $$step"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "$@: FAILED:$$failed"; exit 1; fi; echo "$@: all passed"
+endef
+
+# Stop with one line where $(INTERPRETER) is missing or too old.
+define need_python
+	@$(INTERPRETER) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "tensorbnn needs Python 3.11 or newer, which '$(INTERPRETER)' is not;" \
+	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+endef
+
+.PHONY: help demo test lint format bench soak docs oldest clean $(TEST_STEPS)
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo     run the example of the paper; figure and report go into demo/'
+	@echo 'make test     lint, types and all tests'
+	@echo 'make lint     ruff check, ruff format --check, mypy'
+	@echo 'make format   let ruff fix and format the code'
+	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
+	@echo 'make soak     the long proofs, which make test leaves out'
+	@echo 'make docs     build the documentation into site/'
+	@echo 'make oldest   all tests with the oldest versions allowed'
+	@echo 'make clean    remove all that make has made, environments too; runs/ stays'
+
+demo: $(READY)
+	$(BIN)/tensorbnn demo
+
+test: $(READY_DEV)
+	$(call run_all,$(TEST_STEPS))
+
+lint: $(READY_DEV)
+	$(call run_all,$(LINT_STEPS))
+
+check-rules: $(READY_DEV)
+	$(BIN)/ruff check .
+
+check-format: $(READY_DEV)
+	$(BIN)/ruff format --check .
+
+check-types: $(READY_DEV)
+	$(BIN)/mypy
+
+pytest: $(READY_DEV)
+	$(BIN)/python $(PYTEST)
+
+format: $(READY_DEV)
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(READY_DEV)
+	$(BIN)/python -m benchmarks.leapfrog $(ARGS)
+
+soak: $(READY_DEV)
+	$(BIN)/python $(PYTEST) -m soak
+
+docs: $(READY_DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+oldest: $(READY_OLDEST)
+	$(OLDEST)/bin/python $(PYTEST)
+
+clean:
+	rm -rf $(VENV) $(OLDEST) build dist site demo src/*.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp, not the folder, says that an environment is whole: an interrupted one is made anew.
+$(VENV)/.created: INTERPRETER = $(PYTHON)
+$(OLDEST)/.created: INTERPRETER = $(PYTHON_OLDEST)
+$(VENV)/.created $(OLDEST)/.created:
+	$(need_python)
+	$(INTERPRETER) -m venv --clear $(@D)
+	@touch $@
+
+# `demo` needs little; `dev` holds all of it.
+$(READY): $(VENV)/.created pyproject.toml
+	$(BIN)/python $(PIP_INSTALL) -e '.[plots]'
+	@touch $@
+
+$(READY_DEV): $(VENV)/.created pyproject.toml
+	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
+	@touch $(READY) $@
+
+$(READY_OLDEST): $(OLDEST)/.created pyproject.toml requirements-oldest.txt
+	$(OLDEST)/bin/python $(PIP_INSTALL) -c requirements-oldest.txt -e '.[test,bench]'
+	@touch $@

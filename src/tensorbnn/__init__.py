@@ -1,0 +1,83 @@
+"""Bayesian neural networks, sampled: a network and an honest uncertainty."""
+
+from importlib.metadata import version as _version
+
+from tensorbnn.ensemble.diagnostics import Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.inference.hmc import HMC
+from tensorbnn.model.layers import (
+    ELU,
+    CauchyDense,
+    Dense,
+    Exp,
+    GaussianDense,
+    Layer,
+    LeakyReLU,
+    Parameter,
+    PReLU,
+    ReLU,
+    Sigmoid,
+    Softmax,
+    SquarePReLU,
+    Tanh,
+)
+from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.model.priors import (
+    Cauchy,
+    Exponential,
+    HalfNormal,
+    Hyper,
+    Laplace,
+    LogNormal,
+    Normal,
+    Number,
+    Prior,
+    StudentT,
+)
+from tensorbnn.posterior import Posterior
+from tensorbnn.runs.store import RunError
+from tensorbnn.sampling import load, sample
+
+__version__ = _version("tensorbnn")
+
+__all__ = [
+    "ELU",
+    "HMC",
+    "Bernoulli",
+    "Categorical",
+    "Cauchy",
+    "CauchyDense",
+    "Dense",
+    "Diagnosis",
+    "Ensemble",
+    "Exp",
+    "Exponential",
+    "Gaussian",
+    "GaussianDense",
+    "HalfNormal",
+    "Hyper",
+    "Laplace",
+    "Layer",
+    "LeakyReLU",
+    "Likelihood",
+    "LogNormal",
+    "Network",
+    "Normal",
+    "Number",
+    "PReLU",
+    "Parameter",
+    "Posterior",
+    "Prediction",
+    "Prior",
+    "ReLU",
+    "RunError",
+    "Sigmoid",
+    "Softmax",
+    "SquarePReLU",
+    "StudentT",
+    "Tanh",
+    "load",
+    "sample",
+]

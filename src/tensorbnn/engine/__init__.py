@@ -1,0 +1,1 @@
+"""How a likelihood and its gradient are computed fast."""

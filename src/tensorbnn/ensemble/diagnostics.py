@@ -1,0 +1,77 @@
+"""Can the sample be trusted? R-hat and effective sample size of the predictions.
+
+Weights of a network are not identified (units can be swapped, signs flipped), so chains are
+compared by what their networks say at given inputs, in function space.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 400.0
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """R-hat and effective sample size of the prediction at each row.
+
+    Attributes
+    ----------
+    rhat
+        Rank-normalised split R-hat, ``(rows, outputs)``; near 1 where chains agree (Vehtari et al.
+        2021). NaN for a value that never changes.
+    ess
+        Bulk effective sample size over all chains, ``(rows, outputs)``.
+    acceptance
+        Mean acceptance probability of each chain, ``(chains,)``.
+    divergences
+        Number of divergent transitions of each chain after burn-in, ``(chains,)``.
+    verdict
+        What to make of it, in words.
+    """
+
+    rhat: NDArray[Any]
+    ess: NDArray[Any]
+    acceptance: NDArray[Any]
+    divergences: NDArray[Any]
+    verdict: str
+
+
+def diagnose(values: NDArray[Any], info: dict[str, NDArray[Any]]) -> Diagnosis:
+    """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's info."""
+    from arviz_stats.base import array_stats  # imported here: it takes a second
+
+    if values.shape[1] < 4:
+        raise ValueError(f"diagnosis needs at least 4 draws a chain, got {values.shape[1]}")
+    series = np.moveaxis(np.asarray(values, np.float64), (0, 1), (-2, -1))
+    rhat = np.asarray(array_stats.rhat(series, chain_axis=-2, draw_axis=-1))
+    ess = np.asarray(array_stats.ess(series, chain_axis=-2, draw_axis=-1))
+    return Diagnosis(
+        rhat=rhat,
+        ess=ess,
+        acceptance=info["acceptance"].mean(axis=1),
+        divergences=info["divergent"].sum(axis=1),
+        verdict=_verdict(rhat, ess, chains=values.shape[0]),
+    )
+
+
+def _verdict(rhat: NDArray[Any], ess: NDArray[Any], chains: int) -> str:
+    if chains < 2:
+        return "one chain alone can't show that it has converged: run at least two"
+    worst, least = np.nanmax(rhat), np.nanmin(ess)
+    if worst < RHAT_LIMIT and least >= ESS_LIMIT:
+        return f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f}"
+    if worst < RHAT_LIMIT:
+        factor = ESS_LIMIT / least
+        return (
+            f"chains agree (R-hat at most {worst:.3f}), but the ESS is only {least:.0f} where it "
+            f"is least: run about {factor:.1f} times longer for {ESS_LIMIT:.0f}"
+        )
+    bad = int(np.sum(np.any(rhat >= RHAT_LIMIT, axis=-1)))
+    return (
+        f"chains do not agree yet at {bad} of {len(rhat)} rows (R-hat up to {worst:.2f}): "
+        "run longer, with a longer burn-in"
+    )

@@ -1,0 +1,158 @@
+"""The sampled networks: a point cloud that stands for the posterior."""
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
+
+from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
+from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import DType, check_inputs, check_rows
+from tensorbnn.runs.description import restore
+from tensorbnn.runs.store import RunError, Store
+
+
+class Ensemble:
+    """Networks sampled from a posterior; made by `tensorbnn.sample` and `tensorbnn.load`.
+
+    Attributes
+    ----------
+    network : Network
+        The network that was sampled.
+    likelihood : Likelihood
+        Its likelihood.
+    dtype : str
+        ``"float32"`` or ``"float64"``.
+    num_chains, num_draws : int
+        Number of chains, and of draws a chain that all chains have.
+    """
+
+    def __init__(
+        self, store: Store, network: Network, likelihood: Likelihood, dtype: DType
+    ) -> None:
+        self.network, self.likelihood = network, likelihood
+        self.dtype: DType = dtype
+        self._store = store
+        self.num_chains: int = store.manifest["chains"]
+        sizes = [store.chunk_sizes(chain) for chain in range(self.num_chains)]
+        self.num_draws = min(sum(each) for each in sizes)
+        if not self.num_draws:
+            raise RunError(
+                "the run holds no draws yet: its chains are still burning in, or were stopped "
+                "before the first file was full"
+            )
+
+    @classmethod
+    def from_store(cls, store: Store, custom: Mapping[str, type]) -> "Ensemble":
+        """Read the description of a run; `custom` holds the user's own classes by name."""
+        manifest = store.manifest
+        network = restore(manifest["network"], custom)
+        likelihood = restore(manifest["likelihood"], custom)
+        return cls(store, network, likelihood, manifest["dtype"])
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
+        return self._read("parameters/")
+
+    @functools.cached_property
+    def hyperparameters(self) -> dict[str, NDArray[Any]]:
+        """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
+        return self._read("hyperparameters/")
+
+    @functools.cached_property
+    def info(self) -> dict[str, NDArray[Any]]:
+        """What the sampler did for each draw, each ``(chains, draws)``.
+
+        ``acceptance`` (mean over the draw's transitions), ``divergent`` and ``num_steps`` (numbers
+        of divergences and of gradients), ``energy_error``, ``energy``, ``log_density`` and
+        ``step_size`` (of the last transition).
+        """
+        return self._read("info/")
+
+    def predict(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Prediction:
+        """Predict the rows of `x` with every network, or with every n-th of each chain.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``, or ``(rows,)`` for a network with one input.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 5)
+        >>> network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=20, progress=False)
+        >>> p = ensemble.predict(x)
+        >>> p.mean.shape, p.networks.shape
+        ((5, 1), (40, 5, 1))
+        """
+        rows = check_rows("x", x, self.dtype)
+        check_inputs(rows, self.network)
+        if not isinstance(every, int) or every < 1:
+            raise ValueError(f"`every` must be a whole number of at least 1, got {every!r}")
+        draws = len(range(0, self.num_draws, every))
+        return Prediction(
+            self.network,
+            self.likelihood,
+            self.dtype,
+            rows,
+            lambda: self._batches(every),
+            self.num_chains * draws,
+            progress=progress,
+        )
+
+    def diagnose(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Diagnosis:
+        """R-hat and effective sample size of the predictions at the rows of `x`, and a verdict."""
+        values = self.predict(x, every=every, progress=progress).networks
+        return diagnose(values.reshape(self.num_chains, -1, *values.shape[1:]), self.info)
+
+    def __len__(self) -> int:
+        return self.num_chains * self.num_draws
+
+    def __repr__(self) -> str:
+        return (
+            f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws, "
+            f"{self.network})"
+        )
+
+    def _read(self, prefix: str) -> dict[str, NDArray[Any]]:
+        chains = []
+        for chain in range(self.num_chains):
+            chunks = [arrays for _, arrays in self._chunks(chain, prefix)]
+            chains.append({name: np.concatenate([c[name] for c in chunks]) for name in chunks[0]})
+        return {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
+
+    def _chunks(self, chain: int, prefix: str) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+        """Chunks of a chain with the number of their first draw, up to `num_draws` in all."""
+        first = 0
+        for index, size in enumerate(self._store.chunk_sizes(chain)):
+            if first >= self.num_draws:
+                return
+            arrays = self._store.read_chunk(chain, index, prefix)
+            yield first, {name: each[: self.num_draws - first] for name, each in arrays.items()}
+            first += size
+
+    def _batches(self, every: int) -> Iterator[Batch]:
+        own = {f"likelihood.{name}": name for name in self.likelihood.hypers()}
+        for chain in range(self.num_chains):
+            hypers = self._chunks(chain, "hyperparameters/")
+            for (first, arrays), (_, scalars) in zip(
+                self._chunks(chain, "parameters/"), hypers, strict=True
+            ):
+                chosen = slice(-first % every, None, every)
+                parameters = {name: each[chosen] for name, each in arrays.items()}
+                if len(next(iter(parameters.values()))):
+                    yield Batch(parameters, {own[k]: scalars[k][chosen] for k in own})

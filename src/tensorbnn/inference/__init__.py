@@ -1,0 +1,1 @@
+"""How the posterior is sampled: flat vectors and a density, nothing of networks."""

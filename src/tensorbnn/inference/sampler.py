@@ -1,0 +1,69 @@
+"""What every sampler looks like: a frozen dataclass of options, `init`, and a pure `step`.
+
+Chains are a leading axis of every array in a state, of the keys and of the info. The state holds
+all that is needed to go on, the info what a person wants to see.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+from jax import Array
+
+from tensorbnn.inference.target import Target
+
+
+class Info(NamedTuple):
+    """What one transition did, for each chain.
+
+    Attributes
+    ----------
+    acceptance
+        Probability with which the proposal was to be accepted.
+    energy_error
+        Energy of the proposal minus energy at the start; zero for an exact integrator.
+    divergent
+        Whether that error was so large that the integrator must have failed.
+    energy
+        Energy (minus the log-density plus the kinetic energy) at the start of the trajectory.
+    log_density
+        Log-density of the state after the transition, in the sampler's coordinates.
+    step_size
+        Step size that was used.
+    num_steps
+        Number of gradients that were spent.
+    """
+
+    acceptance: Array
+    energy_error: Array
+    divergent: Array
+    energy: Array
+    log_density: Array
+    step_size: Array
+    num_steps: Array
+
+
+class Sampler(Protocol):
+    """The protocol; `step` reads every number from the state, so that none of them is compiled in."""
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> Any:
+        """State of chains that start at `positions` ``(chains, dimension)``."""
+
+    @property
+    def step(self) -> Callable[[Array, Any, Target], tuple[Any, Info]]:
+        """A pure function ``(keys, state, target) -> (state, info)``, the same for all options."""
+
+
+def over_chains(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Apply `function` to each chain, the leading axis of every array in `arguments`.
+
+    On a CPU one chain after the other, which keeps a chain's arrays in the cache; on an
+    accelerator all at once.
+    """
+    chains = jax.tree.leaves(arguments)[0].shape[0]
+    if chains == 1:
+        results = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+        return jax.tree.map(lambda leaf: leaf[None], results)
+    if jax.default_backend() == "cpu":
+        return jax.lax.map(lambda each: function(*each), arguments)
+    return jax.vmap(function)(*arguments)

@@ -1,0 +1,85 @@
+"""The density in the coordinates in which samplers move.
+
+A sampler's position holds the network's parameters and, where they are sampled, the
+hyper-parameters, in *standard coordinates* ``z``:
+
+    phi   = location + scale * z_phi                   (of the hyper-priors)
+    theta = location(phi) + scale(phi) * z_theta       (of the priors, given phi)
+
+so that under the prior every coordinate has a width of about one. A unit mass in ``z`` is a
+diagonal mass taken from the prior's standard deviations; and since ``theta`` follows its
+hyper-parameters, the narrow funnel between a scale and the weights under it is gone. Where a prior
+has heavy tails (Cauchy, Student-t), ``sinh(z)`` stands for ``z``, which makes the tails short.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.engine.forward import Data
+from tensorbnn.posterior import Model
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["data", "held_phi"], meta_fields=["model"]
+)
+@dataclass(frozen=True)
+class Target:
+    """A log-density over one flat vector; a pytree, so that its arrays are arguments when compiled.
+
+    Attributes
+    ----------
+    model
+        The density as pure functions; fixed when compiled.
+    data
+        Training data, or ``None`` for the prior.
+    held_phi
+        Unconstrained hyper-parameters that are held, or ``None`` where they are sampled.
+    """
+
+    model: Model
+    data: Data | None
+    held_phi: Array | None
+
+    @property
+    def dimension(self) -> int:
+        """Length of a position."""
+        return self.model.theta.size + (self.model.phi.size if self.held_phi is None else 0)
+
+    def log_density(self, position: Array) -> Array:
+        """Log-density of a position ``(dimension,)``, up to a constant."""
+        theta, phi, log_prior = self._transform(position)
+        return self.model.log_likelihood(theta, phi, self.data) + log_prior
+
+    def vectors(self, position: Array) -> tuple[Array, Array]:
+        """The unconstrained vectors ``(theta, phi)`` of a position."""
+        theta, phi, _ = self._transform(position)
+        return theta, phi
+
+    def position(self, theta: Array, phi: Array) -> Array:
+        """The position of unconstrained vectors: the inverse of `vectors`."""
+        hypers = self.model.phi.unflatten(phi)
+        z_theta = self.model.theta.to_standard(theta, hypers)
+        if self.held_phi is not None:
+            return z_theta
+        z_phi = self.model.phi.to_standard(phi, hypers)
+        return jnp.concatenate([z_theta, z_phi])
+
+    def named(self, position: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Natural values of the parameters and of the hyper-parameters, each by name."""
+        theta, phi = self.vectors(position)
+        return self.model.theta.unflatten(theta), self.model.phi.unflatten(phi)
+
+    def _transform(self, position: Array) -> tuple[Array, Array, Array]:
+        """``theta``, ``phi``, and the log-density of the position under prior and hyper-prior."""
+        z_theta, z_phi = jnp.split(position, [self.model.theta.size])
+        if self.held_phi is None:
+            phi, log_hyper_prior = self.model.phi.from_standard(z_phi, {})
+        else:
+            phi, log_hyper_prior = self.held_phi, jnp.zeros((), position.dtype)
+        hypers = self.model.phi.unflatten(phi)
+        theta, log_prior = self.model.theta.from_standard(z_theta, hypers)
+        return theta, phi, log_prior + log_hyper_prior

@@ -1,0 +1,1 @@
+"""What is believed: descriptions of networks, priors and likelihoods that hold no arrays."""

@@ -1,0 +1,295 @@
+"""Flat vectors with names: where each parameter stands, and the prior over the whole vector.
+
+Samplers move flat unconstrained vectors, users read named natural values; a `Layout` is the map
+between the two. The same class serves network parameters (theta) and hyper-parameters (phi), so
+that there is one place where a prior's density is evaluated, Jacobians included.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from tensorbnn.model.network import Network
+from tensorbnn.model.priors import Hyper, LogNormal, Parametric, Prior
+from tensorbnn.model.transforms import Support, Transform, transform_to
+
+_P = TypeVar("_P", bound=Parametric)
+
+# Below this mass above zero a truncated prior is taken for a mistake (and could not be sampled).
+SMALLEST_POSITIVE_MASS = 1e-4
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named array in a flat vector.
+
+    `support` may be narrower than the prior's: a Gaussian prior of a positive number is truncated.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    prior: Prior
+    support: Support
+    start: float | Prior | None
+    depth: int = 0
+    """0 for a parameter, 1 for a hyper-parameter of its prior, 2 for one of that one's prior, ..."""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the prior, itself on the real line, is cut off at zero and renormalised."""
+        return self.support == "positive" and self.prior.support == "real"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Entries one after another in a flat unconstrained vector."""
+
+    entries: tuple[Entry, ...]
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Length of the flat vector."""
+        return sum(entry.size for entry in self.entries)
+
+    def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
+        """Natural values by name, each with its own shape, to the unconstrained vector ``(size,)``."""
+        pieces = [
+            transform_to(entry.support).to_real(jnp.asarray(named[entry.name])).reshape(entry.size)
+            for entry in self.entries
+        ]
+        return jnp.concatenate(pieces) if pieces else jnp.zeros(0)
+
+    def unflatten(self, flat: Array) -> dict[str, Array]:
+        """The unconstrained vector ``(size,)`` to natural values by name."""
+        named, offset = {}, 0
+        for entry in self.entries:
+            piece = flat[offset : offset + entry.size].reshape(entry.shape)
+            named[entry.name] = transform_to(entry.support).from_real(piece)
+            offset += entry.size
+        return named
+
+    def log_density(self, flat: Array, hypers: Mapping[str, ArrayLike]) -> Array:
+        """Log prior density of the unconstrained vector, log-Jacobians included.
+
+        `hypers` holds the natural value of every hyper-parameter by full name.
+        """
+        total = jnp.zeros((), flat.dtype)
+        for group in self._groups:
+            total += jnp.sum(group.log_density(group.bind(hypers), flat[group.start : group.stop]))
+        return total
+
+    def from_standard(self, z: Array, hypers: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
+        """Standard coordinates to the unconstrained vector, and the log prior density of `z`.
+
+        Standard coordinates measure each element in the width of its prior, from the prior's
+        centre; for heavy-tailed priors, on a scale in which the tails are short. The second value
+        is `log_density` at the first, plus ``log |d flat / d z|``. Hyper-parameters that stand in
+        this vector themselves need not be in `hypers`.
+        """
+        pieces, total = [jnp.zeros(0, z.dtype)], jnp.zeros((), z.dtype)
+        known = dict(hypers)
+        for group in self._groups:
+            piece, terms = group.from_standard(z[group.start : group.stop], known)
+            pieces.append(piece)
+            total += jnp.sum(terms)
+            known |= Layout(group.entries).unflatten(piece)
+        return jnp.concatenate(pieces), total
+
+    def to_standard(self, flat: Array, hypers: Mapping[str, ArrayLike]) -> Array:
+        """The inverse of `from_standard`."""
+        pieces = [jnp.zeros(0, flat.dtype)]
+        for group in self._groups:
+            location, scale = group.location_scale(hypers)
+            piece = (flat[group.start : group.stop] - location) / scale
+            pieces.append(jnp.arcsinh(piece) if group.heavy_tailed else piece)
+        return jnp.concatenate(pieces)
+
+    def draw_start(self, key: Array, hypers: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        """Natural values by name at which a chain may start."""
+        named = {
+            entry.name: jnp.full(entry.shape, entry.start, dtype=float)
+            for entry in self.entries
+            if isinstance(entry.start, float | int)
+        }
+        # The rest are drawn family by family: few draws of many numbers compile faster.
+        drawn = [
+            dataclasses.replace(entry, prior=entry.prior if entry.start is None else entry.start)
+            for entry in self.entries
+            if entry.name not in named
+        ]
+        groups = Layout(tuple(sorted(drawn, key=_family)))._groups
+        for group, subkey in zip(groups, jax.random.split(key, len(groups)), strict=True):
+            values = group.bind(hypers).sample(subkey, (group.stop - group.start,))
+            sizes = np.cumsum([entry.size for entry in group.entries])[:-1]
+            for entry, piece in zip(group.entries, jnp.split(values, sizes), strict=True):
+                named[entry.name] = piece.reshape(entry.shape)
+        return named
+
+    @functools.cached_property
+    def _groups(self) -> tuple["_Group", ...]:
+        groups, offset = [], 0
+        for _, members in itertools.groupby(self.entries, key=_family):
+            group = _Group(tuple(members), offset)
+            groups.append(group)
+            offset = group.stop
+        return tuple(groups)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Neighbouring entries with priors of one family: their densities are evaluated in one go."""
+
+    entries: tuple[Entry, ...]
+    start: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + sum(entry.size for entry in self.entries)
+
+    @property
+    def truncated(self) -> bool:
+        return self.entries[0].truncated
+
+    @property
+    def heavy_tailed(self) -> bool:
+        return self.entries[0].prior.heavy_tailed and self.entries[0].support == "real"
+
+    @property
+    def transform(self) -> Transform:
+        return transform_to(self.entries[0].support)
+
+    def bind(self, hypers: Mapping[str, ArrayLike]) -> Prior:
+        """One prior whose arguments hold the numbers of every element of the group."""
+        first = self.entries[0].prior
+        return first.bind({name: self._argument(name, hypers) for name in first.arguments()})
+
+    def log_density(self, prior: Prior, real: Array) -> Array:
+        """Log-density of each unconstrained element under the bound `prior`."""
+        terms = prior.log_density(self.transform.from_real(real))
+        if self.truncated:
+            terms = terms - prior.log_positive_mass()
+        return terms + self.transform.log_jacobian(real)
+
+    def from_standard(self, z: Array, hypers: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
+        """Unconstrained elements of standard coordinates, and the log-density of each in `z`."""
+        location, scale = self.location_scale(hypers)
+        inner = jnp.sinh(z) if self.heavy_tailed else z
+        real = location + scale * inner
+        prior = self.bind(hypers)
+        standard = None if self.truncated else prior.standard()
+        if standard is not None:
+            # (value - location) / scale has a density free of both: the Jacobian has cancelled.
+            terms = self.log_density(standard, inner)
+        else:
+            terms = self.log_density(prior, real) + jnp.log(scale)
+        if self.heavy_tailed:
+            magnitude = jnp.abs(z)  # log |d inner / d z| = log cosh z, without overflow
+            terms = terms + magnitude + jnp.log1p(jnp.exp(-2 * magnitude)) - math.log(2.0)
+        return real, terms
+
+    def location_scale(self, hypers: Mapping[str, ArrayLike]) -> tuple[Any, Any]:
+        location, scale = self.bind(hypers).location_scale()
+        if self.truncated:
+            # On the log scale, by the delta method around the start; a wide prior counts as 1.
+            start = self._spread([entry.start for entry in self.entries])
+            location, scale = jnp.log(start), jnp.minimum(scale / start, 1.0)
+        return location, scale
+
+    def _argument(self, argument: str, hypers: Mapping[str, ArrayLike]) -> Any:
+        values = []
+        for entry in self.entries:
+            value = getattr(entry.prior, argument)
+            values.append(hypers[f"{entry.name}.{argument}"] if isinstance(value, Hyper) else value)
+        return self._spread(values)
+
+    def _spread(self, values: list[Any]) -> Any:
+        """One value per entry to one value per element; a common number stays a number."""
+        if all(isinstance(value, float | int) for value in values):
+            if len(set(values)) == 1:
+                return float(values[0])
+            sizes = [entry.size for entry in self.entries]
+            return jnp.asarray(np.repeat(np.asarray(values, np.float64), sizes), dtype=float)
+        return jnp.concatenate(
+            [
+                jnp.broadcast_to(jnp.asarray(value, dtype=float), (entry.size,))
+                for value, entry in zip(values, self.entries, strict=True)
+            ]
+        )
+
+
+def parameter_layout(network: Network) -> Layout:
+    """Layout of theta: the network's parameters in the order of its layers."""
+    return Layout(
+        tuple(
+            Entry(name, parameter.shape, parameter.prior, parameter.prior.support, parameter.start)
+            for name, parameter in network.parameters.items()
+        )
+    )
+
+
+def hyper_layout(owners: Mapping[str, Parametric]) -> Layout:
+    """Layout of phi: every `Hyper` in the named priors and likelihoods, those inside `Hyper`s too.
+
+    The deepest come first, so that each stands after the hyper-parameters of its own prior; beyond
+    that, entries of one family stand together, so that their densities are evaluated in one go.
+    """
+    entries = [entry for name, owner in owners.items() for entry in _hyper_entries(name, owner, 1)]
+    return Layout(tuple(sorted(entries, key=_family)))
+
+
+def bind_hypers(name: str, owner: _P, hypers: Mapping[str, ArrayLike]) -> _P:
+    """`owner` with each `Hyper` replaced by its value ``hypers["<name>.<argument>"]``."""
+    return owner.bind({argument: hypers[f"{name}.{argument}"] for argument in owner.hypers()})
+
+
+def _family(entry: Entry) -> tuple[int, str, str]:
+    family = type(entry.prior)
+    return -entry.depth, f"{family.__module__}.{family.__qualname__}", entry.support
+
+
+def _hyper_entries(name: str, owner: Parametric, depth: int) -> Iterator[Entry]:
+    for argument, hyper in owner.hypers().items():
+        full_name = f"{name}.{argument}"
+        prior = LogNormal(math.log(hyper.start), 1.0) if hyper.prior is None else hyper.prior
+        positive = argument in owner.positive_arguments or prior.support == "positive"
+        entry = Entry(full_name, (), prior, "positive" if positive else "real", hyper.start, depth)
+        _check_hyper(entry)
+        yield entry
+        yield from _hyper_entries(full_name, prior, depth + 1)
+
+
+def _check_hyper(entry: Entry) -> None:
+    assert isinstance(entry.start, float | int)
+    if entry.support == "positive" and entry.start <= 0:
+        raise ValueError(
+            f"the hyper-parameter {entry.name} has a prior over positive values "
+            f"but starts at {entry.start}: give its Hyper a positive start"
+        )
+    if entry.truncated:
+        mass = _positive_mass(entry.prior)
+        if not mass >= SMALLEST_POSITIVE_MASS:
+            raise ValueError(
+                f"the prior {entry.prior} of {entry.name}, which must be positive, has only "
+                f"{mass:.1g} of its mass above zero: move it up"
+            )
+
+
+@functools.lru_cache
+def _positive_mass(prior: Prior) -> float:
+    starts = {name: hyper.start for name, hyper in prior.hypers().items()}
+    return math.exp(float(jax.jit(prior.bind(starts).log_positive_mass)()))

@@ -1,0 +1,163 @@
+"""Likelihoods: how targets scatter around a network's outputs.
+
+A likelihood owns its link: a classifier's network ends in logits, and the sigmoid or softmax is
+part of the likelihood, computed stably from them. Arrays are feature-major, ``(outputs, rows)``.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from tensorbnn.model.layers import Layer, Sigmoid, Softmax
+from tensorbnn.model.priors import Normal, Number, Parametric
+
+
+class Likelihood(Parametric, ABC):
+    """Density of a row's targets given the network's outputs for that row.
+
+    A user's own likelihood is a frozen dataclass with `log_density`, `mean` and `variance`; its
+    fields are numbers or `Hyper`s, as for priors. See "Your own likelihood" in the documentation.
+    """
+
+    link: ClassVar[type[Layer] | None] = None
+    """The activation this likelihood applies itself; a network may end in it or leave it out."""
+
+    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
+        """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
+
+        Parameters
+        ----------
+        y
+            Finite numbers, as the user gave them.
+        outputs
+            Number of outputs of the network.
+        """
+        if y.shape[1] != outputs:
+            raise ValueError(
+                f"`y` has {y.shape[1]} columns but the network has {outputs} outputs: "
+                f"end the network in Dense({y.shape[1]}), or give `y` with {outputs} columns"
+            )
+        return y
+
+    @abstractmethod
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        """Log-density of each row's targets, shape ``(rows,)``.
+
+        `outputs` is ``(outputs, rows)`` and `targets` ``(n, rows)``, as `targets` returned them.
+        """
+
+    @abstractmethod
+    def mean(self, outputs: Array) -> Array:
+        """Expected targets ``(columns, rows)`` given the network's outputs ``(outputs, rows)``."""
+
+    @abstractmethod
+    def variance(self, outputs: Array) -> Array:
+        """Variance of the targets around `mean`, in a shape that broadcasts against it."""
+
+
+@final
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """Targets scatter around the outputs with standard deviation `sd`.
+
+    Parameters
+    ----------
+    sd
+        A number (known noise) or a `Hyper` (learned noise). ``Hyper(0.1)`` has a log-normal prior
+        around 0.1 with a log-sd of 1.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.priors import HalfNormal, Hyper
+    >>> Gaussian(sd=Hyper(0.1, HalfNormal(1.0))).hypers()
+    {'sd': Hyper(start=0.1, prior=HalfNormal(scale=1.0))}
+    """
+
+    sd: Number = 0.1
+    positive_arguments: ClassVar[tuple[str, ...]] = ("sd",)
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        return Normal().bind({"loc": outputs, "scale": self.sd}).log_density(targets).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return outputs
+
+    def variance(self, outputs: Array) -> Array:
+        return jnp.broadcast_to(jnp.square(self.sd), outputs.shape)
+
+
+@final
+@dataclass(frozen=True)
+class Bernoulli(Likelihood):
+    """Targets are 1 with probability ``sigmoid(output)`` and 0 otherwise, each output by itself."""
+
+    link: ClassVar[type[Layer] | None] = Sigmoid
+
+    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
+        y = super().targets(y, outputs)
+        bad = np.setdiff1d(y, [0, 1])
+        if bad.size:
+            raise ValueError(
+                f"`y` must hold only 0 and 1 for a Bernoulli likelihood, but has {_some(bad)}: "
+                "encode the two classes as 0 and 1, or use Categorical for more classes"
+            )
+        return y
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        # log sigmoid(f) = f - softplus(f) and log(1 - sigmoid(f)) = -softplus(f)
+        return (targets * outputs - jax.nn.softplus(outputs)).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return jax.nn.sigmoid(outputs)
+
+    def variance(self, outputs: Array) -> Array:
+        return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
+
+
+@final
+@dataclass(frozen=True)
+class Categorical(Likelihood):
+    """Targets are class labels ``0, 1, ...`` with probabilities ``softmax(outputs)``."""
+
+    link: ClassVar[type[Layer] | None] = Softmax
+
+    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
+        if y.shape[1] != 1:
+            raise ValueError(
+                f"`y` must be one column of class labels for a Categorical likelihood, "
+                f"got {y.shape[1]} columns: use `y.argmax(axis=1)` for one-hot targets"
+            )
+        if outputs < 2:
+            raise ValueError(
+                "a Categorical likelihood needs a network with one output per class, at least 2, "
+                f"but this one has {outputs}: end it in Dense(classes), or use Bernoulli"
+            )
+        classes = np.arange(outputs)
+        bad = np.setdiff1d(y, classes)
+        if bad.size:
+            raise ValueError(
+                f"`y` must hold class labels 0 to {outputs - 1} for a network with {outputs} "
+                f"outputs, but has {_some(bad)}"
+            )
+        return (y == classes).astype(np.float64)
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        return (targets * jax.nn.log_softmax(outputs, axis=0)).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return jax.nn.softmax(outputs, axis=0)
+
+    def variance(self, outputs: Array) -> Array:
+        probability = jax.nn.softmax(outputs, axis=0)
+        return probability * (1 - probability)
+
+
+def _some(values: NDArray[np.generic], most: int = 3) -> str:
+    shown = ", ".join(f"{value:g}" for value in values[:most].tolist())
+    return shown + (", ..." if values.size > most else "")

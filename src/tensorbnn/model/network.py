@@ -1,0 +1,113 @@
+"""A network: layers in order, with named parameters and a forward pass."""
+
+import difflib
+import numbers
+from collections.abc import Mapping
+
+from jax import Array
+
+from tensorbnn.model.layers import ACTIVATIONS, Layer, Parameter
+
+
+class Network:
+    """Layers in order; dimensions are checked as the network is built.
+
+    Parameters
+    ----------
+    *layers
+        `Layer` objects, or the names of activations (``"tanh"``).
+    inputs
+        Number of inputs, that is columns of ``x``.
+
+    Attributes
+    ----------
+    layers : tuple of Layer
+        The layers in order.
+    names : tuple of str
+        Their names, numbered by kind: ``dense_0``, ``tanh_0``, ``dense_1``, ...
+    inputs, outputs : int
+        Number of inputs and outputs.
+    parameters : dict of str to Parameter
+        Every parameter by full name, such as ``dense_0.weights``.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.layers import Dense, Tanh
+    >>> network = Network(Dense(10), Tanh(), Dense(1), inputs=2)
+    >>> {name: parameter.shape for name, parameter in network.parameters.items()}
+    {'dense_0.weights': (2, 10), 'dense_0.biases': (10,), 'dense_1.weights': (10, 1), 'dense_1.biases': (1,)}
+    """
+
+    def __init__(self, *layers: Layer | str, inputs: int) -> None:
+        if not isinstance(inputs, numbers.Integral) or inputs < 1:
+            raise ValueError(f"`inputs` must be a whole number of at least 1, got {inputs!r}")
+        if not layers:
+            raise ValueError("a network needs at least one layer, such as Dense(1)")
+        self.inputs = int(inputs)
+        self.layers = tuple(_as_layer(layer, position) for position, layer in enumerate(layers))
+        self.names = _number_by_kind(self.layers)
+        self.parameters: dict[str, Parameter] = {}
+        self._parameter_names: list[tuple[str, ...]] = []
+        units = self.inputs
+        for name, layer in zip(self.names, self.layers, strict=True):
+            own = layer.parameters(units)
+            self.parameters |= {f"{name}.{key}": parameter for key, parameter in own.items()}
+            self._parameter_names.append(tuple(own))
+            units = layer.outputs(units)
+        self.outputs = units
+
+    def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
+        """Outputs ``(outputs, rows)`` for feature-major inputs `h` of shape ``(inputs, rows)``.
+
+        `parameters` maps each full name in `Network.parameters` to its natural (constrained) value.
+        """
+        for name, layer, keys in zip(self.names, self.layers, self._parameter_names, strict=True):
+            h = layer.apply({key: parameters[f"{name}.{key}"] for key in keys}, h)
+        return h
+
+    def without_last(self) -> "Network":
+        """The same network without its last layer."""
+        return Network(*self.layers[:-1], inputs=self.inputs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        return (self.inputs, self.layers) == (other.inputs, other.layers)
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.layers))
+
+    def __repr__(self) -> str:
+        layers = ", ".join(repr(layer) for layer in self.layers)
+        return f"Network({layers}, inputs={self.inputs})"
+
+
+def _as_layer(layer: object, position: int) -> Layer:
+    if isinstance(layer, Layer):
+        return layer
+    if isinstance(layer, type) and issubclass(layer, Layer):
+        raise TypeError(f"layer {position} is a class: write {layer.__name__}(...)")
+    if not isinstance(layer, str):
+        raise TypeError(
+            f"layer {position} must be a layer such as Dense(10) or the name of an activation "
+            f"such as 'tanh', got {layer!r}"
+        )
+    name = layer.lower().replace("_", "")
+    if name not in ACTIVATIONS:
+        near = difflib.get_close_matches(name, ACTIVATIONS, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise ValueError(
+            f"layer {position} is an unknown activation '{layer}': {hint}"
+            f"choose from {', '.join(ACTIVATIONS)}"
+        )
+    return ACTIVATIONS[name]()
+
+
+def _number_by_kind(layers: tuple[Layer, ...]) -> tuple[str, ...]:
+    counts: dict[str, int] = {}
+    names = []
+    for layer in layers:
+        number = counts.get(layer.kind, 0)
+        counts[layer.kind] = number + 1
+        names.append(f"{layer.kind}_{number}")
+    return tuple(names)

@@ -1,0 +1,335 @@
+"""The one density: likelihood + prior + hyper-prior, over flat unconstrained vectors.
+
+    log p(theta, phi | D) = log p(D | theta, phi)      likelihood (the paper's Eq. 6)
+                          + log p(theta | phi)         prior of the network's parameters (Eq. 7)
+                          + log p(phi)                 hyper-prior (Eq. 7)
+                          + constant
+
+`theta` holds the network's parameters, `phi` the hyper-parameters. Positive quantities are in them
+by their logarithm, and each term carries the log-Jacobian of that change of variable. Every part of
+the library that needs a log-probability takes it from here.
+"""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
+
+from tensorbnn.engine import forward
+from tensorbnn.engine.forward import Data
+from tensorbnn.model.layers import Sigmoid, Softmax
+from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+
+DType = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The density as pure functions of ``(theta, phi, data)``; hashable, so that it compiles once.
+
+    `data` is ``None`` for the prior. Arrays have the floating type that is JAX's default where the
+    functions are called (see `precision`).
+    """
+
+    network: Network
+    likelihood: Likelihood
+
+    @functools.cached_property
+    def theta(self) -> Layout:
+        """Where each network parameter stands in theta."""
+        return parameter_layout(self.network)
+
+    @functools.cached_property
+    def phi(self) -> Layout:
+        """Where each hyper-parameter stands in phi."""
+        priors = {name: parameter.prior for name, parameter in self.network.parameters.items()}
+        return hyper_layout({**priors, "likelihood": self.likelihood})
+
+    def log_likelihood(self, theta: Array, phi: Array, data: Data | None) -> Array:
+        """``log p(D | theta, phi)``; zero without data."""
+        if data is None:
+            return jnp.zeros((), theta.dtype)
+        hypers = self.phi.unflatten(phi)
+        own = {name: hypers[f"likelihood.{name}"] for name in self.likelihood.hypers()}
+        parameters = self.theta.unflatten(theta)
+        return forward.log_likelihood(self.network, self.likelihood, parameters, own, data)
+
+    def log_prior(self, theta: Array, phi: Array) -> Array:
+        """``log p(theta | phi)``, log-Jacobians of theta included."""
+        return self.theta.log_density(theta, self.phi.unflatten(phi))
+
+    def log_hyper_prior(self, phi: Array) -> Array:
+        """``log p(phi)``, log-Jacobians of phi included."""
+        return self.phi.log_density(phi, self.phi.unflatten(phi))
+
+    def log_density(self, theta: Array, phi: Array, data: Data | None) -> Array:
+        """The sum of likelihood, prior and hyper-prior."""
+        return (
+            self.log_likelihood(theta, phi, data)
+            + self.log_prior(theta, phi)
+            + self.log_hyper_prior(phi)
+        )
+
+    def start_hypers(self) -> dict[str, float]:
+        """Starting values of the hyper-parameters by full name."""
+        return {entry.name: float(entry.start) for entry in self.phi.entries}  # type: ignore[arg-type]
+
+
+class Posterior:
+    """A network, a likelihood and data: the density that is sampled.
+
+    Parameters
+    ----------
+    network
+        The network and its priors. A last `Sigmoid` or `Softmax` that the likelihood applies itself
+        (`Bernoulli`, `Categorical`) is folded into the likelihood.
+    likelihood
+        How targets scatter around the network's outputs.
+    x
+        Inputs ``(rows, inputs)``, or ``(rows,)`` for a network with one input. Without data the
+        posterior is the prior.
+    y
+        Targets ``(rows,)`` or ``(rows, outputs)``; class labels ``(rows,)`` for `Categorical`.
+    dtype
+        ``"float32"`` (fast, enough for sampling) or ``"float64"``.
+    engine
+        ``"auto"`` or ``"jax"``.
+
+    Attributes
+    ----------
+    engine : str
+        The engine in use.
+    num_parameters, num_hyperparameters : int
+        Lengths of theta and phi.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> network = tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(1), inputs=1)
+    >>> x = np.linspace(-1, 1, 7)
+    >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
+    >>> posterior.num_parameters, posterior.num_hyperparameters
+    (16, 8)
+    >>> theta, phi = np.zeros(16), np.zeros(8)
+    >>> parts = (posterior.log_likelihood, posterior.log_prior)
+    >>> total = sum(part(theta, phi) for part in parts) + posterior.log_hyper_prior(phi)
+    >>> bool(np.isclose(total, posterior.log_density(theta, phi)))
+    True
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        x: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        dtype: DType = "float32",
+        engine: Literal["auto", "jax"] = "auto",
+    ) -> None:
+        if not isinstance(network, Network):
+            raise TypeError(f"`network` must be a tb.Network, got {network!r}")
+        if not isinstance(likelihood, Likelihood):
+            raise TypeError(
+                f"`likelihood` must be a likelihood such as tb.Gaussian(sd=0.1), got {likelihood!r}"
+            )
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}")
+        if engine not in ("auto", "jax"):
+            raise ValueError(f"`engine` must be 'auto' or 'jax', got {engine!r}")
+        self.network = _fold_link(network, likelihood)
+        self.likelihood = likelihood
+        self.dtype: DType = dtype
+        self.engine: Literal["jax"] = "jax"
+        self.model = Model(self.network, likelihood)
+        self.x, self.y, self.data = self._take(x, y)
+        self.num_parameters = self.model.theta.size
+        self.num_hyperparameters = self.model.phi.size
+
+    def log_density(self, theta: ArrayLike, phi: ArrayLike) -> Array:
+        """Log posterior density (up to the evidence) at unconstrained `theta` and `phi`."""
+        with precision(self.dtype):
+            return _log_density(self.model, *self._vectors(theta, phi), self.data)
+
+    def log_likelihood(self, theta: ArrayLike, phi: ArrayLike) -> Array:
+        """``log p(D | theta, phi)``: the sum over rows; zero without data."""
+        with precision(self.dtype):
+            return _log_likelihood(self.model, *self._vectors(theta, phi), self.data)
+
+    def log_prior(self, theta: ArrayLike, phi: ArrayLike) -> Array:
+        """``log p(theta | phi)``, normalised, with the log-Jacobians of positive parameters."""
+        with precision(self.dtype):
+            return _log_prior(self.model, *self._vectors(theta, phi))
+
+    def log_hyper_prior(self, phi: ArrayLike) -> Array:
+        """``log p(phi)``, normalised, with the log-Jacobians of positive hyper-parameters."""
+        with precision(self.dtype):
+            return _log_hyper_prior(self.model, self._check("phi", phi))
+
+    def value_and_gradient(
+        self, theta: ArrayLike, phi: ArrayLike
+    ) -> tuple[Array, tuple[Array, Array]]:
+        """`log_density` and its gradients with respect to `theta` and `phi`."""
+        with precision(self.dtype):
+            return _value_and_gradient(self.model, *self._vectors(theta, phi), self.data)
+
+    def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
+        """Natural values of the network's parameters by name to the unconstrained theta.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> layer = tb.Dense(1, weight_prior=tb.Normal(), bias_prior=tb.Normal())
+        >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=tb.Hyper(0.5)))
+        >>> theta = posterior.flatten({"dense_0.weights": [[2.0]], "dense_0.biases": [1.0]})
+        >>> theta.tolist()
+        [2.0, 1.0]
+        >>> posterior.flatten_hypers({"likelihood.sd": 1.0}).tolist()
+        [0.0]
+        """
+        return self._flatten(self.model.theta, named)
+
+    def unflatten(self, theta: ArrayLike) -> dict[str, Array]:
+        """The unconstrained theta to natural values of the network's parameters by name."""
+        with precision(self.dtype):
+            return self.model.theta.unflatten(self._check("theta", theta))
+
+    def flatten_hypers(self, named: Mapping[str, ArrayLike]) -> Array:
+        """Natural values of the hyper-parameters by name to the unconstrained phi."""
+        return self._flatten(self.model.phi, named)
+
+    def unflatten_hypers(self, phi: ArrayLike) -> dict[str, Array]:
+        """The unconstrained phi to natural values of the hyper-parameters by name."""
+        with precision(self.dtype):
+            return self.model.phi.unflatten(self._check("phi", phi))
+
+    def __repr__(self) -> str:
+        rows = "no data" if self.x is None else f"{len(self.x)} rows"
+        return (
+            f"Posterior({rows}, {self.num_parameters} parameters, "
+            f"{self.num_hyperparameters} hyper-parameters, {self.likelihood}, {self.dtype})"
+        )
+
+    def _take(
+        self, x: ArrayLike | None, y: ArrayLike | None
+    ) -> tuple[NDArray[np.generic] | None, NDArray[np.generic] | None, Data | None]:
+        if x is None and y is None:
+            return None, None, None
+        if x is None or y is None:
+            given, missing = ("y", "x") if x is None else ("x", "y")
+            raise ValueError(f"`{given}` is given but `{missing}` is not: give both or neither")
+        x = check_rows("x", x, self.dtype)
+        y = check_rows("y", y, self.dtype)
+        check_inputs(x, self.network)
+        if len(x) != len(y):
+            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
+        targets = self.likelihood.targets(y, self.network.outputs).astype(self.dtype)
+        with precision(self.dtype):
+            return x, y, forward.arrange(self.network, x, targets)
+
+    def _vectors(self, theta: ArrayLike, phi: ArrayLike) -> tuple[Array, Array]:
+        return self._check("theta", theta), self._check("phi", phi)
+
+    def _check(self, name: Literal["theta", "phi"], vector: ArrayLike) -> Array:
+        vector = jnp.asarray(vector, dtype=self.dtype)
+        size = self.num_parameters if name == "theta" else self.num_hyperparameters
+        if vector.shape != (size,):
+            raise ValueError(f"`{name}` must have shape ({size},), got {vector.shape}")
+        return vector
+
+    def _flatten(self, layout: Layout, named: Mapping[str, ArrayLike]) -> Array:
+        with precision(self.dtype):
+            values = {name: np.asarray(value, self.dtype) for name, value in named.items()}
+            check_named(layout, values)
+            return layout.flatten(values)
+
+
+@contextlib.contextmanager
+def precision(dtype: DType) -> Iterator[None]:
+    """Make `dtype` JAX's default floating type inside the block, whatever it is outside."""
+    with jax.enable_x64(dtype == "float64"):
+        yield
+
+
+def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
+    """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers, got an array of type {array.dtype}")
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"`{name}` must be (rows, columns), got shape {array.shape}")
+    if 0 in array.shape:
+        raise ValueError(f"`{name}` is empty, its shape is {array.shape}: give at least one row")
+    with np.errstate(over="ignore"):  # what overflows is reported below
+        cast = array.astype(dtype)
+    bad = np.argwhere(~np.isfinite(cast))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"`{name}` must be finite, but {len(bad)} of its values are not (first: "
+            f"{array[row, column]} at row {row}, column {column}): remove or fill them"
+        )
+    return cast
+
+
+def check_inputs(x: NDArray[np.generic], network: Network) -> None:
+    """Raise where ``x`` does not have one column per input of the network."""
+    if x.shape[1] != network.inputs:
+        raise ValueError(
+            f"`x` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
+            f"build it with `inputs={x.shape[1]}`, or give `x` with {network.inputs} columns"
+        )
+
+
+def check_named(layout: Layout, named: Mapping[str, NDArray[np.generic]]) -> None:
+    """Raise where `named` is not exactly one finite value of the right shape for every entry."""
+    entries = {entry.name: entry for entry in layout.entries}
+    if set(named) != set(entries):
+        unknown, missing = sorted(set(named) - set(entries)), sorted(set(entries) - set(named))
+        raise ValueError(
+            f"values are needed for {sorted(entries)}: missing {missing}, unknown {unknown}"
+        )
+    for name, value in named.items():
+        if value.shape != entries[name].shape:
+            raise ValueError(f"{name} must have shape {entries[name].shape}, got {value.shape}")
+        if not np.all(np.isfinite(value)):
+            raise ValueError(f"{name} must be finite, but some of its values are not")
+        if entries[name].support == "positive" and not np.all(value > 0):
+            raise ValueError(f"{name} must be positive, but its smallest value is {value.min()}")
+
+
+def _fold_link(network: Network, likelihood: Likelihood) -> Network:
+    last = network.layers[-1]
+    if likelihood.link is not None:
+        if isinstance(last, likelihood.link):
+            if len(network.layers) == 1:
+                raise ValueError("a network needs a layer before its last activation")
+            return network.without_last()
+        if isinstance(last, Sigmoid | Softmax):
+            raise ValueError(
+                f"the network ends in {last}, but a {type(likelihood).__name__} likelihood applies "
+                f"{likelihood.link.__name__} to its outputs: leave the last activation out"
+            )
+    return network
+
+
+_log_density = jax.jit(Model.log_density, static_argnums=0)
+_log_likelihood = jax.jit(Model.log_likelihood, static_argnums=0)
+_log_prior = jax.jit(Model.log_prior, static_argnums=0)
+_log_hyper_prior = jax.jit(Model.log_hyper_prior, static_argnums=0)
+_value_and_gradient = jax.jit(
+    jax.value_and_grad(Model.log_density, argnums=(1, 2)), static_argnums=0
+)

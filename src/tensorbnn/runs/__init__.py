@@ -1,0 +1,1 @@
+"""A run: chains, burn-in, saving and reading back."""

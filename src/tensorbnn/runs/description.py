@@ -1,0 +1,95 @@
+"""Descriptions (networks, priors, likelihoods, samplers) to JSON and back.
+
+A description is a frozen dataclass, so it is written as its class name and its fields. Reading one
+back looks the name up in a fixed table and in the user's own `custom` classes; nothing else can be
+named, and nothing is executed.
+"""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from tensorbnn.inference.hmc import HMC
+from tensorbnn.model import layers, likelihoods, priors
+from tensorbnn.model.network import Network
+
+KNOWN: dict[str, type] = {
+    known.__name__: known
+    for known in (
+        layers.Dense,
+        layers.GaussianDense,
+        layers.CauchyDense,
+        *layers.ACTIVATIONS.values(),
+        priors.Hyper,
+        priors.Normal,
+        priors.Cauchy,
+        priors.StudentT,
+        priors.Laplace,
+        priors.Exponential,
+        priors.LogNormal,
+        priors.HalfNormal,
+        likelihoods.Gaussian,
+        likelihoods.Bernoulli,
+        likelihoods.Categorical,
+        HMC,
+    )
+}
+
+
+def describe(value: Any) -> Any:
+    """JSON-ready description of a network, layer, prior, likelihood, sampler or plain value.
+
+    Examples
+    --------
+    >>> describe(priors.Normal(0.0, priors.Hyper(1.0)))
+    {'type': 'Normal', 'loc': 0.0, 'scale': {'type': 'Hyper', 'start': 1.0, 'prior': None}}
+    """
+    if isinstance(value, Network):
+        described = [describe(layer) for layer in value.layers]
+        return {"type": "Network", "inputs": value.inputs, "layers": described}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"type": type(value).__name__} | {k: describe(v) for k, v in fields.items()}
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, tuple | list):
+        return [describe(each) for each in value]
+    raise TypeError(
+        f"{value!r} can't be saved with a run: make a layer, prior or likelihood of your own a "
+        "frozen dataclass whose fields are numbers, texts or other descriptions"
+    )
+
+
+def restore(description: Any, custom: Mapping[str, type]) -> Any:
+    """The object that `describe` described; classes of the user's own come from `custom`."""
+    if isinstance(description, list):
+        return tuple(restore(each, custom) for each in description)
+    if not isinstance(description, dict):
+        return description
+    fields = {name: restore(value, custom) for name, value in description.items() if name != "type"}
+    name = description.get("type")
+    if name == "Network":
+        return Network(*fields["layers"], inputs=fields["inputs"])
+    cls = custom.get(name, KNOWN.get(name))  # type: ignore[arg-type]
+    if cls is None:
+        raise ValueError(
+            f"this run uses a class {name!r} that the library does not know: "
+            f'load it with `custom={{"{name}": {name}}}`'
+        )
+    return cls(**fields)
+
+
+def own_classes(value: Any) -> set[str]:
+    """Names of the classes in a description (as `describe` returns it) that are the user's own."""
+    if isinstance(value, list):
+        return set().union(*(own_classes(each) for each in value))
+    if not isinstance(value, dict):
+        return set()
+    inside: set[str] = set().union(*(own_classes(each) for each in value.values()))
+    return inside if value["type"] in KNOWN or value["type"] == "Network" else inside | {value["type"]}

@@ -1,0 +1,364 @@
+"""Run chains: start, burn in, draw, save.
+
+Each chain is a task of its own: on a CPU one compiled program that advances a single chain is run
+by as many threads as there are cores, so that a chain's draws depend neither on the number of
+cores nor on the other chains. An accelerator advances all chains at once. The random numbers of
+transition ``i`` come from the seed, the chain and ``i`` alone, so that cutting a run into calls of
+any length changes nothing.
+"""
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
+
+from tensorbnn.inference.sampler import Info, Sampler
+from tensorbnn.inference.target import Target
+from tensorbnn.model.layout import Layout
+from tensorbnn.posterior import Model, Posterior, check_named, precision
+from tensorbnn.runs.progress import Bar
+from tensorbnn.runs.store import Store
+
+# One call of the compiled program is to take about this long, so that progress moves and an
+# interrupt is answered.
+SECONDS_PER_CALL = 0.25
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how wide a run is; `tensorbnn.sample` documents each number."""
+
+    chains: int
+    burn_in: int
+    draws: int
+    every: int
+    networks_per_file: int
+    seed: int
+    sample_hyperparameters: bool
+
+    @property
+    def transitions(self) -> int:
+        """Transitions of one chain in all."""
+        return self.burn_in + self.draws * self.every
+
+
+def run_chains(
+    posterior: Posterior,
+    sampler: Sampler,
+    plan: Plan,
+    start: Mapping[str, ArrayLike] | None,
+    store: Store,
+    *,
+    progress: bool,
+) -> None:
+    """Run every chain of `plan` to its end and leave the draws in `store`.
+
+    An interrupt (Ctrl-C) stops every chain after the call it is in; what was drawn is kept.
+    """
+    with precision(posterior.dtype), Bar("starting", plan.chains * plan.transitions, show=progress) as bar:
+        start_keys, keys = _chain_keys(plan.seed, plan.chains)
+        target, positions = _start(posterior, plan, start_keys, start)
+        state = sampler.init(target, positions, plan.burn_in)
+        _check_start(state.log_density)
+        groups = _groups(plan.chains)
+        tasks = [
+            _ChainGroup(
+                chains=range(group.start, group.stop),
+                dtype_context=functools.partial(precision, posterior.dtype),
+                step=sampler.step,
+                target=target,
+                keys=keys[group],
+                state=jax.tree.map(lambda leaf, group=group: leaf[group], state),
+                plan=plan,
+                store=store,
+                bar=bar,
+            )
+            for group in groups
+        ]
+        tasks[0].compile()
+        try:
+            _run_all(tasks)
+        except BaseException:
+            store.finish("interrupted")
+            raise
+        store.finish("complete")
+
+
+class _Kept(NamedTuple):
+    """What is kept of each draw: the position, and the info over the transitions that led to it."""
+
+    position: Array
+    info: Info
+
+
+class _ChainGroup:
+    """Chains that are advanced by one call; on a CPU a single chain."""
+
+    def __init__(
+        self,
+        *,
+        chains: range,
+        dtype_context: Callable[[], Any],
+        step: Any,
+        target: Target,
+        keys: Array,
+        state: Any,
+        plan: Plan,
+        store: Store,
+        bar: Bar,
+    ) -> None:
+        self.chains, self.plan, self.store, self.bar = chains, plan, store, bar
+        self.dtype_context, self.step, self.target = dtype_context, step, target
+        self.keys, self.state = keys, state
+        self.stop = threading.Event()
+        self.transitions = 0
+        self.files = 0
+        self.pending: list[_Kept] = []
+
+    def compile(self) -> None:
+        """Compile before the threads start, so that each program is compiled once."""
+        self._advance(0, 1)
+
+    def run(self) -> None:
+        """Burn in, then draw and save, until the plan is fulfilled or `stop` is set."""
+        with self.dtype_context():
+            for kept in self._calls("burning in", self.plan.burn_in, every=1):
+                del kept
+            for kept in self._calls("sampling", self.plan.draws, every=self.plan.every):
+                self.pending.append(kept)
+                if self._num_pending == self.plan.networks_per_file:
+                    self._flush()
+            self._flush()
+
+    @property
+    def _num_pending(self) -> int:
+        return sum(kept.position.shape[1] for kept in self.pending)
+
+    def _calls(self, phase: str, draws: int, every: int) -> Iterator[_Kept]:
+        """Advance by `draws` draws in calls of about `SECONDS_PER_CALL`, never across a file."""
+        done, count = 0, 1
+        while done < draws and not self.stop.is_set():
+            room = self.plan.networks_per_file - done % self.plan.networks_per_file
+            count = min(count, room, draws - done)
+            began = time.monotonic()
+            kept = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :count], self._advance(count, every))  # noqa: B023
+            seconds = time.monotonic() - began
+            done += count
+            self.bar.describe(phase)
+            self.bar.advance(
+                count * every * len(self.chains),
+                note=f"acceptance {np.mean(kept.info.acceptance):.2f}, "
+                f"{np.sum(kept.info.num_steps) / seconds:,.0f} gradients/s a core",
+            )
+            count = min(2 * count, max(1, int(count * SECONDS_PER_CALL / max(seconds, 1e-9))))
+            yield kept
+
+    def _advance(self, draws: int, every: int) -> _Kept:
+        self.state, kept = _advance(
+            self.step,
+            self.plan.networks_per_file,
+            self.target,
+            self.keys,
+            self.state,
+            jnp.asarray(self.transitions),
+            jnp.asarray(draws),
+            jnp.asarray(every),
+        )
+        self.transitions += draws * every
+        return kept
+
+    def _flush(self) -> None:
+        """Write the pending draws of every chain as one file each, then the states."""
+        if self.pending:
+            kept: _Kept = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self.pending)
+            arrays = _arrays(self.target, kept, self.plan.networks_per_file)
+            for row, chain in enumerate(self.chains):
+                self.store.write_chunk(chain, self.files, {k: v[row] for k, v in arrays.items()})
+            self.files += 1
+            self.pending = []
+        self._save_state()
+
+    def _save_state(self) -> None:
+        leaves = jax.tree_util.tree_flatten_with_path(self.state)[0]
+        for row, chain in enumerate(self.chains):
+            arrays = {
+                jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf[row])
+                for path, leaf in leaves
+            }
+            self.store.write_state(chain, arrays | {"transitions": np.asarray(self.transitions)})
+
+
+def restore_state(store: Store, template: Any, chain: int) -> Any:
+    """A chain's saved state, in the shape of `template` (a state of one chain), bit for bit."""
+    arrays = store.read_state(chain)
+    paths, structure = jax.tree_util.tree_flatten_with_path(template)
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+    return jax.tree_util.tree_unflatten(structure, [jnp.asarray(arrays[name])[None] for name in names])
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _advance(
+    step: Any,
+    capacity: int,
+    target: Target,
+    keys: Array,
+    state: Any,
+    first: Array,
+    draws: Array,
+    every: Array,
+) -> tuple[Any, _Kept]:
+    """Make `draws` draws, `every` transitions each; only the first `draws` rows are meaningful."""
+    chains, dimension = keys.shape[0], target.dimension
+    info = jax.eval_shape(step, keys, state, target)[1]
+    info = info._replace(divergent=jax.ShapeDtypeStruct((chains,), jnp.int32))
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), info)
+    buffers = _Kept(
+        position=jnp.zeros((chains, capacity, dimension)),
+        info=jax.tree.map(lambda leaf: jnp.zeros((chains, capacity), leaf.dtype), zero),
+    )
+
+    def transition(index: Array, carry: tuple[Any, Info]) -> tuple[Any, Info]:
+        state, total = carry
+        state, info = step(_fold_in(keys, index), state, target)
+        # Over the transitions of a draw: mean acceptance, number of divergences, gradients spent;
+        # of the rest, the last.
+        return state, info._replace(
+            acceptance=total.acceptance + info.acceptance / every,
+            divergent=total.divergent + info.divergent,
+            num_steps=total.num_steps + info.num_steps,
+        )
+
+    def draw(index: Array, carry: tuple[Any, _Kept]) -> tuple[Any, _Kept]:
+        state, kept = carry
+        begin = first + index * every
+        state, info = jax.lax.fori_loop(begin, begin + every, transition, (state, zero))
+        row = _Kept(state.position, info)
+        return state, jax.tree.map(lambda all_, one: all_.at[:, index].set(one), kept, row)
+
+    return jax.lax.fori_loop(0, draws, draw, (state, buffers))
+
+
+def _fold_in(keys: Array, index: Array) -> Array:
+    return jax.vmap(lambda key: jax.random.fold_in(key, index))(keys)
+
+
+def _arrays(target: Target, kept: _Kept, capacity: int) -> dict[str, NDArray[Any]]:
+    """Draws as named natural values ``(chains, draws, ...)``."""
+    draws = kept.position.shape[1]
+    padded = np.pad(kept.position, ((0, 0), (0, capacity - draws), (0, 0)), mode="edge")
+    parameters, hypers = _named(target, padded)
+    arrays = {f"parameters/{name}": np.asarray(v)[:, :draws] for name, v in parameters.items()}
+    arrays |= {f"hyperparameters/{name}": np.asarray(v)[:, :draws] for name, v in hypers.items()}
+    return arrays | {f"info/{name}": np.asarray(v) for name, v in kept.info._asdict().items()}
+
+
+@jax.jit
+def _named(target: Target, positions: Array) -> Any:
+    return jax.vmap(jax.vmap(target.named))(positions)
+
+
+def _groups(chains: int) -> list[slice]:
+    if jax.default_backend() == "cpu":
+        return [slice(chain, chain + 1) for chain in range(chains)]
+    return [slice(0, chains)]
+
+
+def _run_all(tasks: list[_ChainGroup]) -> None:
+    """Run all tasks on the machine's cores; an error or an interrupt stops them all."""
+    with ThreadPoolExecutor(max_workers=min(len(tasks), os.cpu_count() or 1)) as pool:
+        futures = [pool.submit(task.run) for task in tasks]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            for task in tasks:
+                task.stop.set()
+            raise
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _chain_keys(seed: int, chains: int) -> tuple[Array, Array]:
+    """Two keys for every chain: one for its start, one for its transitions."""
+    root = jax.random.key(seed, impl="threefry2x32")
+    keys = jax.vmap(lambda chain: jax.random.split(jax.random.fold_in(root, chain)))(
+        jnp.arange(chains)
+    )
+    return keys[:, 0], keys[:, 1]
+
+
+def _start(
+    posterior: Posterior, plan: Plan, keys: Array, start: Mapping[str, ArrayLike] | None
+) -> tuple[Target, Array]:
+    """The target, and the position ``(chains, dimension)`` at which the chains start."""
+    given = _given_starts(posterior, plan, start or {})
+    positions, phis = _positions(posterior.model, keys, given)
+    held = None if plan.sample_hyperparameters else phis[0]
+    target = Target(posterior.model, posterior.data, held)
+    return target, positions[:, : target.dimension]
+
+
+def _check_start(log_densities: Array) -> None:
+    for chain, value in enumerate(np.asarray(log_densities)):
+        if not np.isfinite(value):
+            raise ValueError(
+                f"the log-density at the start of chain {chain} is {value}: "
+                "standardise `x` and `y`, or give `start`"
+            )
+
+
+def _given_starts(
+    posterior: Posterior, plan: Plan, start: Mapping[str, ArrayLike]
+) -> dict[str, Array]:
+    """Check the user's starting values, and repeat those that all chains share."""
+    layouts = (posterior.model.theta, posterior.model.phi)
+    entries = {entry.name: entry for layout in layouts for entry in layout.entries}
+    unknown = sorted(set(start) - set(entries))
+    if unknown:
+        raise ValueError(
+            f"`start` names unknown parameters {unknown}: the model has {sorted(entries)}"
+        )
+    given = {}
+    for name, value in start.items():
+        array = np.asarray(value, posterior.dtype)
+        if array.ndim == len(entries[name].shape):
+            array = np.broadcast_to(array, (plan.chains, *array.shape))
+        if len(array) != plan.chains:
+            raise ValueError(
+                f"`start` gives {name} for {len(array)} chains, but there are {plan.chains}"
+            )
+        for each in array:
+            check_named(Layout((entries[name],)), {name: each})
+        given[name] = jnp.asarray(array)
+    if not plan.sample_hyperparameters:
+        for entry in posterior.model.phi.entries:
+            if entry.name in given and np.any(given[entry.name] != given[entry.name][0]):
+                raise ValueError(
+                    f"`start` gives {entry.name} a value per chain, but hyper-parameters are held "
+                    "(`sample_hyperparameters=False`): give one value for all chains"
+                )
+    return given
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _positions(model: Model, keys: Array, given: dict[str, Array]) -> tuple[Array, Array]:
+    """Positions, and unconstrained hyper-parameters, at which the chains start."""
+    target = Target(model, None, None)
+    hypers = {name: jnp.asarray(value, dtype=float) for name, value in model.start_hypers().items()}
+
+    def start(key: Array, given: dict[str, Array]) -> tuple[Array, Array]:
+        named = model.theta.draw_start(key, hypers) | hypers | given
+        phi = model.phi.flatten(named)
+        return target.position(model.theta.flatten(named), phi), phi
+
+    return jax.vmap(start)(keys, given)  # type: ignore[no-any-return]

@@ -1,0 +1,176 @@
+"""`sample` and `load`: from a posterior, or from a run on disk, to an ensemble."""
+
+import datetime
+import hashlib
+import importlib.metadata
+import numbers
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
+
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.posterior import Posterior
+from tensorbnn.runs.description import describe
+from tensorbnn.runs.sample import Plan, run_chains
+from tensorbnn.runs.store import FORMAT, DirectoryStore, MemoryStore, Store, check_free
+
+
+def sample(
+    posterior: Posterior,
+    sampler: Sampler | None = None,
+    *,
+    start: Mapping[str, ArrayLike] | None = None,
+    chains: int = 4,
+    burn_in: int = 1000,
+    draws: int = 1000,
+    every: int = 1,
+    path: str | os.PathLike[str] | None = None,
+    networks_per_file: int = 100,
+    seed: int = 0,
+    sample_hyperparameters: bool = True,
+    store_data: bool = True,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Ensemble:
+    """Sample networks from a posterior with several chains.
+
+    Parameters
+    ----------
+    posterior
+        What to sample. Without data, the prior.
+    sampler
+        How to sample it; ``HMC()`` by default.
+    start
+        Natural values by name at which chains start, each of the parameter's shape (for all chains)
+        or with the chains as first axis. What is left out starts as the layers say: weights and
+        biases from Gaussian He, drawn anew for each chain.
+    chains
+        Number of independent chains; they run side by side on the machine's cores.
+    burn_in
+        Transitions at the start of each chain that are not saved. All adaptation ends with them.
+    draws
+        Networks to save from each chain.
+    every
+        Transitions between two saved networks.
+    path
+        Directory to save the run in; networks are written as they are drawn and can be read by
+        `load` while the run goes on. Left out, the run is kept in memory.
+    networks_per_file
+        Networks in a file of the run directory.
+    seed
+        The same seed gives the same bits, whatever the number of cores.
+    sample_hyperparameters
+        Whether hyper-parameters are sampled; held at their start otherwise.
+    store_data
+        Whether the run directory keeps the training data.
+    overwrite
+        Whether a run that is already at `path` may be replaced.
+    progress
+        Show a progress bar.
+
+    Returns
+    -------
+    The sampled networks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> x = np.linspace(-1, 1, 5)
+    >>> network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(1), inputs=1)
+    >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
+    >>> ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=20, progress=False)
+    >>> ensemble.parameters["dense_0.weights"].shape
+    (2, 20, 1, 4)
+    """
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    sampler = HMC() if sampler is None else sampler
+    if isinstance(sampler, type) or not hasattr(sampler, "init") or not hasattr(sampler, "step"):
+        raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
+    plan = Plan(
+        chains=_count("chains", chains, least=1),
+        burn_in=_count("burn_in", burn_in, least=0),
+        draws=_count("draws", draws, least=1),
+        every=_count("every", every, least=1),
+        networks_per_file=_count("networks_per_file", networks_per_file, least=1),
+        seed=_count("seed", seed, least=0),
+        sample_hyperparameters=bool(sample_hyperparameters),
+    )
+    store = _make_store(posterior, sampler, plan, path, store_data=store_data, overwrite=overwrite)
+    run_chains(posterior, sampler, plan, start, store, progress=progress)
+    return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
+
+
+def load(path: str | os.PathLike[str], *, custom: Mapping[str, type] | None = None) -> Ensemble:
+    """Read the networks of a run directory, also while the run goes on.
+
+    Parameters
+    ----------
+    path
+        The directory that was given to `sample`.
+    custom
+        The user's own layers, priors and likelihoods in the run, by class name.
+    """
+    return Ensemble.from_store(DirectoryStore(path), custom or {})
+
+
+def _make_store(
+    posterior: Posterior,
+    sampler: Sampler,
+    plan: Plan,
+    path: str | os.PathLike[str] | None,
+    *,
+    store_data: bool,
+    overwrite: bool,
+) -> Store:
+    data: dict[str, NDArray[Any]] | None = None
+    if posterior.x is not None and posterior.y is not None:
+        data = {"x": posterior.x, "y": posterior.y}
+    if path is None:
+        return MemoryStore({"chains": plan.chains, "status": "running"}, data)
+    check_free(Path(path), overwrite=overwrite)
+    manifest = {
+        "format": FORMAT,
+        "library": importlib.metadata.version("tensorbnn"),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "status": "running",
+        "network": describe(posterior.network),
+        "likelihood": describe(posterior.likelihood),
+        "dtype": posterior.dtype,
+        "engine": posterior.engine,
+        "data": _fingerprint(data),
+        "sampler": describe(sampler),
+        **describe_plan(plan),
+    }
+    return DirectoryStore.create(path, manifest, data if store_data else None, overwrite=overwrite)
+
+
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """The plan as it stands in a manifest."""
+    described: dict[str, Any] = describe(plan)
+    return {name: value for name, value in described.items() if name != "type"}
+
+
+def _fingerprint(data: Mapping[str, NDArray[Any]] | None) -> dict[str, Any] | None:
+    if data is None:
+        return None
+    digest = hashlib.sha256()
+    for name in ("x", "y"):
+        array = np.ascontiguousarray(data[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    shapes = {name: list(array.shape) for name, array in data.items()}
+    return {"shapes": shapes, "sha256": digest.hexdigest()}
+
+
+def _count(name: str, value: object, least: int) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
+    return int(value)
