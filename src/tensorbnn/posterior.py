@@ -14,14 +14,13 @@ import contextlib
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
@@ -294,7 +293,7 @@ def check_inputs(x: NDArray[np.generic], network: Network) -> None:
         )
 
 
-def check_named(layout: Layout, named: Mapping[str, NDArray[np.generic]]) -> None:
+def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
     """Raise where `named` is not exactly one finite value of the right shape for every entry."""
     entries = {entry.name: entry for entry in layout.entries}
     if set(named) != set(entries):

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jax.typing import ArrayLike
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.hmc import HMC

@@ -9,7 +9,7 @@ gradients are summed. The likelihood is a sum over rows, so this is exact.
 
 import functools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -129,14 +129,14 @@ def _tiled_forward(
     hypers: Mapping[str, Array],
     inputs: Array,
     targets: Array,
-) -> tuple[Array, tuple[object, Array, Array]]:
+) -> tuple[Array, tuple[Any, Array, Array]]:
     # The gradient is taken tile by tile on the way forward, while a tile is still in the cache.
     value_and_grad = jax.value_and_grad(
         lambda arguments, tile: _block(network, likelihood, *arguments, *tile)
     )
     arguments = (dict(parameters), dict(hypers))
 
-    def add(total: object, tile: tuple[Array, Array]) -> tuple[object, None]:
+    def add(total: Any, tile: tuple[Array, Array]) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, value_and_grad(arguments, tile)), None
 
     zero = (jnp.zeros((), inputs.dtype), jax.tree.map(jnp.zeros_like, arguments))
@@ -147,11 +147,11 @@ def _tiled_forward(
 def _tiled_backward(
     network: Network,
     likelihood: Likelihood,
-    residuals: tuple[object, Array, Array],
+    residuals: tuple[Any, Array, Array],
     cotangent: Array,
-) -> tuple[object, ...]:
+) -> tuple[Any, ...]:
     del network, likelihood
-    (parameters, hypers), inputs, targets = residuals  # type: ignore[misc]
+    (parameters, hypers), inputs, targets = residuals
     scaled = jax.tree.map(lambda gradient: cotangent * gradient, (parameters, hypers))
     return (*scaled, jnp.zeros_like(inputs), jnp.zeros_like(targets))
 

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.model.likelihoods import Likelihood
@@ -76,7 +75,7 @@ class Prediction:
 
     @property
     def sd(self) -> NDArray[Any]:
-        """Standard deviation over networks, ``(rows, outputs)``: what the data could still teach."""
+        """Standard deviation over networks, ``(rows, outputs)``: what more data could teach."""
         return np.sqrt(self._moments[1])
 
     @property
@@ -90,7 +89,7 @@ class Prediction:
         return np.sqrt(self._moments[1] + self._moments[2])
 
     def quantile(self, probability: ArrayLike) -> NDArray[Any]:
-        """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for ``n`` of them."""
+        """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several."""
         wanted = np.asarray(probability, np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
             raise ValueError(f"`probability` must lie between 0 and 1, got {probability!r}")
@@ -99,7 +98,7 @@ class Prediction:
         )
 
     def interval(self, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Central interval that holds `level` of the networks: lower and upper ``(rows, outputs)``."""
+        """Lower and upper end ``(rows, outputs)`` of the middle `level` of the networks."""
         if not 0 < level < 1:
             raise ValueError(f"`level` must lie between 0 and 1, such as 0.95, got {level!r}")
         lower, upper = self.quantile([0.5 - 0.5 * level, 0.5 + 0.5 * level])
@@ -209,13 +208,13 @@ class _Block(NamedTuple):
 @functools.partial(jax.jit, static_argnums=0)
 def _outputs(network: Network, parameters: dict[str, Array], inputs: Array) -> Array:
     if jax.default_backend() == "cpu":
-        return jax.lax.map(lambda own: network.apply(own, inputs), parameters)  # type: ignore[no-any-return]
-    return jax.vmap(lambda own: network.apply(own, inputs))(parameters)  # type: ignore[no-any-return]
+        return jax.lax.map(lambda own: network.apply(own, inputs), parameters)
+    return jax.vmap(lambda own: network.apply(own, inputs))(parameters)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _expected(likelihood: Likelihood, outputs: Array, hypers: dict[str, Array]) -> Array:
-    return jax.vmap(lambda f, own: likelihood.bind(own).mean(f))(outputs, hypers)  # type: ignore[no-any-return]
+    return jax.vmap(lambda f, own: likelihood.bind(own).mean(f))(outputs, hypers)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -224,7 +223,7 @@ def _mean_variance(likelihood: Likelihood, outputs: Array, hypers: dict[str, Arr
         bound = likelihood.bind(own)
         return jnp.broadcast_to(bound.variance(f), bound.mean(f).shape)
 
-    return jax.vmap(variance)(outputs, hypers).mean(axis=0)  # type: ignore[no-any-return]
+    return jax.vmap(variance)(outputs, hypers).mean(axis=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -25,7 +25,7 @@ class DualAveraging(NamedTuple):
     log_step_size: Array
     log_average: Array
     mean_error: Array
-    count: Array
+    updates: Array
     log_anchor: Array
 
 
@@ -37,19 +37,19 @@ def init(step_size: Array) -> DualAveraging:
         log_step_size=log_step_size,
         log_average=log_step_size,
         mean_error=zero,
-        count=zero,
+        updates=zero,
         log_anchor=log_step_size + jnp.log(jnp.full_like(zero, 10.0)),
     )
 
 
 def update(state: DualAveraging, acceptance: Array, target: Array) -> DualAveraging:
     """Take in the acceptance probability of one transition made with ``exp(log_step_size)``."""
-    count = state.count + 1
-    weight = 1 / (count + T0)
+    updates = state.updates + 1
+    weight = 1 / (updates + T0)
     mean_error = (1 - weight) * state.mean_error + weight * (target - acceptance)
-    log_step_size = state.log_anchor - jnp.sqrt(count) / GAMMA * mean_error
-    forget = count**-KAPPA
+    log_step_size = state.log_anchor - jnp.sqrt(updates) / GAMMA * mean_error
+    forget = updates**-KAPPA
     log_average = forget * log_step_size + (1 - forget) * state.log_average
     return state._replace(
-        log_step_size=log_step_size, log_average=log_average, mean_error=mean_error, count=count
+        log_step_size=log_step_size, log_average=log_average, mean_error=mean_error, updates=updates
     )

@@ -213,13 +213,9 @@ def _trajectory(wobble: Array, state: HMCState) -> tuple[Array, Array]:
 
 
 def _adapt(state: HMCState, acceptance: Array) -> DualAveraging:
-    updated = dual_averaging.update(
-        state.adaptation, acceptance, state.settings.target_acceptance
-    )
+    updated = dual_averaging.update(state.adaptation, acceptance, state.settings.target_acceptance)
     adapting = state.iteration < state.settings.adapt_steps
-    return jax.tree.map(
-        lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation
-    )
+    return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
 
 
 def _energy(phase: Phase) -> Array:
@@ -232,9 +228,7 @@ def _acceptance(energy_error: Array) -> Array:
 
 
 @jax.jit
-def _init(
-    target: Target, positions: Array, settings: Settings, step_size: Array
-) -> HMCState:
+def _init(target: Target, positions: Array, settings: Settings, step_size: Array) -> HMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return HMCState(
         position=positions,

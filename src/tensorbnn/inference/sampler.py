@@ -44,7 +44,10 @@ class Info(NamedTuple):
 
 
 class Sampler(Protocol):
-    """The protocol; `step` reads every number from the state, so that none of them is compiled in."""
+    """The protocol. A state has at least `position` and `log_density`.
+
+    `step` reads every number from the state, so that none of them is compiled in.
+    """
 
     def init(self, target: Target, positions: Array, burn_in: int) -> Any:
         """State of chains that start at `positions` ``(chains, dimension)``."""

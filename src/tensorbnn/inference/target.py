@@ -23,9 +23,7 @@ from tensorbnn.engine.forward import Data
 from tensorbnn.posterior import Model
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["data", "held_phi"], meta_fields=["model"]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["data", "held_phi"], meta_fields=["model"])
 @dataclass(frozen=True)
 class Target:
     """A log-density over one flat vector; a pytree, so that its arrays are arguments when compiled.

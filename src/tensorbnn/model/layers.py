@@ -82,7 +82,7 @@ class Layer(ABC):
 
 
 class AbstractDense(Layer):
-    """``W.T h + b``, the mathematics of every dense layer; its subclasses differ in their priors."""
+    """``W.T h + b``, the mathematics of dense layers; the subclasses differ in their priors."""
 
     units: int
     weight_prior: Prior
@@ -262,8 +262,8 @@ class PReLU(Layer):
 class SquarePReLU(Layer):
     """``h`` where positive, ``a**2 * h`` where not, with one sampled ``a`` per unit.
 
-    The paper's prior: ``a ~ N(xi, kappa)``, ``xi ~ N(0, 0.1)``, ``kappa ~ N(0.3, 0.3)`` truncated to
-    positive values; ``a`` starts at 0.2. The parameter named ``slopes`` is ``a``.
+    The paper's prior: ``a ~ N(xi, kappa)``, ``xi ~ N(0, 0.1)``, ``kappa ~ N(0.3, 0.3)`` truncated
+    to positive values; ``a`` starts at 0.2. The parameter named ``slopes`` is ``a``.
     """
 
     slope_prior: Prior = SQUARE_PRELU_PRIOR

@@ -42,7 +42,7 @@ class Entry:
     support: Support
     start: float | Prior | None
     depth: int = 0
-    """0 for a parameter, 1 for a hyper-parameter of its prior, 2 for one of that one's prior, ..."""
+    """0 for a parameter, 1 for a hyper-parameter of its prior, 2 for one of that one's, ..."""
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ class Layout:
         return sum(entry.size for entry in self.entries)
 
     def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
-        """Natural values by name, each with its own shape, to the unconstrained vector ``(size,)``."""
+        """Natural values by name, each in its own shape, to the unconstrained ``(size,)``."""
         pieces = [
             transform_to(entry.support).to_real(jnp.asarray(named[entry.name])).reshape(entry.size)
             for entry in self.entries
@@ -128,7 +128,9 @@ class Layout:
         }
         # The rest are drawn family by family: few draws of many numbers compile faster.
         drawn = [
-            dataclasses.replace(entry, prior=entry.prior if entry.start is None else entry.start)
+            dataclasses.replace(
+                entry, prior=entry.start if isinstance(entry.start, Prior) else entry.prior
+            )
             for entry in self.entries
             if entry.name not in named
         ]

@@ -35,7 +35,8 @@ class Network:
     >>> from tensorbnn.model.layers import Dense, Tanh
     >>> network = Network(Dense(10), Tanh(), Dense(1), inputs=2)
     >>> {name: parameter.shape for name, parameter in network.parameters.items()}
-    {'dense_0.weights': (2, 10), 'dense_0.biases': (10,), 'dense_1.weights': (10, 1), 'dense_1.biases': (1,)}
+    {'dense_0.weights': (2, 10), 'dense_0.biases': (10,),
+     'dense_1.weights': (10, 1), 'dense_1.biases': (1,)}
     """
 
     def __init__(self, *layers: Layer | str, inputs: int) -> None:
@@ -43,9 +44,11 @@ class Network:
             raise ValueError(f"`inputs` must be a whole number of at least 1, got {inputs!r}")
         if not layers:
             raise ValueError("a network needs at least one layer, such as Dense(1)")
-        self.inputs = int(inputs)
-        self.layers = tuple(_as_layer(layer, position) for position, layer in enumerate(layers))
-        self.names = _number_by_kind(self.layers)
+        self.inputs: int = int(inputs)
+        self.layers: tuple[Layer, ...] = tuple(
+            _as_layer(layer, position) for position, layer in enumerate(layers)
+        )
+        self.names: tuple[str, ...] = _number_by_kind(self.layers)
         self.parameters: dict[str, Parameter] = {}
         self._parameter_names: list[tuple[str, ...]] = []
         units = self.inputs
@@ -54,7 +57,7 @@ class Network:
             self.parameters |= {f"{name}.{key}": parameter for key, parameter in own.items()}
             self._parameter_names.append(tuple(own))
             units = layer.outputs(units)
-        self.outputs = units
+        self.outputs: int = units
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
         """Outputs ``(outputs, rows)`` for feature-major inputs `h` of shape ``(inputs, rows)``.

@@ -86,7 +86,7 @@ class Parametric:
         return {name: value for name, value in values.items() if isinstance(value, Hyper)}
 
     def bind(self, values: Mapping[str, Any]) -> Self:
-        """A copy with the fields named in `values` replaced; nothing is checked, so arrays may stand in.
+        """A copy with the fields named in `values` replaced, by numbers or arrays, unchecked.
 
         Examples
         --------
@@ -128,7 +128,7 @@ class Prior(Parametric, ABC):
         return 0.0, 1.0
 
     def standard(self) -> Self | None:
-        """This prior with centre 0 and width 1, where `location_scale` standardises it exactly.
+        """The same prior with centre 0 and width 1, where `location_scale` standardises it exactly.
 
         That is, where ``(u - location) / scale`` of the unconstrained value ``u`` has a density
         free of both, as in every location-scale family; ``None`` where it has not.

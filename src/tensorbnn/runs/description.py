@@ -15,27 +15,25 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.model import layers, likelihoods, priors
 from tensorbnn.model.network import Network
 
-KNOWN: dict[str, type] = {
-    known.__name__: known
-    for known in (
-        layers.Dense,
-        layers.GaussianDense,
-        layers.CauchyDense,
-        *layers.ACTIVATIONS.values(),
-        priors.Hyper,
-        priors.Normal,
-        priors.Cauchy,
-        priors.StudentT,
-        priors.Laplace,
-        priors.Exponential,
-        priors.LogNormal,
-        priors.HalfNormal,
-        likelihoods.Gaussian,
-        likelihoods.Bernoulli,
-        likelihoods.Categorical,
-        HMC,
-    )
-}
+_CLASSES: tuple[type, ...] = (
+    layers.Dense,
+    layers.GaussianDense,
+    layers.CauchyDense,
+    *layers.ACTIVATIONS.values(),
+    priors.Hyper,
+    priors.Normal,
+    priors.Cauchy,
+    priors.StudentT,
+    priors.Laplace,
+    priors.Exponential,
+    priors.LogNormal,
+    priors.HalfNormal,
+    likelihoods.Gaussian,
+    likelihoods.Bernoulli,
+    likelihoods.Categorical,
+    HMC,
+)
+KNOWN = {known.__name__: known for known in _CLASSES}
 
 
 def describe(value: Any) -> Any:
@@ -92,4 +90,6 @@ def own_classes(value: Any) -> set[str]:
     if not isinstance(value, dict):
         return set()
     inside: set[str] = set().union(*(own_classes(each) for each in value.values()))
-    return inside if value["type"] in KNOWN or value["type"] == "Network" else inside | {value["type"]}
+    return (
+        inside if value["type"] in KNOWN or value["type"] == "Network" else inside | {value["type"]}
+    )

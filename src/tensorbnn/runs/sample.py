@@ -20,8 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.inference.sampler import Info, Sampler
 from tensorbnn.inference.target import Target
@@ -66,7 +65,10 @@ def run_chains(
 
     An interrupt (Ctrl-C) stops every chain after the call it is in; what was drawn is kept.
     """
-    with precision(posterior.dtype), Bar("starting", plan.chains * plan.transitions, show=progress) as bar:
+    with (
+        precision(posterior.dtype),
+        Bar("starting", plan.chains * plan.transitions, show=progress) as bar,
+    ):
         start_keys, keys = _chain_keys(plan.seed, plan.chains)
         target, positions = _start(posterior, plan, start_keys, start)
         state = sampler.init(target, positions, plan.burn_in)
@@ -152,7 +154,7 @@ class _ChainGroup:
             room = self.plan.networks_per_file - done % self.plan.networks_per_file
             count = min(count, room, draws - done)
             began = time.monotonic()
-            kept = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :count], self._advance(count, every))  # noqa: B023
+            kept = _first(self._advance(count, every), count)
             seconds = time.monotonic() - began
             done += count
             self.bar.describe(phase)
@@ -204,7 +206,9 @@ def restore_state(store: Store, template: Any, chain: int) -> Any:
     arrays = store.read_state(chain)
     paths, structure = jax.tree_util.tree_flatten_with_path(template)
     names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
-    return jax.tree_util.tree_unflatten(structure, [jnp.asarray(arrays[name])[None] for name in names])
+    return jax.tree_util.tree_unflatten(
+        structure, [jnp.asarray(arrays[name])[None] for name in names]
+    )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -221,8 +225,8 @@ def _advance(
     """Make `draws` draws, `every` transitions each; only the first `draws` rows are meaningful."""
     chains, dimension = keys.shape[0], target.dimension
     info = jax.eval_shape(step, keys, state, target)[1]
-    info = info._replace(divergent=jax.ShapeDtypeStruct((chains,), jnp.int32))
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), info)
+    zero = zero._replace(divergent=jnp.zeros(chains, jnp.int32))
     buffers = _Kept(
         position=jnp.zeros((chains, capacity, dimension)),
         info=jax.tree.map(lambda leaf: jnp.zeros((chains, capacity), leaf.dtype), zero),
@@ -247,6 +251,10 @@ def _advance(
         return state, jax.tree.map(lambda all_, one: all_.at[:, index].set(one), kept, row)
 
     return jax.lax.fori_loop(0, draws, draw, (state, buffers))
+
+
+def _first(kept: _Kept, draws: int) -> _Kept:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:, :draws], kept)
 
 
 def _fold_in(keys: Array, index: Array) -> Array:
@@ -361,4 +369,4 @@ def _positions(model: Model, keys: Array, given: dict[str, Array]) -> tuple[Arra
         phi = model.phi.flatten(named)
         return target.position(model.theta.flatten(named), phi), phi
 
-    return jax.vmap(start)(keys, given)  # type: ignore[no-any-return]
+    return jax.vmap(start)(keys, given)

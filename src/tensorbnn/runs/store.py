@@ -235,7 +235,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{file} has format {found}, but this version of the library reads up to {FORMAT}: "
             "install a newer version"
         )
-    return manifest  # type: ignore[no-any-return]
+    return manifest
 
 
 def _read_size(file: Path) -> int:
