@@ -149,8 +149,8 @@ class Normal(Prior):
 
     Examples
     --------
-    >>> float(Normal(0.0, 1.0).log_density(jnp.asarray(0.0)).round(4))
-    -0.9189000129699707
+    >>> f"{Normal(0.0, 1.0).log_density(jnp.asarray(0.0)):.4f}"
+    '-0.9189'
     """
 
     loc: Number = 0.0

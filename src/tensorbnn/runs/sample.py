@@ -238,8 +238,8 @@ def _advance(
         # Over the transitions of a draw: mean acceptance, number of divergences, gradients spent;
         # of the rest, the last.
         return state, info._replace(
-            acceptance=total.acceptance + info.acceptance / every,
-            divergent=total.divergent + info.divergent,
+            acceptance=total.acceptance + info.acceptance / every.astype(info.acceptance.dtype),
+            divergent=total.divergent + info.divergent.astype(jnp.int32),
             num_steps=total.num_steps + info.num_steps,
         )
 
