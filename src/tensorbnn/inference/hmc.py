@@ -49,7 +49,8 @@ class HMC:
     num_leapfrog
         Leapfrog steps per trajectory. Left out, as many as `trajectory_length` takes.
     trajectory_length
-        Step size times number of steps, where `num_leapfrog` is left out.
+        Step size times number of steps, where `num_leapfrog` is left out. The default is a quarter
+        of a turn around a prior of unit width, as the paper advises.
     target_acceptance
         Acceptance probability that the adaptation of the step size aims at.
     step_size_jitter, num_leapfrog_jitter
@@ -67,7 +68,7 @@ class HMC:
 
     step_size: float | None = None
     num_leapfrog: int | None = None
-    trajectory_length: float = 1.0
+    trajectory_length: float = math.pi / 2
     target_acceptance: float = 0.9
     step_size_jitter: float = 0.0
     num_leapfrog_jitter: float | None = None
