@@ -1,5 +1,6 @@
 """`sample` and `load`: from a posterior, or from a run on disk, to an ensemble."""
 
+import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
@@ -17,7 +18,8 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import describe
-from tensorbnn.runs.sample import Plan, run_chains
+from tensorbnn.runs.sample import run_chains
+from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import FORMAT, DirectoryStore, MemoryStore, Store, check_free
 
 
@@ -103,8 +105,11 @@ def sample(
         seed=_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
+    if path is not None:
+        check_free(Path(path), overwrite=overwrite)
+    started = start_chains(posterior, sampler, plan, start or {})
     store = _make_store(posterior, sampler, plan, path, store_data=store_data, overwrite=overwrite)
-    run_chains(posterior, sampler, plan, start, store, progress=progress)
+    run_chains(started, sampler, plan, store, dtype=posterior.dtype, progress=progress)
     return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
 
 
@@ -135,7 +140,6 @@ def _make_store(
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
         return MemoryStore({"chains": plan.chains, "status": "running"}, data)
-    check_free(Path(path), overwrite=overwrite)
     manifest = {
         "format": FORMAT,
         "library": importlib.metadata.version("tensorbnn"),
@@ -147,15 +151,9 @@ def _make_store(
         "engine": posterior.engine,
         "data": _fingerprint(data),
         "sampler": describe(sampler),
-        **describe_plan(plan),
+        **dataclasses.asdict(plan),
     }
     return DirectoryStore.create(path, manifest, data if store_data else None, overwrite=overwrite)
-
-
-def describe_plan(plan: Plan) -> dict[str, Any]:
-    """The plan as it stands in a manifest."""
-    described: dict[str, Any] = describe(plan)
-    return {name: value for name, value in described.items() if name != "type"}
 
 
 def _fingerprint(data: Mapping[str, NDArray[Any]] | None) -> dict[str, Any] | None:

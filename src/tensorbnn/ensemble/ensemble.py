@@ -1,6 +1,7 @@
 """The sampled networks: a point cloud that stands for the posterior."""
 
 import functools
+import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -100,7 +101,7 @@ class Ensemble:
         """
         rows = check_rows("x", x, self.dtype)
         check_inputs(rows, self.network)
-        if not isinstance(every, int) or every < 1:
+        if not isinstance(every, numbers.Integral) or every < 1:
             raise ValueError(f"`every` must be a whole number of at least 1, got {every!r}")
         draws = len(range(0, self.num_draws, every))
         return Prediction(
@@ -108,7 +109,7 @@ class Ensemble:
             self.likelihood,
             self.dtype,
             rows,
-            lambda: self._batches(every),
+            lambda: self._batches(int(every)),
             self.num_chains * draws,
             progress=progress,
         )

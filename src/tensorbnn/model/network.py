@@ -87,6 +87,13 @@ class Network:
 
 def _as_layer(layer: object, position: int) -> Layer:
     if isinstance(layer, Layer):
+        try:
+            hash(layer)
+        except TypeError as error:
+            raise TypeError(
+                f"layer {position}, {layer!r}, can't be hashed ({error}): "
+                "make it a frozen dataclass, with tuples in place of lists"
+            ) from error
         return layer
     if isinstance(layer, type) and issubclass(layer, Layer):
         raise TypeError(f"layer {position} is a class: write {layer.__name__}(...)")

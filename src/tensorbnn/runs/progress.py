@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 class Bar:
-    """A progress bar on standard error; quiet where not asked for, or done within a second.
+    """A progress bar on standard error; quiet where not asked for, or done before `delay`.
 
     Parameters
     ----------
@@ -19,9 +19,11 @@ class Bar:
         Number of steps in all.
     show
         Whether to show anything.
+    delay
+        Seconds to wait before anything is shown.
     """
 
-    def __init__(self, description: str, total: int, *, show: bool) -> None:
+    def __init__(self, description: str, total: int, *, show: bool, delay: float = 1.0) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -31,11 +33,11 @@ class Bar:
             console=Console(stderr=True),
             disable=not show,
         )
-        self._description, self._total = description, total
-        self._started = time.monotonic()
+        self._begin = time.monotonic() + delay
         self._task = self._progress.add_task(description, total=total, note="")
         self._lock = threading.Lock()
         self._visible = False
+        self._show_when_due()
 
     def __enter__(self) -> "Bar":
         return self
@@ -53,11 +55,14 @@ class Bar:
         """Count `steps` more steps as done and show `note`; may be called from any thread."""
         with self._lock:
             self._progress.update(self._task, advance=steps, note=note)
-            if not self._visible and time.monotonic() - self._started > 1:
-                self._progress.start()
-                self._visible = True
+            self._show_when_due()
 
     def describe(self, description: str) -> None:
         """Change what is said to be done."""
         with self._lock:
             self._progress.update(self._task, description=description)
+
+    def _show_when_due(self) -> None:
+        if not self._visible and time.monotonic() >= self._begin:
+            self._progress.start()
+            self._visible = True

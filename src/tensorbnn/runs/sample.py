@@ -1,4 +1,4 @@
-"""Run chains: start, burn in, draw, save.
+"""Run chains: burn in, draw, save.
 
 Each chain is a task of its own: on a CPU one compiled program that advances a single chain is run
 by as many threads as there are cores, so that a chain's draws depend neither on the number of
@@ -11,22 +11,21 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tensorbnn.inference.sampler import Info, Sampler
 from tensorbnn.inference.target import Target
-from tensorbnn.model.layout import Layout
-from tensorbnn.posterior import Model, Posterior, check_named, precision
+from tensorbnn.posterior import DType, precision
 from tensorbnn.runs.progress import Bar
+from tensorbnn.runs.start import Plan, Start
 from tensorbnn.runs.store import Store
 
 # One call of the compiled program is to take about this long, so that progress moves and an
@@ -34,67 +33,37 @@ from tensorbnn.runs.store import Store
 SECONDS_PER_CALL = 0.25
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How long and how wide a run is; `tensorbnn.sample` documents each number."""
-
-    chains: int
-    burn_in: int
-    draws: int
-    every: int
-    networks_per_file: int
-    seed: int
-    sample_hyperparameters: bool
-
-    @property
-    def transitions(self) -> int:
-        """Transitions of one chain in all."""
-        return self.burn_in + self.draws * self.every
-
-
 def run_chains(
-    posterior: Posterior,
-    sampler: Sampler,
-    plan: Plan,
-    start: Mapping[str, ArrayLike] | None,
-    store: Store,
-    *,
-    progress: bool,
+    start: Start, sampler: Sampler, plan: Plan, store: Store, *, dtype: DType, progress: bool
 ) -> None:
     """Run every chain of `plan` to its end and leave the draws in `store`.
 
-    An interrupt (Ctrl-C) stops every chain after the call it is in; what was drawn is kept.
+    An interrupt (Ctrl-C) or an error stops every chain after the call it is in; what was drawn is
+    kept.
     """
-    with (
-        precision(posterior.dtype),
-        Bar("starting", plan.chains * plan.transitions, show=progress) as bar,
-    ):
-        start_keys, keys = _chain_keys(plan.seed, plan.chains)
-        target, positions = _start(posterior, plan, start_keys, start)
-        state = sampler.init(target, positions, plan.burn_in)
-        _check_start(state.log_density)
-        groups = _groups(plan.chains)
+    total = plan.chains * plan.transitions
+    with precision(dtype), Bar("compiling", total, show=progress, delay=0.0) as bar:
         tasks = [
             _ChainGroup(
                 chains=range(group.start, group.stop),
-                dtype_context=functools.partial(precision, posterior.dtype),
+                dtype=dtype,
                 step=sampler.step,
-                target=target,
-                keys=keys[group],
-                state=jax.tree.map(lambda leaf, group=group: leaf[group], state),
+                target=start.target,
+                keys=start.keys[group],
+                state=jax.tree.map(lambda leaf, group=group: leaf[group], start.state),
                 plan=plan,
                 store=store,
                 bar=bar,
             )
-            for group in groups
+            for group in _groups(plan.chains)
         ]
-        tasks[0].compile()
+        status = "interrupted"
         try:
+            tasks[0].compile()
             _run_all(tasks)
-        except BaseException:
-            store.finish("interrupted")
-            raise
-        store.finish("complete")
+            status = "complete"
+        finally:
+            store.finish(status)
 
 
 class _Kept(NamedTuple):
@@ -111,7 +80,7 @@ class _ChainGroup:
         self,
         *,
         chains: range,
-        dtype_context: Callable[[], Any],
+        dtype: DType,
         step: Any,
         target: Target,
         keys: Array,
@@ -121,7 +90,7 @@ class _ChainGroup:
         bar: Bar,
     ) -> None:
         self.chains, self.plan, self.store, self.bar = chains, plan, store, bar
-        self.dtype_context, self.step, self.target = dtype_context, step, target
+        self.dtype, self.step, self.target = dtype, step, target
         self.keys, self.state = keys, state
         self.stop = threading.Event()
         self.transitions = 0
@@ -134,7 +103,7 @@ class _ChainGroup:
 
     def run(self) -> None:
         """Burn in, then draw and save, until the plan is fulfilled or `stop` is set."""
-        with self.dtype_context():
+        with precision(self.dtype):
             for kept in self._calls("burning in", self.plan.burn_in, every=1):
                 del kept
             for kept in self._calls("sampling", self.plan.draws, every=self.plan.every):
@@ -283,11 +252,12 @@ def _groups(chains: int) -> list[slice]:
 
 
 def _run_all(tasks: list[_ChainGroup]) -> None:
-    """Run all tasks on the machine's cores; an error or an interrupt stops them all."""
-    with ThreadPoolExecutor(max_workers=min(len(tasks), os.cpu_count() or 1)) as pool:
+    """Run all tasks on the machine's cores; the first error, or an interrupt, stops them all."""
+    with ThreadPoolExecutor(max_workers=min(len(tasks), _cores())) as pool:
         futures = [pool.submit(task.run) for task in tasks]
         try:
-            for future in futures:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
                 future.result()
         except BaseException:
             for task in tasks:
@@ -295,78 +265,8 @@ def _run_all(tasks: list[_ChainGroup]) -> None:
             raise
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def _chain_keys(seed: int, chains: int) -> tuple[Array, Array]:
-    """Two keys for every chain: one for its start, one for its transitions."""
-    root = jax.random.key(seed, impl="threefry2x32")
-    keys = jax.vmap(lambda chain: jax.random.split(jax.random.fold_in(root, chain)))(
-        jnp.arange(chains)
-    )
-    return keys[:, 0], keys[:, 1]
-
-
-def _start(
-    posterior: Posterior, plan: Plan, keys: Array, start: Mapping[str, ArrayLike] | None
-) -> tuple[Target, Array]:
-    """The target, and the position ``(chains, dimension)`` at which the chains start."""
-    given = _given_starts(posterior, plan, start or {})
-    positions, phis = _positions(posterior.model, keys, given)
-    held = None if plan.sample_hyperparameters else phis[0]
-    target = Target(posterior.model, posterior.data, held)
-    return target, positions[:, : target.dimension]
-
-
-def _check_start(log_densities: Array) -> None:
-    for chain, value in enumerate(np.asarray(log_densities)):
-        if not np.isfinite(value):
-            raise ValueError(
-                f"the log-density at the start of chain {chain} is {value}: "
-                "standardise `x` and `y`, or give `start`"
-            )
-
-
-def _given_starts(
-    posterior: Posterior, plan: Plan, start: Mapping[str, ArrayLike]
-) -> dict[str, Array]:
-    """Check the user's starting values, and repeat those that all chains share."""
-    layouts = (posterior.model.theta, posterior.model.phi)
-    entries = {entry.name: entry for layout in layouts for entry in layout.entries}
-    unknown = sorted(set(start) - set(entries))
-    if unknown:
-        raise ValueError(
-            f"`start` names unknown parameters {unknown}: the model has {sorted(entries)}"
-        )
-    given = {}
-    for name, value in start.items():
-        array = np.asarray(value, posterior.dtype)
-        if array.ndim == len(entries[name].shape):
-            array = np.broadcast_to(array, (plan.chains, *array.shape))
-        if len(array) != plan.chains:
-            raise ValueError(
-                f"`start` gives {name} for {len(array)} chains, but there are {plan.chains}"
-            )
-        for each in array:
-            check_named(Layout((entries[name],)), {name: each})
-        given[name] = jnp.asarray(array)
-    if not plan.sample_hyperparameters:
-        for entry in posterior.model.phi.entries:
-            if entry.name in given and np.any(given[entry.name] != given[entry.name][0]):
-                raise ValueError(
-                    f"`start` gives {entry.name} a value per chain, but hyper-parameters are held "
-                    "(`sample_hyperparameters=False`): give one value for all chains"
-                )
-    return given
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _positions(model: Model, keys: Array, given: dict[str, Array]) -> tuple[Array, Array]:
-    """Positions, and unconstrained hyper-parameters, at which the chains start."""
-    target = Target(model, None, None)
-    hypers = {name: jnp.asarray(value, dtype=float) for name, value in model.start_hypers().items()}
-
-    def start(key: Array, given: dict[str, Array]) -> tuple[Array, Array]:
-        named = model.theta.draw_start(key, hypers) | hypers | given
-        phi = model.phi.flatten(named)
-        return target.position(model.theta.flatten(named), phi), phi
-
-    return jax.vmap(start)(keys, given)
+def _cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,128 @@
+"""Where chains start: their keys, their first positions, and the sampler's first state."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.inference.target import Target
+from tensorbnn.model.layout import Layout
+from tensorbnn.posterior import Model, Posterior, check_named, precision
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how wide a run is; `tensorbnn.sample` documents each number."""
+
+    chains: int
+    burn_in: int
+    draws: int
+    every: int
+    networks_per_file: int
+    seed: int
+    sample_hyperparameters: bool
+
+    @property
+    def transitions(self) -> int:
+        """Transitions of one chain in all."""
+        return self.burn_in + self.draws * self.every
+
+
+class Start(NamedTuple):
+    """Chains that are ready to run; every array has the chains as its first axis."""
+
+    target: Target
+    keys: Array
+    state: Any
+
+
+def start_chains(
+    posterior: Posterior, sampler: Sampler, plan: Plan, given: Mapping[str, ArrayLike]
+) -> Start:
+    """Draw or take the starting values of every chain, and check that the density is finite there.
+
+    `given` holds the user's own starting values by name.
+    """
+    with precision(posterior.dtype):
+        start_keys, keys = _chain_keys(plan.seed, plan.chains)
+        positions, phis = _positions(
+            posterior.model, start_keys, _given_starts(posterior, plan, given)
+        )
+        held = None if plan.sample_hyperparameters else phis[0]
+        target = Target(posterior.model, posterior.data, held)
+        state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
+        _check_start(state.log_density)
+    return Start(target, keys, state)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _chain_keys(seed: int, chains: int) -> tuple[Array, Array]:
+    """Two keys for every chain: one for its start, one for its transitions."""
+    root = jax.random.key(seed, impl="threefry2x32")
+    keys = jax.vmap(lambda chain: jax.random.split(jax.random.fold_in(root, chain)))(
+        jnp.arange(chains)
+    )
+    return keys[:, 0], keys[:, 1]
+
+
+def _check_start(log_densities: Array) -> None:
+    for chain, value in enumerate(np.asarray(log_densities)):
+        if not np.isfinite(value):
+            raise ValueError(
+                f"the log-density at the start of chain {chain} is {value}: "
+                "standardise `x` and `y`, or give `start`"
+            )
+
+
+def _given_starts(
+    posterior: Posterior, plan: Plan, start: Mapping[str, ArrayLike]
+) -> dict[str, Array]:
+    """Check the user's starting values, and repeat those that all chains share."""
+    layouts = (posterior.model.theta, posterior.model.phi)
+    entries = {entry.name: entry for layout in layouts for entry in layout.entries}
+    unknown = sorted(set(start) - set(entries))
+    if unknown:
+        raise ValueError(
+            f"`start` names unknown parameters {unknown}: the model has {sorted(entries)}"
+        )
+    given = {}
+    for name, value in start.items():
+        array = np.asarray(value, posterior.dtype)
+        if array.ndim == len(entries[name].shape):
+            array = np.broadcast_to(array, (plan.chains, *array.shape))
+        if len(array) != plan.chains:
+            raise ValueError(
+                f"`start` gives {name} for {len(array)} chains, but there are {plan.chains}"
+            )
+        for each in array:
+            check_named(Layout((entries[name],)), {name: each})
+        given[name] = jnp.asarray(array)
+    if not plan.sample_hyperparameters:
+        for entry in posterior.model.phi.entries:
+            if entry.name in given and np.any(given[entry.name] != given[entry.name][0]):
+                raise ValueError(
+                    f"`start` gives {entry.name} a value per chain, but hyper-parameters are held "
+                    "(`sample_hyperparameters=False`): give one value for all chains"
+                )
+    return given
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _positions(model: Model, keys: Array, given: dict[str, Array]) -> tuple[Array, Array]:
+    """Positions, and unconstrained hyper-parameters, at which the chains start."""
+    target = Target(model, None, None)
+    hypers = {name: jnp.asarray(value, dtype=float) for name, value in model.start_hypers().items()}
+
+    def start(key: Array, given: dict[str, Array]) -> tuple[Array, Array]:
+        named = model.theta.draw_start(key, hypers) | hypers | given
+        phi = model.phi.flatten(named)
+        return target.position(model.theta.flatten(named), phi), phi
+
+    return jax.vmap(start)(keys, given)
