@@ -31,7 +31,7 @@ UNIT = tb.Normal(0.0, 1.0)
 
 
 class Statistic(NamedTuple):
-    """Draws ``(chains, draws)`` of a quantity, and its distance from the truth in standard errors."""
+    """Draws ``(chains, draws)``, and the distance of their mean from the truth in errors."""
 
     draws: np.ndarray
     z: float
@@ -57,7 +57,7 @@ def check(
     posterior: tb.Posterior,
     statistics: Callable[[tb.Ensemble], list[Statistic]],
     *,
-    sampler: tb.HMC = tb.HMC(),
+    sampler: tb.HMC | None = None,
     draws: int = 2000,
     least_ess: float = 400,
 ) -> None:

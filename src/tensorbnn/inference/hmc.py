@@ -242,26 +242,22 @@ def _init(target: Target, positions: Array, settings: Settings, step_size: Array
 
 
 def _check_options(options: HMC) -> None:
-    positive = {
-        "step_size": options.step_size,
-        "trajectory_length": options.trajectory_length,
-    }
-    for name, value in positive.items():
-        if value is not None and not (math.isfinite(value) and value > 0):
+    for name in ("step_size", "trajectory_length"):
+        value = getattr(options, name)
+        if value is not None and not (_is_number(value) and math.isfinite(value) and value > 0):
             raise ValueError(f"`{name}` must be a positive number, got {value!r}")
-    for name, count in (
-        ("num_leapfrog", options.num_leapfrog),
-        ("max_leapfrog", options.max_leapfrog),
-    ):
-        if count is not None and not (isinstance(count, numbers.Integral) and count >= 1):
-            raise ValueError(f"`{name}` must be a whole number of at least 1, got {count!r}")
-    if not 0 < options.target_acceptance < 1:
-        raise ValueError(
-            f"`target_acceptance` must lie between 0 and 1, got {options.target_acceptance!r}"
-        )
-    for name, jitter in (
-        ("step_size_jitter", options.step_size_jitter),
-        ("num_leapfrog_jitter", options.num_leapfrog_jitter),
-    ):
-        if jitter is not None and not 0 <= jitter < 1:
-            raise ValueError(f"`{name}` must lie in [0, 1), got {jitter!r}")
+    for name in ("num_leapfrog", "max_leapfrog"):
+        value = getattr(options, name)
+        if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+            raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}")
+    value = options.target_acceptance
+    if not (_is_number(value) and 0 < value < 1):
+        raise ValueError(f"`target_acceptance` must lie between 0 and 1, got {value!r}")
+    for name in ("step_size_jitter", "num_leapfrog_jitter"):
+        value = getattr(options, name)
+        if value is not None and not (_is_number(value) and 0 <= value < 1):
+            raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real)

@@ -80,16 +80,7 @@ def restore(description: Any, custom: Mapping[str, type]) -> Any:
             f"this run uses a class {name!r} that the library does not know: "
             f'load it with `custom={{"{name}": {name}}}`'
         )
-    return cls(**fields)
-
-
-def own_classes(value: Any) -> set[str]:
-    """Names of the classes in a description (as `describe` returns it) that are the user's own."""
-    if isinstance(value, list):
-        return set().union(*(own_classes(each) for each in value))
-    if not isinstance(value, dict):
-        return set()
-    inside: set[str] = set().union(*(own_classes(each) for each in value.values()))
-    return (
-        inside if value["type"] in KNOWN or value["type"] == "Network" else inside | {value["type"]}
-    )
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise ValueError(f"this run describes a {name} that can't be made: {error}") from error

@@ -34,7 +34,7 @@ SECONDS_PER_CALL = 0.25
 
 
 def run_chains(
-    start: Start, sampler: Sampler, plan: Plan, store: Store, *, dtype: DType, progress: bool
+    starts: list[Start], sampler: Sampler, plan: Plan, store: Store, *, dtype: DType, progress: bool
 ) -> None:
     """Run every chain of `plan` to its end and leave the draws in `store`.
 
@@ -43,20 +43,7 @@ def run_chains(
     """
     total = plan.chains * plan.transitions
     with precision(dtype), Bar("compiling", total, show=progress, delay=0.0) as bar:
-        tasks = [
-            _ChainGroup(
-                chains=range(group.start, group.stop),
-                dtype=dtype,
-                step=sampler.step,
-                target=start.target,
-                keys=start.keys[group],
-                state=jax.tree.map(lambda leaf, group=group: leaf[group], start.state),
-                plan=plan,
-                store=store,
-                bar=bar,
-            )
-            for group in _groups(plan.chains)
-        ]
+        tasks = [_ChainGroup(start, sampler.step, plan, store, bar, dtype) for start in starts]
         status = "interrupted"
         try:
             tasks[0].compile()
@@ -77,21 +64,10 @@ class _ChainGroup:
     """Chains that are advanced by one call; on a CPU a single chain."""
 
     def __init__(
-        self,
-        *,
-        chains: range,
-        dtype: DType,
-        step: Any,
-        target: Target,
-        keys: Array,
-        state: Any,
-        plan: Plan,
-        store: Store,
-        bar: Bar,
+        self, start: Start, step: Any, plan: Plan, store: Store, bar: Bar, dtype: DType
     ) -> None:
-        self.chains, self.plan, self.store, self.bar = chains, plan, store, bar
-        self.dtype, self.step, self.target = dtype, step, target
-        self.keys, self.state = keys, state
+        self.chains, self.target, self.keys, self.state = start
+        self.step, self.plan, self.store, self.bar, self.dtype = step, plan, store, bar, dtype
         self.stop = threading.Event()
         self.transitions = 0
         self.files = 0
@@ -243,12 +219,6 @@ def _arrays(target: Target, kept: _Kept, capacity: int) -> dict[str, NDArray[Any
 @jax.jit
 def _named(target: Target, positions: Array) -> Any:
     return jax.vmap(jax.vmap(target.named))(positions)
-
-
-def _groups(chains: int) -> list[slice]:
-    if jax.default_backend() == "cpu":
-        return [slice(chain, chain + 1) for chain in range(chains)]
-    return [slice(0, chains)]
 
 
 def _run_all(tasks: list[_ChainGroup]) -> None:

@@ -36,8 +36,12 @@ class Plan:
 
 
 class Start(NamedTuple):
-    """Chains that are ready to run; every array has the chains as its first axis."""
+    """Chains that are advanced together, ready to run: on a CPU one chain, on an accelerator all.
 
+    Every array has the chains as its first axis.
+    """
+
+    chains: range
     target: Target
     keys: Array
     state: Any
@@ -45,21 +49,32 @@ class Start(NamedTuple):
 
 def start_chains(
     posterior: Posterior, sampler: Sampler, plan: Plan, given: Mapping[str, ArrayLike]
-) -> Start:
+) -> list[Start]:
     """Draw or take the starting values of every chain, and check that the density is finite there.
 
     `given` holds the user's own starting values by name.
     """
     with precision(posterior.dtype):
         start_keys, keys = _chain_keys(plan.seed, plan.chains)
-        positions, phis = _positions(
-            posterior.model, start_keys, _given_starts(posterior, plan, given)
-        )
-        held = None if plan.sample_hyperparameters else phis[0]
-        target = Target(posterior.model, posterior.data, held)
-        state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
-        _check_start(state.log_density)
-    return Start(target, keys, state)
+        values = _given_starts(posterior, plan, given)
+        starts = []
+        for chains in _groups(plan.chains):
+            rows = slice(chains.start, chains.stop)
+            own = {name: value[rows] for name, value in values.items()}
+            positions, phis = _positions(posterior.model, start_keys[rows], own)
+            held = None if plan.sample_hyperparameters else phis[0]
+            target = Target(posterior.model, posterior.data, held)
+            state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
+            _check_start(chains, state.log_density)
+            starts.append(Start(chains, target, keys[rows], state))
+    return starts
+
+
+def _groups(chains: int) -> list[range]:
+    """Chains that are advanced by one call: alone on a CPU, so that none depends on the others."""
+    if jax.default_backend() == "cpu":
+        return [range(chain, chain + 1) for chain in range(chains)]
+    return [range(chains)]
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -72,8 +87,8 @@ def _chain_keys(seed: int, chains: int) -> tuple[Array, Array]:
     return keys[:, 0], keys[:, 1]
 
 
-def _check_start(log_densities: Array) -> None:
-    for chain, value in enumerate(np.asarray(log_densities)):
+def _check_start(chains: range, log_densities: Array) -> None:
+    for chain, value in zip(chains, np.asarray(log_densities), strict=True):
         if not np.isfinite(value):
             raise ValueError(
                 f"the log-density at the start of chain {chain} is {value}: "
@@ -94,12 +109,13 @@ def _given_starts(
         )
     given = {}
     for name, value in start.items():
-        array = np.asarray(value, posterior.dtype)
-        if array.ndim == len(entries[name].shape):
-            array = np.broadcast_to(array, (plan.chains, *array.shape))
-        if len(array) != plan.chains:
+        array, shape = np.asarray(value, posterior.dtype), entries[name].shape
+        if array.shape == shape:
+            array = np.broadcast_to(array, (plan.chains, *shape))
+        if array.shape != (plan.chains, *shape):
             raise ValueError(
-                f"`start` gives {name} for {len(array)} chains, but there are {plan.chains}"
+                f"`start` gives {name} in the shape {array.shape}: it must be {shape}, "
+                f"or {(plan.chains, *shape)} for a value per chain"
             )
         for each in array:
             check_named(Layout((entries[name],)), {name: each})

@@ -138,6 +138,7 @@ class DirectoryStore(Store):
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         count = str(len(next(iter(arrays.values()))))
         content = safetensors.numpy.save(dict(arrays), {"format": str(FORMAT), "draws": count})
+        self._sizes.pop(self._chunk(chain, index), None)
         _write(self._chunk(chain, index), content)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:

@@ -1,0 +1,398 @@
+"""From arrays to networks: the same bits, whatever the run is cut into; and every bad input."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.inference.hmc import HMC
+from tensorbnn.runs.sample import restore_state
+from tensorbnn.runs.start import Plan, start_chains
+from tensorbnn.runs.store import DirectoryStore
+
+X = np.linspace(-1, 1, 9)
+Y = np.sin(2 * X)
+
+
+def posterior(**options):
+    network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(1), inputs=1)
+    return tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), X, Y, **options)
+
+
+def draw(target=None, **options):
+    defaults = {"chains": 2, "burn_in": 30, "draws": 12, "progress": False}
+    return tb.sample(posterior() if target is None else target, **(defaults | options))
+
+
+def same(first: tb.Ensemble, second: tb.Ensemble) -> bool:
+    groups = ("parameters", "hyperparameters", "info")
+    pairs = [(getattr(first, group), getattr(second, group)) for group in groups]
+    return all(
+        one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
+        for one, two in pairs
+    )
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return draw()
+
+
+def test_names_and_shapes(reference):
+    shapes = {name: value.shape for name, value in reference.parameters.items()}
+    assert shapes == {
+        "dense_0.weights": (2, 12, 1, 4),
+        "dense_0.biases": (2, 12, 4),
+        "dense_1.weights": (2, 12, 4, 1),
+        "dense_1.biases": (2, 12, 1),
+    }
+    expected = {f"{name}.{kind}" for name in shapes for kind in ("loc", "scale")} | {
+        "likelihood.sd"
+    }
+    assert set(reference.hyperparameters) == expected
+    assert all(value.shape == (2, 12) for value in reference.hyperparameters.values())
+    assert all(value.shape == (2, 12) for value in reference.info.values())
+    assert np.all(reference.hyperparameters["dense_0.weights.scale"] > 0)
+    assert len(reference) == 24
+
+
+def test_the_same_seed_gives_the_same_bits(reference):
+    assert same(reference, draw())
+
+
+def test_another_seed_or_chain_gives_others(reference):
+    weights = reference.parameters["dense_0.weights"]
+    assert not np.array_equal(weights, draw(seed=1).parameters["dense_0.weights"])
+    assert not np.array_equal(weights[0], weights[1])
+
+
+def test_a_chain_does_not_depend_on_how_many_there_are(reference):
+    alone = draw(chains=1).parameters["dense_1.weights"]
+    assert np.array_equal(alone[0], reference.parameters["dense_1.weights"][0])
+
+
+@pytest.mark.parametrize("networks_per_file", [1, 5, 100])
+def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
+    run = draw(path=tmp_path / "run", networks_per_file=networks_per_file)
+    assert same(reference, run)
+    assert same(reference, tb.load(tmp_path / "run"))
+    files = list((tmp_path / "run" / "chain-01").glob("draws-*.safetensors"))
+    assert len(files) == -(-12 // networks_per_file)
+
+
+def test_every_takes_every_other_draw(reference):
+    thinned = draw(draws=6, every=2)
+    for name, values in reference.parameters.items():
+        assert np.array_equal(thinned.parameters[name], values[:, 1::2])
+    steps = reference.info["num_steps"].reshape(2, 6, 2).sum(axis=2)
+    assert np.array_equal(thinned.info["num_steps"], steps)
+    acceptance = reference.info["acceptance"].reshape(2, 6, 2).mean(axis=2)
+    np.testing.assert_allclose(thinned.info["acceptance"], acceptance, rtol=1e-6)
+
+
+def test_burn_in_only_shifts_a_chain_that_does_not_adapt():
+    sampler = tb.HMC(step_size=0.05, num_leapfrog=5)
+    whole = draw(sampler=sampler, burn_in=0, draws=12).parameters["dense_0.weights"]
+    part = draw(sampler=sampler, burn_in=5, draws=7).parameters["dense_0.weights"]
+    assert np.array_equal(whole[:, 5:], part)
+
+
+def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
+    """The same run pinned to one core and on all cores, each in its own process."""
+    code = (
+        "import os, sys, hashlib\n"
+        "if sys.argv[1] == 'one' and hasattr(os, 'sched_setaffinity'):\n"
+        "    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "import numpy as np, tensorbnn as tb\n"
+        "x = np.random.default_rng(0).normal(size=(3000, 5))\n"
+        "network = tb.Network(tb.Dense(100), 'tanh', tb.Dense(1), inputs=5)\n"
+        "posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, x.sum(axis=1))\n"
+        "sampler = tb.HMC(step_size=1e-3, num_leapfrog=4)\n"
+        "run = tb.sample(posterior, sampler, chains=3, burn_in=0, draws=3, progress=False)\n"
+        "weights = run.parameters['dense_0.weights'].tobytes()\n"
+        "print(hashlib.sha256(weights).hexdigest())\n"
+    )
+    hashes = [
+        subprocess.run(
+            [sys.executable, "-c", code, cores], capture_output=True, text=True, check=True
+        ).stdout
+        for cores in ("one", "all")
+    ]
+    assert len(hashes[0].strip()) == 64
+    assert hashes[0] == hashes[1]
+
+
+def test_the_saved_state_holds_all_that_is_needed_to_go_on(tmp_path):
+    """A chain that is taken up from its file makes the transitions it would have made."""
+    target, sampler = posterior(), HMC()
+    draw(target, path=tmp_path / "short", draws=6)
+    longer = draw(target, draws=12)
+    store = DirectoryStore(tmp_path / "short")
+    plan = Plan(
+        chains=2, burn_in=30, draws=12, every=1, networks_per_file=100, seed=0,
+        sample_hyperparameters=True,
+    )  # fmt: skip
+    started = start_chains(target, sampler, plan, {})[1]
+    template = started.state
+    state = restore_state(store, template, chain=1)
+    assert jax.tree.map(lambda a: (a.shape, a.dtype), state) == jax.tree.map(
+        lambda a: (a.shape, a.dtype), template
+    )
+    first = int(store.read_state(1)["transitions"])
+    assert first == 36
+    step = jax.jit(sampler.step)
+    for transition in range(first, first + 6):
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, transition))(started.keys)  # noqa: B023
+        state, _ = step(keys, state, started.target)
+    parameters, hypers = started.target.named(state.position[0])
+    for name, value in (parameters | hypers).items():
+        kept = (longer.parameters | longer.hyperparameters)[name][1, -1]
+        np.testing.assert_allclose(value, kept, rtol=2e-5, atol=1e-6)
+
+
+def test_memory_and_directory_agree_in_float64(tmp_path):
+    target = posterior(dtype="float64")
+    run = draw(target, path=tmp_path / "run")
+    assert run.parameters["dense_0.weights"].dtype == np.float64
+    assert same(run, tb.load(tmp_path / "run"))
+    assert not jax.config.jax_enable_x64
+
+
+def test_hyper_parameters_can_be_held():
+    run = draw(sample_hyperparameters=False)
+    assert np.all(run.hyperparameters["dense_0.weights.scale"] == 1)
+    np.testing.assert_allclose(run.hyperparameters["likelihood.sd"], 0.1, rtol=1e-6)
+    held = draw(sample_hyperparameters=False, start={"likelihood.sd": 0.3})
+    np.testing.assert_allclose(held.hyperparameters["likelihood.sd"], 0.3, rtol=1e-6)
+
+
+def test_chains_start_where_they_are_told():
+    values = np.arange(8.0).reshape(2, 1, 4)
+    still = tb.HMC(step_size=1e-9, num_leapfrog=1)
+    run = draw(
+        sampler=still,
+        burn_in=0,
+        draws=1,
+        start={"dense_0.weights": values, "dense_1.biases": [0.5], "likelihood.sd": 0.2},
+    )
+    np.testing.assert_allclose(run.parameters["dense_0.weights"][:, 0], values, atol=1e-5)
+    np.testing.assert_allclose(run.parameters["dense_1.biases"], 0.5, atol=1e-5)
+    np.testing.assert_allclose(run.hyperparameters["likelihood.sd"], 0.2, rtol=1e-5)
+
+
+def test_weights_start_from_he_drawn_anew_for_each_chain():
+    network = tb.Network(tb.Dense(200), tb.Dense(200), inputs=50)
+    target = tb.Posterior(network, tb.Gaussian(sd=0.1))
+    still = tb.HMC(step_size=1e-9, num_leapfrog=1)
+    run = tb.sample(target, still, chains=2, burn_in=0, draws=1, progress=False)
+    for name, fan_in in (
+        ("dense_0.weights", 50),
+        ("dense_1.weights", 200),
+        ("dense_1.biases", 200),
+    ):
+        first, second = run.parameters[name][:, 0].reshape(2, -1)
+        sd = np.sqrt(2 / fan_in)
+        assert abs(first.std() / sd - 1) < 4 / np.sqrt(2 * first.size)
+        assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(first.size)
+
+
+def test_a_run_can_be_read_while_it_goes_on(tmp_path):
+    path = tmp_path / "run"
+    options = {"draws": 400, "networks_per_file": 20, "path": path}
+    thread = threading.Thread(target=lambda: draw(**options))
+    thread.start()
+    seen = []
+    while thread.is_alive():
+        try:
+            seen.append(tb.load(path))
+        except (FileNotFoundError, tb.RunError) as error:
+            assert "no run.json" in str(error) or "no draws yet" in str(error)  # noqa: PT017
+        time.sleep(0.02)
+    thread.join()
+    whole = tb.load(path)
+    assert whole.num_draws == 400
+    assert any(0 < early.num_draws < 400 for early in seen)
+    for early in seen:
+        weights = early.parameters["dense_0.weights"]
+        assert np.array_equal(weights, whole.parameters["dense_0.weights"][:, : early.num_draws])
+
+
+def test_an_interrupt_keeps_what_was_drawn(tmp_path):
+    path = tmp_path / "run"
+
+    def interrupt():
+        while not list(path.glob("chain-0*/draws-00003.safetensors")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        draw(draws=100_000_000, networks_per_file=10, path=path)
+    kept = tb.load(path)
+    assert kept.num_draws > 0
+    assert DirectoryStore(path).manifest["status"] == "interrupted"
+    short = draw(draws=min(kept.num_draws, 200)).parameters["dense_0.weights"]
+    assert np.array_equal(kept.parameters["dense_0.weights"][:, : short.shape[1]], short)
+
+
+def test_an_error_in_one_chain_stops_all(tmp_path, monkeypatch):
+    def fail(self, chain, index, arrays):
+        raise tb.RunError(f"no room for chain {chain}")
+
+    monkeypatch.setattr(DirectoryStore, "write_chunk", fail)
+    with pytest.raises(tb.RunError, match="no room for chain"):
+        draw(draws=100_000_000, networks_per_file=10, path=tmp_path / "run")
+
+
+def test_the_manifest_says_what_was_run(tmp_path):
+    draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_leapfrog=3))
+    manifest = DirectoryStore(tmp_path / "run").manifest
+    assert manifest["status"] == "complete"
+    assert manifest["seed"] == 5
+    assert manifest["sampler"]["num_leapfrog"] == 3
+    assert manifest["library"] == tb.__version__
+    assert manifest["data"]["shapes"] == {"x": [9, 1], "y": [9, 1]}
+    draw(path=tmp_path / "again")
+    draw(tb.Posterior(posterior().network, tb.Gaussian(), X, Y + 1e-6), path=tmp_path / "other")
+    again, other = (DirectoryStore(tmp_path / name).manifest["data"] for name in ("again", "other"))
+    assert manifest["data"] == again
+    assert manifest["data"]["sha256"] != other["sha256"]
+
+
+def test_data_are_stored_unless_told_otherwise(tmp_path):
+    draw(path=tmp_path / "with")
+    draw(path=tmp_path / "without", store_data=False)
+    np.testing.assert_allclose(DirectoryStore(tmp_path / "with").data()["x"][:, 0], X, rtol=1e-6)
+    assert DirectoryStore(tmp_path / "without").data() is None
+
+
+WIDE = tb.LogNormal(0.0, 0.5)
+
+
+@dataclass(frozen=True)
+class Factor(tb.Layer):
+    """Multiplies each input by a positive factor of its own."""
+
+    prior: tb.Prior = WIDE
+
+    def parameters(self, inputs):
+        return {"factors": tb.Parameter((inputs,), self.prior, start=1.0)}
+
+    def apply(self, parameters, h):
+        return parameters["factors"][:, None] * h
+
+
+@dataclass(frozen=True)
+class Logistic(tb.Prior):
+    """A prior of the user's own."""
+
+    loc: tb.Number = 0.0
+    scale: tb.Number = 1.0
+    positive_arguments = ("scale",)
+
+    def log_density(self, value):
+        z = (value - self.loc) / self.scale
+        return -z - 2 * jax.nn.softplus(-z) - jnp.log(self.scale)
+
+    def sample(self, key, shape):
+        return self.loc + self.scale * jax.random.logistic(key, shape)
+
+
+@dataclass(frozen=True)
+class Poisson(tb.Likelihood):
+    """Counts with rate exp(output) times an exposure that may be learned."""
+
+    exposure: tb.Number = 1.0
+    positive_arguments = ("exposure",)
+
+    def log_density(self, outputs, targets):
+        log_rate = outputs + jnp.log(self.exposure)
+        terms = targets * log_rate - jnp.exp(log_rate) - jax.scipy.special.gammaln(targets + 1)
+        return terms.sum(axis=0)
+
+    def mean(self, outputs):
+        return self.exposure * jnp.exp(outputs)
+
+    def variance(self, outputs):
+        return self.mean(outputs)
+
+
+def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
+    prior = Logistic(0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))
+    network = tb.Network(Factor(), tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1), inputs=1)
+    counts = np.random.default_rng(0).poisson(np.exp(1 + X))
+    target = tb.Posterior(network, Poisson(tb.Hyper(1.0)), X, counts)
+    run = draw(target, draws=200, burn_in=300, path=tmp_path / "run")
+    assert np.all(run.parameters["factor_0.factors"] > 0)
+    assert run.hyperparameters["dense_0.weights.scale"].shape == (2, 200)
+    mean = run.predict(X).mean[:, 0]
+    assert np.all(np.abs(mean - np.exp(1 + X)) < 3 * np.sqrt(np.exp(1 + X)))
+    custom = {"Factor": Factor, "Logistic": Logistic, "Poisson": Poisson}
+    assert same(run, tb.load(tmp_path / "run", custom=custom))
+    with pytest.raises(ValueError, match="'Factor' that the library does not know"):
+        tb.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chains": 0}, "`chains` must be a whole number of at least 1, got 0"),
+        ({"chains": 2.0}, "`chains` must be a whole number of at least 1, got 2.0"),
+        ({"burn_in": -1}, "`burn_in` must be a whole number of at least 0, got -1"),
+        ({"draws": 0}, "`draws` must be a whole number of at least 1, got 0"),
+        ({"every": 0}, "`every` must be a whole number of at least 1, got 0"),
+        ({"networks_per_file": 0}, "`networks_per_file` must be a whole number"),
+        ({"seed": -5}, "`seed` must be a whole number of at least 0, got -5"),
+        ({"start": {"dense_9.weights": 0}}, r"unknown parameters \['dense_9.weights'\]"),
+        ({"start": {"dense_0.weights": [0.0]}}, r"it must be \(1, 4\), or \(2, 1, 4\)"),
+        ({"start": {"dense_0.biases": np.zeros((3, 4))}}, r"in the shape \(3, 4\)"),
+        ({"start": {"dense_0.biases": [np.nan] * 4}}, "dense_0.biases must be finite"),
+        ({"start": {"likelihood.sd": -1.0}}, "likelihood.sd must be positive"),
+        (
+            {"start": {"likelihood.sd": [0.1, 0.2]}, "sample_hyperparameters": False},
+            "a value per chain, but hyper-parameters are held",
+        ),
+        ({"start": {"dense_1.biases": [1e30]}}, "log-density at the start of chain 0 is -inf"),
+    ],
+    ids=str,
+)
+def test_bad_options(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        draw(path=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_types():
+    with pytest.raises(TypeError, match=r"`posterior` must be a tb\.Posterior"):
+        tb.sample(posterior().network)
+    with pytest.raises(TypeError, match=r"`sampler` must be a sampler such as tb.HMC\(\)"):
+        tb.sample(posterior(), tb.HMC)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'burnin'"):
+        tb.sample(posterior(), burnin=10)
+
+
+def test_an_existing_run_is_refused_before_anything_is_computed(tmp_path):
+    draw(path=tmp_path / "run")
+    began = time.monotonic()
+    with pytest.raises(FileExistsError, match=r"already holds a run.*overwrite=True"):
+        draw(path=tmp_path / "run", draws=10_000_000)
+    assert time.monotonic() - began < 1
+    draw(path=tmp_path / "run", draws=3, overwrite=True)
+    assert tb.load(tmp_path / "run").num_draws == 3
+
+
+def test_reading_a_run_without_draws_says_so(tmp_path):
+    draw(path=tmp_path / "run")
+    for file in (tmp_path / "run").glob("chain-01/draws-*"):
+        file.unlink()
+    with pytest.raises(tb.RunError, match="holds no draws yet"):
+        tb.load(tmp_path / "run")
