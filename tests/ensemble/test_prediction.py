@@ -1,0 +1,171 @@
+"""Predictions against plain NumPy, in one block or in many, and the mistakes a user can make."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import tensorbnn as tb
+from tensorbnn.ensemble import prediction as prediction_module
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2))
+NEW = RNG.normal(size=(45, 2))
+
+
+def sampled(last, likelihood, y, **options):
+    network = tb.Network(tb.Dense(3), tb.Tanh(), *last, inputs=2)
+    posterior = tb.Posterior(network, likelihood, X, y, **options)
+    return tb.sample(posterior, chains=3, burn_in=50, draws=17, networks_per_file=5, progress=False)
+
+
+def outputs_by_hand(ensemble, x):
+    """Outputs ``(networks, rows, outputs)`` in plain NumPy, before any link."""
+    p = {name: value.reshape(-1, *value.shape[2:]) for name, value in ensemble.parameters.items()}
+    h = np.tanh(x @ p["dense_0.weights"] + p["dense_0.biases"][:, None])
+    return h @ p["dense_1.weights"] + p["dense_1.biases"][:, None]
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    y = np.stack([X[:, 0], X[:, 1] ** 2], axis=1)
+    return sampled([tb.Dense(2)], tb.Gaussian(sd=tb.Hyper(0.3)), y, dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def bernoulli():
+    return sampled([tb.Dense(1), tb.Sigmoid()], tb.Bernoulli(), X[:, 0] > 0)
+
+
+@pytest.fixture(scope="module")
+def categorical():
+    labels = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    return sampled([tb.Dense(3), tb.Softmax()], tb.Categorical(), labels)
+
+
+@pytest.fixture(params=[None, 1], ids=["one block", "many blocks"])
+def blocks(request, monkeypatch):
+    """Run a test with all rows in one block, and again with blocks of 16 rows."""
+    if request.param:
+        monkeypatch.setattr(prediction_module, "BLOCK_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_gaussian_statistics(gaussian):
+    p = gaussian.predict(NEW)
+    f = outputs_by_hand(gaussian, NEW)
+    sd = gaussian.hyperparameters["likelihood.sd"].ravel()
+    assert (p.num_networks, p.num_rows) == (51, 45)
+    np.testing.assert_allclose(p.networks, f, rtol=1e-10)
+    np.testing.assert_allclose(p.mean, f.mean(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(p.sd, f.std(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(p.sd_noise, np.full((45, 2), np.sqrt(np.mean(sd**2))), rtol=1e-10)
+    np.testing.assert_allclose(p.sd_total**2, f.var(axis=0) + np.mean(sd**2), rtol=1e-10)
+    np.testing.assert_allclose(p.quantile(0.9), np.quantile(f, 0.9, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(
+        p.quantile([0.1, 0.5]), np.quantile(f, [0.1, 0.5], axis=0), rtol=1e-10
+    )
+    lower, upper = p.interval(0.8)
+    np.testing.assert_allclose(lower, np.quantile(f, 0.1, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(upper, np.quantile(f, 0.9, axis=0), rtol=1e-10)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_log_score_is_that_of_the_mixture(gaussian):
+    y = RNG.normal(size=(45, 2))
+    f = outputs_by_hand(gaussian, NEW)
+    sd = gaussian.hyperparameters["likelihood.sd"].reshape(-1, 1, 1)
+    each = stats.norm.logpdf(y, f, sd).sum(axis=2)
+    expected = special.logsumexp(each, axis=0) - np.log(51)
+    p = gaussian.predict(NEW)
+    np.testing.assert_allclose(p.log_predictive(y), expected, rtol=1e-10)
+    assert p.log_score(y) == pytest.approx(expected.mean(), rel=1e-10)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_density_is_a_normalised_histogram(gaussian):
+    edges = np.array([-10.0, -1.0, 0.0, 0.25, 1.0, 10.0])
+    density = gaussian.predict(NEW).density(edges)
+    assert density.shape == (45, 2, 5)
+    np.testing.assert_allclose((density * np.diff(edges)).sum(axis=-1), 1.0, rtol=1e-12)
+    values = outputs_by_hand(gaussian, NEW)[:, 7, 1]
+    np.testing.assert_allclose(
+        density[7, 1], np.histogram(values, edges, density=True)[0], rtol=1e-12
+    )
+
+
+@pytest.mark.usefixtures("blocks")
+def test_bernoulli_predicts_probabilities(bernoulli):
+    p = bernoulli.predict(NEW)
+    probability = special.expit(outputs_by_hand(bernoulli, NEW))
+    np.testing.assert_allclose(p.networks, probability, rtol=2e-5, atol=1e-6)
+    mean = probability.mean(axis=0)
+    # A 0/1 target has the variance of its mean probability, however that is split.
+    np.testing.assert_allclose(p.sd_total, np.sqrt(mean * (1 - mean)), rtol=1e-4)
+    targets = NEW[:, 0] > 0
+    expected = np.log(np.where(targets, mean[:, 0], 1 - mean[:, 0]))
+    np.testing.assert_allclose(p.log_predictive(targets), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_categorical_predicts_probabilities(categorical):
+    p = categorical.predict(NEW)
+    probability = special.softmax(outputs_by_hand(categorical, NEW), axis=2)
+    np.testing.assert_allclose(p.networks, probability, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(p.mean.sum(axis=1), 1.0, rtol=1e-5)
+    labels = np.arange(45) % 3
+    expected = np.log(probability.mean(axis=0)[np.arange(45), labels])
+    np.testing.assert_allclose(p.log_predictive(labels), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("every", [2, 5, 17, 100])
+def test_every_takes_every_nth_draw_of_each_chain(gaussian, every):
+    f = outputs_by_hand(gaussian, NEW).reshape(3, 17, 45, 2)[:, ::every].reshape(-1, 45, 2)
+    np.testing.assert_allclose(gaussian.predict(NEW, every=every).networks, f, rtol=1e-10)
+
+
+def test_one_input_may_be_given_as_a_flat_array():
+    network = tb.Network(tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(), [0.0, 1.0], [0.0, 1.0])
+    ensemble = tb.sample(posterior, chains=1, burn_in=5, draws=5, progress=False)
+    flat, column = ensemble.predict([0.5, 2.0]), ensemble.predict([[0.5], [2.0]])
+    np.testing.assert_array_equal(flat.mean, column.mean)
+
+
+def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
+    monkeypatch.setattr(prediction_module, "BLOCK_BYTES", 2**20)
+
+    def peak(rows):
+        x = np.ones((rows, 2))
+        tracemalloc.start()
+        answer = gaussian.predict(x, progress=False).interval(0.9)[0]
+        extra = tracemalloc.get_traced_memory()[1] - 4 * answer.nbytes - x.nbytes
+        tracemalloc.stop()
+        return extra
+
+    peak(20_000)
+    small, large = peak(20_000), peak(200_000)
+    assert 200_000 * 51 * 2 * 8 > 2**27  # all networks for all rows would take 160 MB
+    assert large < 2 * small + 2**20
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: e.predict(np.ones((3, 4))), "`x` has 4 columns but the network has 2 inputs"),
+        (lambda e: e.predict([[1.0, np.nan]]), "`x` must be finite.*row 0, column 1"),
+        (lambda e: e.predict(np.ones((0, 2))), "`x` is empty"),
+        (lambda e: e.predict(NEW, every=0), "`every` must be a whole number of at least 1, got 0"),
+        (lambda e: e.predict(NEW).quantile(1.5), "`probability` must lie between 0 and 1, got 1.5"),
+        (lambda e: e.predict(NEW).quantile([]), "`probability` must lie between 0 and 1"),
+        (lambda e: e.predict(NEW).interval(95), "`level` must lie between 0 and 1.*got 95"),
+        (lambda e: e.predict(NEW).density([0.0]), "`edges` must be at least two increasing"),
+        (lambda e: e.predict(NEW).density([1.0, 0.0]), "`edges` must be at least two increasing"),
+        (lambda e: e.predict(NEW).log_score(np.ones((45, 1))), "`y` has 1 columns"),
+        (lambda e: e.predict(NEW).log_score(np.ones((3, 2))), "`y` has 3 rows but `x` has 45"),
+    ],
+)
+def test_bad_input(gaussian, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(gaussian)

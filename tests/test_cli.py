@@ -1,0 +1,51 @@
+"""The command line as a user meets it."""
+
+import matplotlib
+import pytest
+from matplotlib import image
+
+import tensorbnn as tb
+from tensorbnn.cli import main
+
+matplotlib.use("Agg")
+
+
+def test_demo(tmp_path, capsys):
+    out = tmp_path / "demo"
+    arguments = ["demo", "--out", str(out), "--chains", "2", "--burn-in", "20", "--draws", "10"]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    for word in ("networks", "20 from 2 chains", "acceptance", "R-hat", "ESS", "verdict", "time"):
+        assert word in text
+    assert str(out / "sparse.png") in text
+    pixels = image.imread(out / "sparse.png")
+    assert pixels.shape[0] > 500
+    assert pixels.std() > 0.05
+    assert len(tb.load(out / "run")) == 20
+    assert main(arguments) == 0  # the demo may replace its own run
+
+
+def test_mistakes_get_one_line(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    assert main(["demo", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "is not a run of this library" in error
+    assert main(["demo", "--chains", "0", "--out", str(tmp_path / "new")]) == 1
+    assert "`chains` must be a whole number of at least 1, got 0" in capsys.readouterr().err
+
+
+def test_unknown_commands_and_options(capsys):
+    for arguments in (["dmo"], ["demo", "--chain-count", "3"], []):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+    assert "usage: tensorbnn" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"tensorbnn {tb.__version__}\n"

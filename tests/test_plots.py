@@ -1,0 +1,92 @@
+"""The band plot draws what it says, where it is told to."""
+
+import builtins
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn import plots
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+X = np.array([0.3, -1.0, 2.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def prediction():
+    posterior = tb.Posterior(tb.Network(tb.Dense(2), inputs=1), tb.Gaussian(sd=0.5))
+    ensemble = tb.sample(posterior, chains=1, burn_in=10, draws=20, progress=False)
+    return ensemble.predict(X)
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def polygon(ax, index):
+    """Corners of a band, as (x, y) pairs."""
+    return ax.collections[index].get_paths()[0].vertices
+
+
+def test_bands_mean_data_and_truth(prediction, ax):
+    assert plots.bands(prediction, X, data=(X, X**2), truth=np.cos, ax=ax) is ax
+    order = np.argsort(X)
+    mean, truth, data = ax.lines
+    np.testing.assert_allclose(mean.get_xydata()[:, 1], prediction.mean[order, 0])
+    np.testing.assert_allclose(truth.get_xydata()[:, 1], np.cos(X[order]))
+    np.testing.assert_allclose(data.get_xydata(), np.stack([X, X**2], axis=1))
+    for index, width in ((0, 2), (1, 1)):
+        upper = prediction.mean[:, 0] + width * prediction.sd[:, 0]
+        lower = prediction.mean[:, 0] - width * prediction.sd[:, 0]
+        corners = polygon(ax, index)
+        np.testing.assert_allclose(corners[:, 1].max(), upper.max())
+        np.testing.assert_allclose(corners[:, 1].min(), lower.min())
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["two sd", "one sd", "mean", "truth", "data"]
+    assert ax.get_xlim() == (-1.0, 2.0)
+
+
+def test_noise_and_output_are_chosen(prediction, ax):
+    plots.bands(prediction, X, output=1, noise=True, ax=ax)
+    upper = prediction.mean[:, 1] + 2 * prediction.sd_total[:, 1]
+    np.testing.assert_allclose(polygon(ax, 0)[:, 1].max(), upper.max())
+
+
+def test_new_axes_are_made_where_none_are_given(prediction):
+    ax = plots.bands(prediction, X[:, None])
+    assert len(ax.lines) == 1
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"x": X[:2]}, "`x` has 2 rows but the prediction has 4"),
+        ({"x": np.ones((4, 2))}, r"`x` must be a single column for this plot, got shape \(4, 2\)"),
+        ({"x": X, "output": 2}, "`output` must be 0 to 1, got 2"),
+    ],
+)
+def test_bad_input(prediction, ax, options, message):
+    with pytest.raises(ValueError, match=message):
+        plots.bands(prediction, ax=ax, **options)
+
+
+def test_without_matplotlib_the_message_says_what_to_install(prediction, monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *arguments, **options):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ImportError, match=r"pip install 'tensorbnn\[plots\]'"):
+        plots.bands(prediction, X)
