@@ -56,6 +56,14 @@ def test_verdict_says_how_much_longer_to_run():
     assert "run about 4.0 times longer for 400" in verdict
 
 
+def test_chains_that_never_move_are_not_trusted():
+    stuck = np.arange(4.0)[:, None, None, None] * np.ones((4, 100, 2, 1))
+    d = diagnose(stuck, info(4, 100))
+    assert "do not agree yet at 2 of 2 rows" in d.verdict
+    same = diagnose(np.ones((4, 100, 2, 1)), info(4, 100))
+    assert "they have not moved" in same.verdict
+
+
 def test_one_chain_can_not_show_convergence():
     assert "one chain alone" in diagnose(RNG.normal(size=(1, 500, 2, 1)), info(1, 500)).verdict
 

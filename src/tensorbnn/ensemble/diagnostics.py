@@ -47,8 +47,9 @@ def diagnose(values: NDArray[Any], info: dict[str, NDArray[Any]]) -> Diagnosis:
     if values.shape[1] < 4:
         raise ValueError(f"diagnosis needs at least 4 draws a chain, got {values.shape[1]}")
     series = np.moveaxis(np.asarray(values, np.float64), (0, 1), (-2, -1))
-    rhat = np.asarray(array_stats.rhat(series, chain_axis=-2, draw_axis=-1))
-    ess = np.asarray(array_stats.ess(series, chain_axis=-2, draw_axis=-1))
+    with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
+        rhat = np.asarray(array_stats.rhat(series, chain_axis=-2, draw_axis=-1))
+        ess = np.asarray(array_stats.ess(series, chain_axis=-2, draw_axis=-1))
     return Diagnosis(
         rhat=rhat,
         ess=ess,
@@ -61,17 +62,18 @@ def diagnose(values: NDArray[Any], info: dict[str, NDArray[Any]]) -> Diagnosis:
 def _verdict(rhat: NDArray[Any], ess: NDArray[Any], chains: int) -> str:
     if chains < 2:
         return "one chain alone can't show that it has converged: run at least two"
-    worst, least = np.nanmax(rhat), np.nanmin(ess)
-    if worst < RHAT_LIMIT and least >= ESS_LIMIT:
-        return f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f}"
-    if worst < RHAT_LIMIT:
-        factor = ESS_LIMIT / least
+    bad = ~(rhat < RHAT_LIMIT)  # NaN counts as bad: such a chain has not moved
+    if bad.any():
+        finite = rhat[np.isfinite(rhat)]
+        worst = f"R-hat up to {finite.max():.2f}" if finite.size else "they have not moved"
         return (
-            f"chains agree (R-hat at most {worst:.3f}), but the ESS is only {least:.0f} where it "
-            f"is least: run about {factor:.1f} times longer for {ESS_LIMIT:.0f}"
+            f"chains do not agree yet at {int(bad.any(axis=-1).sum())} of {len(rhat)} rows "
+            f"({worst}): run longer, with a longer burn-in"
         )
-    bad = int(np.sum(np.any(rhat >= RHAT_LIMIT, axis=-1)))
+    worst, least = f"{rhat.max():.3f}", ess.min()
+    if least >= ESS_LIMIT:
+        return f"trustworthy: R-hat is at most {worst} and the ESS at least {least:.0f}"
     return (
-        f"chains do not agree yet at {bad} of {len(rhat)} rows (R-hat up to {worst:.2f}): "
-        "run longer, with a longer burn-in"
+        f"chains agree (R-hat at most {worst}), but the ESS is only {least:.0f} where it is least: "
+        f"run about {ESS_LIMIT / least:.1f} times longer for {ESS_LIMIT:.0f}"
     )
