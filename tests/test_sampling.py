@@ -15,7 +15,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.inference.hmc import HMC
-from tensorbnn.runs.sample import restore_state
+from tensorbnn.runs.sample import _advance, _named, restore_state
 from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import DirectoryStore
 
@@ -147,16 +147,25 @@ def test_the_saved_state_holds_all_that_is_needed_to_go_on(tmp_path):
     assert jax.tree.map(lambda a: (a.shape, a.dtype), state) == jax.tree.map(
         lambda a: (a.shape, a.dtype), template
     )
-    first = int(store.read_state(1)["transitions"])
+    first = store.read_state(1)["transitions"]
     assert first == 36
-    step = jax.jit(sampler.step)
-    for transition in range(first, first + 6):
-        keys = jax.vmap(lambda key: jax.random.fold_in(key, transition))(started.keys)  # noqa: B023
-        state, _ = step(keys, state, started.target)
-    parameters, hypers = started.target.named(state.position[0])
-    for name, value in (parameters | hypers).items():
-        kept = (longer.parameters | longer.hyperparameters)[name][1, -1]
-        np.testing.assert_allclose(value, kept, rtol=2e-5, atol=1e-6)
+    numbers = (jnp.asarray(first), jnp.asarray(6), jnp.asarray(1))
+    _, kept = _advance(sampler.step, 100, started.target, started.keys, state, *numbers)
+    parameters, hypers = _named(started.target, kept.position)
+    for name, values in (parameters | hypers).items():
+        expected = (longer.parameters | longer.hyperparameters)[name][1, 6:]
+        assert np.array_equal(values[0, :6], expected)
+
+
+def test_all_chains_at_once_as_on_an_accelerator(reference, monkeypatch):
+    """There one program advances all chains by vmap: the same chains, to rounding."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    together = draw(burn_in=3, draws=2, sampler=tb.HMC(step_size=0.01, num_leapfrog=5))
+    monkeypatch.undo()
+    alone = draw(burn_in=3, draws=2, sampler=tb.HMC(step_size=0.01, num_leapfrog=5))
+    for name, values in alone.parameters.items():
+        np.testing.assert_allclose(together.parameters[name], values, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(together.predict(X).mean, alone.predict(X).mean, atol=1e-4)
 
 
 def test_memory_and_directory_agree_in_float64(tmp_path):

@@ -156,34 +156,34 @@ class Posterior:
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
 
-    def log_density(self, theta: ArrayLike, phi: ArrayLike) -> Array:
+    def log_density(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """Log posterior density (up to the evidence) at unconstrained `theta` and `phi`."""
         with precision(self.dtype):
-            return _log_density(self.model, *self._vectors(theta, phi), self.data)
+            return _concrete(_log_density(self.model, *self._vectors(theta, phi), self.data))
 
-    def log_likelihood(self, theta: ArrayLike, phi: ArrayLike) -> Array:
+    def log_likelihood(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """``log p(D | theta, phi)``: the sum over rows; zero without data."""
         with precision(self.dtype):
-            return _log_likelihood(self.model, *self._vectors(theta, phi), self.data)
+            return _concrete(_log_likelihood(self.model, *self._vectors(theta, phi), self.data))
 
-    def log_prior(self, theta: ArrayLike, phi: ArrayLike) -> Array:
+    def log_prior(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """``log p(theta | phi)``, normalised, with the log-Jacobians of positive parameters."""
         with precision(self.dtype):
-            return _log_prior(self.model, *self._vectors(theta, phi))
+            return _concrete(_log_prior(self.model, *self._vectors(theta, phi)))
 
-    def log_hyper_prior(self, phi: ArrayLike) -> Array:
+    def log_hyper_prior(self, phi: ArrayLike) -> NDArray[Any]:
         """``log p(phi)``, normalised, with the log-Jacobians of positive hyper-parameters."""
         with precision(self.dtype):
-            return _log_hyper_prior(self.model, self._check("phi", phi))
+            return _concrete(_log_hyper_prior(self.model, self._check("phi", phi)))
 
     def value_and_gradient(
         self, theta: ArrayLike, phi: ArrayLike
-    ) -> tuple[Array, tuple[Array, Array]]:
+    ) -> tuple[NDArray[Any], tuple[NDArray[Any], NDArray[Any]]]:
         """`log_density` and its gradients with respect to `theta` and `phi`."""
         with precision(self.dtype):
-            return _value_and_gradient(self.model, *self._vectors(theta, phi), self.data)
+            return _concrete(_value_and_gradient(self.model, *self._vectors(theta, phi), self.data))
 
-    def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
+    def flatten(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         """Natural values of the network's parameters by name to the unconstrained theta.
 
         Examples
@@ -199,19 +199,19 @@ class Posterior:
         """
         return self._flatten(self.model.theta, named)
 
-    def unflatten(self, theta: ArrayLike) -> dict[str, Array]:
+    def unflatten(self, theta: ArrayLike) -> dict[str, NDArray[Any]]:
         """The unconstrained theta to natural values of the network's parameters by name."""
         with precision(self.dtype):
-            return self.model.theta.unflatten(self._check("theta", theta))
+            return _concrete(self.model.theta.unflatten(self._check("theta", theta)))
 
-    def flatten_hypers(self, named: Mapping[str, ArrayLike]) -> Array:
+    def flatten_hypers(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         """Natural values of the hyper-parameters by name to the unconstrained phi."""
         return self._flatten(self.model.phi, named)
 
-    def unflatten_hypers(self, phi: ArrayLike) -> dict[str, Array]:
+    def unflatten_hypers(self, phi: ArrayLike) -> dict[str, NDArray[Any]]:
         """The unconstrained phi to natural values of the hyper-parameters by name."""
         with precision(self.dtype):
-            return self.model.phi.unflatten(self._check("phi", phi))
+            return _concrete(self.model.phi.unflatten(self._check("phi", phi)))
 
     def __repr__(self) -> str:
         rows = "no data" if self.x is None else f"{len(self.x)} rows"
@@ -247,11 +247,11 @@ class Posterior:
             raise ValueError(f"`{name}` must have shape ({size},), got {vector.shape}")
         return vector
 
-    def _flatten(self, layout: Layout, named: Mapping[str, ArrayLike]) -> Array:
+    def _flatten(self, layout: Layout, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         with precision(self.dtype):
-            values = {name: np.asarray(value, self.dtype) for name, value in named.items()}
+            values = {name: _cast(np.asarray(value), self.dtype) for name, value in named.items()}
             check_named(layout, values)
-            return layout.flatten(values)
+            return _concrete(layout.flatten(values))
 
 
 @contextlib.contextmanager
@@ -272,16 +272,34 @@ def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic
         raise ValueError(f"`{name}` must be (rows, columns), got shape {array.shape}")
     if 0 in array.shape:
         raise ValueError(f"`{name}` is empty, its shape is {array.shape}: give at least one row")
-    with np.errstate(over="ignore"):  # what overflows is reported below
-        cast = array.astype(dtype)
+    cast = _cast(array, dtype)
     bad = np.argwhere(~np.isfinite(cast))
     if len(bad):
         row, column = bad[0]
+        value = array[row, column]
+        where = f"(first: {value} at row {row}, column {column})"
+        if np.isfinite(value):
+            raise ValueError(
+                f"{len(bad)} values of `{name}` are too large for {dtype} {where}: scale them, "
+                "or use `dtype='float64'`"
+            )
         raise ValueError(
-            f"`{name}` must be finite, but {len(bad)} of its values are not (first: "
-            f"{array[row, column]} at row {row}, column {column}): remove or fill them"
+            f"`{name}` must be finite, but {len(bad)} of its values are not {where}: "
+            "remove or fill them"
         )
     return cast
+
+
+def _cast(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is reported as such
+        return array.astype(dtype)
+
+
+def _concrete(result: Any) -> Any:
+    """NumPy arrays, which keep their type everywhere; inside a JAX transformation as it is."""
+    return jax.tree.map(
+        lambda leaf: leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)[()], result
+    )
 
 
 def check_inputs(x: NDArray[np.generic], network: Network) -> None:

@@ -123,10 +123,7 @@ class Ensemble:
         return self.num_chains * self.num_draws
 
     def __repr__(self) -> str:
-        return (
-            f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws, "
-            f"{self.network})"
-        )
+        return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
 
     def _read(self, prefix: str) -> dict[str, NDArray[Any]]:
         chains = []

@@ -203,12 +203,14 @@ def _trajectory(wobble: Array, state: HMCState) -> tuple[Array, Array]:
     )
     step_size = jnp.exp(log_step_size)
 
+    factor = 1 + settings.num_leapfrog_jitter * wobble[0]
     cap = jnp.where(3 * state.iteration < settings.adapt_steps, FIRST_CAP, SECOND_CAP)
     cap = jnp.where(adapting, jnp.minimum(cap, settings.max_leapfrog), settings.max_leapfrog)
-    by_length = jnp.minimum(settings.trajectory_length / step_size, cap.astype(step_size.dtype))
-    given = settings.num_leapfrog > 0
-    length = jnp.where(given, settings.num_leapfrog.astype(step_size.dtype), by_length)
-    length = length * (1 + settings.num_leapfrog_jitter * wobble[0])
+    by_length = jnp.minimum(
+        factor * settings.trajectory_length / step_size, cap.astype(step_size.dtype)
+    )
+    given = factor * settings.num_leapfrog.astype(step_size.dtype)
+    length = jnp.where(settings.num_leapfrog > 0, given, by_length)
     num_steps = jnp.maximum(jnp.rint(length), 1.0).astype(jnp.int32)
     return step_size * (1 + settings.step_size_jitter * wobble[1]), num_steps
 

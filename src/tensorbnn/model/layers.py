@@ -53,6 +53,19 @@ class Parameter:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, Prior):
             raise TypeError(f"`prior` must be a prior such as Normal(0.0, 1.0), got {self.prior!r}")
+        if isinstance(self.start, Prior):
+            if self.start.hypers():
+                raise ValueError(f"`start` must not hold a Hyper, got {self.start!r}")
+        elif self.start is not None:
+            object.__setattr__(self, "start", self._number(self.start))
+
+    def _number(self, start: object) -> float:
+        if not isinstance(start, numbers.Real) or isinstance(start, bool):
+            raise TypeError(f"`start` must be a number, a prior or None, got {start!r}")
+        if not math.isfinite(start) or (self.prior.support == "positive" and start <= 0):
+            kind = "positive" if self.prior.support == "positive" else "finite"
+            raise ValueError(f"`start` must be a {kind} number under {self.prior}, got {start!r}")
+        return float(start)
 
 
 class Layer(ABC):
@@ -89,17 +102,17 @@ class AbstractDense(Layer):
     bias_prior: Prior
 
     def __post_init__(self) -> None:
-        if not isinstance(self.units, numbers.Integral) or self.units < 1:
+        if (
+            not isinstance(self.units, numbers.Integral)
+            or isinstance(self.units, bool)
+            or self.units < 1
+        ):
             raise ValueError(
                 f"`units` of {type(self).__name__} must be a whole number of at least 1, "
                 f"got {self.units!r}"
             )
-        for name in ("weight_prior", "bias_prior"):
-            if not isinstance(getattr(self, name), Prior):
-                raise TypeError(
-                    f"`{name}` of {type(self).__name__} must be a prior such as Normal(0.0, 1.0), "
-                    f"got {getattr(self, name)!r}"
-                )
+        _check_prior(self, "weight_prior")
+        _check_prior(self, "bias_prior")
 
     @property
     def kind(self) -> str:
@@ -110,11 +123,15 @@ class AbstractDense(Layer):
         return self.units
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
-        # Gaussian He start; the paper draws biases from the same distribution as weights.
+        # Gaussian He start; the paper draws biases from the same distribution as weights. Where
+        # they must be positive they start from their prior.
         he = Normal(0.0, math.sqrt(2.0 / inputs))
         return {
-            "weights": Parameter((inputs, self.units), self.weight_prior, start=he),
-            "biases": Parameter((self.units,), self.bias_prior, start=he),
+            name: Parameter(shape, prior, start=he if prior.support == "real" else None)
+            for name, shape, prior in (
+                ("weights", (inputs, self.units), self.weight_prior),
+                ("biases", (self.units,), self.bias_prior),
+            )
         }
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
@@ -224,7 +241,11 @@ class LeakyReLU(Layer):
     slope: float = 0.3
 
     def __post_init__(self) -> None:
-        if not isinstance(self.slope, numbers.Real) or not math.isfinite(self.slope):
+        if (
+            not isinstance(self.slope, numbers.Real)
+            or isinstance(self.slope, bool)
+            or not math.isfinite(self.slope)
+        ):
             raise ValueError(f"`slope` of LeakyReLU must be a finite number, got {self.slope!r}")
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
@@ -250,6 +271,14 @@ class PReLU(Layer):
 
     slope_prior: Prior = PRELU_PRIOR
 
+    def __post_init__(self) -> None:
+        _check_prior(self, "slope_prior")
+        if self.slope_prior.support != "positive":
+            raise ValueError(
+                "`slope_prior` of PReLU must be a prior over positive numbers such as "
+                f"Exponential(1.0), got {self.slope_prior!r}"
+            )
+
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
 
@@ -268,6 +297,9 @@ class SquarePReLU(Layer):
 
     slope_prior: Prior = SQUARE_PRELU_PRIOR
 
+    def __post_init__(self) -> None:
+        _check_prior(self, "slope_prior")
+
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
 
@@ -280,3 +312,12 @@ ACTIVATIONS: dict[str, type[Layer]] = {
     for activation in (Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU)
 }
 """The nine activations of the paper by lower-case name, as `Network` accepts them."""
+
+
+def _check_prior(layer: Layer, name: str) -> None:
+    prior = getattr(layer, name)
+    if not isinstance(prior, Prior):
+        raise TypeError(
+            f"`{name}` of {type(layer).__name__} must be a prior such as Normal(0.0, 1.0), "
+            f"got {prior!r}"
+        )

@@ -124,7 +124,7 @@ class Layout:
         named = {
             entry.name: jnp.full(entry.shape, entry.start, dtype=float)
             for entry in self.entries
-            if isinstance(entry.start, float | int)
+            if isinstance(entry.start, float)
         }
         # The rest are drawn family by family: few draws of many numbers compile faster.
         drawn = [
@@ -137,6 +137,8 @@ class Layout:
         groups = Layout(tuple(sorted(drawn, key=_family)))._groups
         for group, subkey in zip(groups, jax.random.split(key, len(groups)), strict=True):
             values = group.bind(hypers).sample(subkey, (group.stop - group.start,))
+            if group.entries[0].support == "positive":
+                values = jnp.maximum(values, np.finfo(values.dtype).tiny)  # 0 has no logarithm
             sizes = np.cumsum([entry.size for entry in group.entries])[:-1]
             for entry, piece in zip(group.entries, jnp.split(values, sizes), strict=True):
                 named[entry.name] = piece.reshape(entry.shape)
@@ -145,7 +147,9 @@ class Layout:
     @functools.cached_property
     def _groups(self) -> tuple["_Group", ...]:
         groups, offset = [], 0
-        for _, members in itertools.groupby(self.entries, key=_family):
+        for _, members in itertools.groupby(
+            self.entries, key=lambda entry: (*_family(entry), type(entry.prior))
+        ):
             group = _Group(tuple(members), offset)
             groups.append(group)
             offset = group.stop
@@ -221,9 +225,9 @@ class _Group:
 
     def _spread(self, values: list[Any]) -> Any:
         """One value per entry to one value per element; a common number stays a number."""
-        if all(isinstance(value, float | int) for value in values):
+        if all(isinstance(value, float) for value in values):
             if len(set(values)) == 1:
-                return float(values[0])
+                return values[0]
             sizes = [entry.size for entry in self.entries]
             return jnp.asarray(np.repeat(np.asarray(values, np.float64), sizes), dtype=float)
         return jnp.concatenate(
@@ -276,13 +280,18 @@ def _hyper_entries(name: str, owner: Parametric, depth: int) -> Iterator[Entry]:
 
 
 def _check_hyper(entry: Entry) -> None:
-    assert isinstance(entry.start, float | int)
+    assert isinstance(entry.start, float)
     if entry.support == "positive" and entry.start <= 0:
         raise ValueError(
             f"the hyper-parameter {entry.name} has a prior over positive values "
             f"but starts at {entry.start}: give its Hyper a positive start"
         )
     if entry.truncated:
+        for argument in set(entry.prior.fixed_where_truncated) & set(entry.prior.hypers()):
+            raise ValueError(
+                f"`{argument}` of the prior of {entry.name} must be a number, not a Hyper, "
+                "because that prior is truncated to positive values"
+            )
         mass = _positive_mass(entry.prior)
         if not mass >= SMALLEST_POSITIVE_MASS:
             raise ValueError(

@@ -40,7 +40,7 @@ class Network:
     """
 
     def __init__(self, *layers: Layer | str, inputs: int) -> None:
-        if not isinstance(inputs, numbers.Integral) or inputs < 1:
+        if not isinstance(inputs, numbers.Integral) or isinstance(inputs, bool) or inputs < 1:
             raise ValueError(f"`inputs` must be a whole number of at least 1, got {inputs!r}")
         if not layers:
             raise ValueError("a network needs at least one layer, such as Dense(1)")

@@ -53,6 +53,7 @@ class Hyper:
     def __post_init__(self) -> None:
         if not _is_number(self.start) or not math.isfinite(self.start):
             raise ValueError(f"`start` of a Hyper must be a finite number, got {self.start!r}")
+        object.__setattr__(self, "start", float(self.start))  # NumPy's numbers too
         if self.prior is not None and not isinstance(self.prior, Prior):
             raise TypeError(
                 f"`prior` of a Hyper must be a prior such as Normal(1.0, 0.1), got {self.prior!r}"
@@ -73,7 +74,10 @@ class Parametric:
 
     def __post_init__(self) -> None:
         for name in self.arguments():
-            _check_argument(self, name, getattr(self, name))
+            value = getattr(self, name)
+            _check_argument(self, name, value)
+            if not isinstance(value, Hyper):
+                object.__setattr__(self, name, float(value))  # NumPy's numbers too
 
     @classmethod
     def arguments(cls) -> tuple[str, ...]:
@@ -110,6 +114,9 @@ class Prior(Parametric, ABC):
     support: ClassVar[Support] = "real"
     heavy_tailed: ClassVar[bool] = False
     """Whether samplers should move in ``asinh`` of the standardised value (Cauchy, Student-t)."""
+
+    fixed_where_truncated: ClassVar[tuple[str, ...]] = ()
+    """Arguments in which `log_positive_mass` can't be differentiated."""
 
     @abstractmethod
     def log_density(self, value: Array) -> Array:
@@ -197,7 +204,8 @@ class Cauchy(Prior):
         return self.bind({"loc": 0.0, "scale": 1.0})
 
     def log_positive_mass(self) -> Any:
-        return jnp.log(0.5 + jnp.arctan(jnp.asarray(self.loc / self.scale)) / math.pi)
+        # atan2 keeps its digits where the mass is small, which 1/2 + atan does not.
+        return jnp.log(jnp.arctan2(1.0, -jnp.asarray(self.loc / self.scale)) / math.pi)
 
 
 @dataclass(frozen=True)
@@ -208,6 +216,7 @@ class StudentT(Prior):
     loc: Number = 0.0
     scale: Number = 1.0
     positive_arguments: ClassVar[tuple[str, ...]] = ("dof", "scale")
+    fixed_where_truncated: ClassVar[tuple[str, ...]] = ("dof",)
     heavy_tailed: ClassVar[bool] = True
 
     def log_density(self, value: Array) -> Array:
@@ -224,10 +233,7 @@ class StudentT(Prior):
 
     def log_positive_mass(self) -> Any:
         z = jnp.asarray(self.loc / self.scale)
-        # P(T < z) = 1 - I(dof / (dof + z^2); dof/2, 1/2) / 2 for z > 0, and by symmetry below.
-        dof = jnp.asarray(self.dof, z.dtype)
-        tail = 0.5 * special.betainc(0.5 * dof, jnp.full_like(dof, 0.5), dof / (dof + z * z))
-        return jnp.log(jnp.where(z > 0, 1 - tail, tail))
+        return jnp.log(_student_t_cdf(jnp.asarray(self.dof, z.dtype), z))
 
 
 @dataclass(frozen=True)
@@ -323,6 +329,22 @@ class HalfNormal(Prior):
 
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@jax.custom_jvp
+def _student_t_cdf(dof: Array, z: Array) -> Array:
+    """``P(T < z)`` by whichever incomplete beta function keeps its digits."""
+    square = z * z
+    half, half_dof = jnp.full_like(dof, 0.5), 0.5 * dof
+    near = 0.5 - 0.5 * special.betainc(half, half_dof, square / (dof + square))
+    far = 0.5 * special.betainc(half_dof, half, dof / (dof + square))
+    tail = jnp.where(square < dof, near, far)
+    return jnp.where(z > 0, 1 - tail, tail)
+
+
+# Differentiated by hand: the chain rule through the incomplete beta function gives NaN at z = 0.
+# There is no derivative in `dof`, which is why it is fixed where the prior is truncated.
+_student_t_cdf.defjvps(None, lambda tangent, _, dof, z: tangent * jnp.exp(stats.t.logpdf(z, dof)))
 
 
 def _is_number(value: object) -> bool:

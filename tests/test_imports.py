@@ -1,0 +1,132 @@
+"""Data flows one way: a module imports only from modules that stand above it in this list."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+ORDER = [
+    "tensorbnn.model",
+    "tensorbnn.model.transforms",
+    "tensorbnn.model.priors",
+    "tensorbnn.model.layers",
+    "tensorbnn.model.likelihoods",
+    "tensorbnn.model.network",
+    "tensorbnn.model.layout",
+    "tensorbnn.engine",
+    "tensorbnn.engine.forward",
+    "tensorbnn.posterior",
+    "tensorbnn.inference",
+    "tensorbnn.inference.target",
+    "tensorbnn.inference.sampler",
+    "tensorbnn.inference.dual_averaging",
+    "tensorbnn.inference.hmc",
+    "tensorbnn.runs",
+    "tensorbnn.runs.progress",
+    "tensorbnn.runs.description",
+    "tensorbnn.runs.store",
+    "tensorbnn.runs.start",
+    "tensorbnn.runs.sample",
+    "tensorbnn.ensemble",
+    "tensorbnn.ensemble.diagnostics",
+    "tensorbnn.ensemble.prediction",
+    "tensorbnn.ensemble.ensemble",
+    # The front-ends.
+    "tensorbnn.sampling",
+    "tensorbnn.plots",
+    "tensorbnn.demo",
+    "tensorbnn.cli",
+    "tensorbnn",
+]
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    found = {}
+    for path in sorted((SOURCE / "tensorbnn").rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imported(text: str, module: str, *, is_package: bool) -> list[tuple[int, str]]:
+    """Line and name of every import of the package's modules, those inside functions too."""
+    package = module if is_package else module.rpartition(".")[0]
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:
+                base = package.split(".")[: len(package.split(".")) - node.level + 1]
+                origin = ".".join([*base, origin] if origin else base)
+            for alias in node.names:
+                # `from tensorbnn.model import layers` imports a module, not what is in one.
+                inner = f"{origin}.{alias.name}"
+                found.append((node.lineno, inner if inner in MODULES else origin))
+    return [(line, name) for line, name in found if name.split(".")[0] == "tensorbnn"]
+
+
+def test_every_module_has_its_place():
+    missing = sorted(set(MODULES) - set(ORDER))
+    assert not missing, f"add {missing} to ORDER in {Path(__file__).name}, below what they import"
+    gone = sorted(set(ORDER) - set(MODULES))
+    assert not gone, f"remove {gone} from ORDER in {Path(__file__).name}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_one_way(module):
+    assert module in ORDER, f"add {module} to ORDER, below what it imports"
+    path = MODULES[module]
+    above = set(ORDER[: ORDER.index(module)])
+    for line, name in imported(path.read_text(), module, is_package=path.stem == "__init__"):
+        assert name in above, (
+            f"{path.relative_to(SOURCE)}:{line} imports {name}, which does not stand above {module}"
+        )
+
+
+def test_all_ways_to_import_are_seen():
+    text = """
+import numpy, tensorbnn.cli
+from tensorbnn import plots, Dense
+from tensorbnn.model import layers as described
+from . import priors
+from .priors import Normal
+from ..engine import forward
+def late():
+    from tensorbnn.posterior import Posterior
+"""
+    assert [name for _, name in imported(text, "tensorbnn.model.network", is_package=False)] == [
+        "tensorbnn.cli",
+        "tensorbnn.plots",
+        "tensorbnn",
+        "tensorbnn.model.layers",
+        "tensorbnn.model.priors",
+        "tensorbnn.model.priors",
+        "tensorbnn.engine.forward",
+        "tensorbnn.posterior",
+    ]
+    same = imported("from .layers import Dense", "tensorbnn.model", is_package=True)
+    assert same == [(1, "tensorbnn.model.layers")]
+
+
+def test_importing_the_package_is_light():
+    heavy = {
+        *("matplotlib", "pandas", "xarray", "sklearn", "arviz_stats", "arviz_base"),
+        *("blackjax", "optax", "scipy.stats", "tensorbnn.plots", "tensorbnn.cli"),
+    }
+    code = "import sys, tensorbnn; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    loaded = set(result.stdout.split())
+    assert "tensorbnn.posterior" in loaded
+    assert loaded & heavy == set()
