@@ -17,7 +17,7 @@ PAGES = {
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 }
 
-FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
+FENCE = re.compile(r"^( *)(```+)(.*)$")
 # [text](target) and ![text](target); the text may go over a line.
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
@@ -98,8 +98,9 @@ def test_every_public_name_is_documented(name):
 
 
 def test_the_reading_of_pages():
-    page = "# A `b`, c!\n[x](y.md#z)\n```python\na = 1\n\nb\n```\ntext `[n](o)`\n~~~text\n[p](q)\n~~~\n"
+    page = "# A `b`, c!\n[x](y.md#z)\n```python\na = 1\n\nb\n```\n`[n](o)`\n```text\n[p](q)\n```"
     assert blocks(page) == [(3, "python", "a = 1\n\nb"), (9, "text", "[p](q)")]
+    assert LINK.findall(prose(page)) == ["y.md#z"]
     assert anchors(page) == {"a-b-c"}
     assert LINK.findall("![a\nb](c.png) and [d [e] f](g.md)") == ["c.png", "g.md"]
     with pytest.raises(AssertionError, match="line 1: an indented block would not be run"):

@@ -12,11 +12,13 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = [
     "tensorbnn.model",
     "tensorbnn.model.transforms",
+    "tensorbnn.model.hyper",
     "tensorbnn.model.priors",
     "tensorbnn.model.layers",
     "tensorbnn.model.likelihoods",
     "tensorbnn.model.network",
     "tensorbnn.model.layout",
+    "tensorbnn.model.checks",
     "tensorbnn.engine",
     "tensorbnn.engine.forward",
     "tensorbnn.posterior",

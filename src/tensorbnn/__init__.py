@@ -6,6 +6,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.inference.hmc import HMC
+from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
     CauchyDense,
@@ -28,12 +29,9 @@ from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
     HalfNormal,
-    Hyper,
     Laplace,
     LogNormal,
     Normal,
-    Number,
-    Prior,
     StudentT,
 )
 from tensorbnn.posterior import Posterior

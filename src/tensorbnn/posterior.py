@@ -24,12 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
+from tensorbnn.model.checks import DType, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-
-DType = Literal["float32", "float64"]
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ class Posterior:
 
     def _flatten(self, layout: Layout, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         with precision(self.dtype):
-            values = {name: _cast(np.asarray(value), self.dtype) for name, value in named.items()}
+            values = {name: cast(np.asarray(value), self.dtype) for name, value in named.items()}
             check_named(layout, values)
             return _concrete(layout.flatten(values))
 
@@ -261,71 +260,11 @@ def precision(dtype: DType) -> Iterator[None]:
         yield
 
 
-def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
-    """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"`{name}` must hold numbers, got an array of type {array.dtype}")
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise ValueError(f"`{name}` must be (rows, columns), got shape {array.shape}")
-    if 0 in array.shape:
-        raise ValueError(f"`{name}` is empty, its shape is {array.shape}: give at least one row")
-    cast = _cast(array, dtype)
-    bad = np.argwhere(~np.isfinite(cast))
-    if len(bad):
-        row, column = bad[0]
-        value = array[row, column]
-        where = f"(first: {value} at row {row}, column {column})"
-        if np.isfinite(value):
-            raise ValueError(
-                f"{len(bad)} values of `{name}` are too large for {dtype} {where}: scale them, "
-                "or use `dtype='float64'`"
-            )
-        raise ValueError(
-            f"`{name}` must be finite, but {len(bad)} of its values are not {where}: "
-            "remove or fill them"
-        )
-    return cast
-
-
-def _cast(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is reported as such
-        return array.astype(dtype)
-
-
 def _concrete(result: Any) -> Any:
     """NumPy arrays, which keep their type everywhere; inside a JAX transformation as it is."""
     return jax.tree.map(
         lambda leaf: leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)[()], result
     )
-
-
-def check_inputs(x: NDArray[np.generic], network: Network) -> None:
-    """Raise where ``x`` does not have one column per input of the network."""
-    if x.shape[1] != network.inputs:
-        raise ValueError(
-            f"`x` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
-            f"build it with `inputs={x.shape[1]}`, or give `x` with {network.inputs} columns"
-        )
-
-
-def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
-    """Raise where `named` is not exactly one finite value of the right shape for every entry."""
-    entries = {entry.name: entry for entry in layout.entries}
-    if set(named) != set(entries):
-        unknown, missing = sorted(set(named) - set(entries)), sorted(set(entries) - set(named))
-        raise ValueError(
-            f"values are needed for {sorted(entries)}: missing {missing}, unknown {unknown}"
-        )
-    for name, value in named.items():
-        if value.shape != entries[name].shape:
-            raise ValueError(f"{name} must have shape {entries[name].shape}, got {value.shape}")
-        if not np.all(np.isfinite(value)):
-            raise ValueError(f"{name} must be finite, but some of its values are not")
-        if entries[name].support == "positive" and not np.all(value > 0):
-            raise ValueError(f"{name} must be positive, but its smallest value is {value.min()}")
 
 
 def _fold_link(network: Network, likelihood: Likelihood) -> Network:

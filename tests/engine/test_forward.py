@@ -5,10 +5,10 @@ import pytest
 from scipy import special, stats
 
 from tensorbnn.engine import forward
+from tensorbnn.model.hyper import Hyper
 from tensorbnn.model.layers import Dense, PReLU, Tanh
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian
 from tensorbnn.model.network import Network
-from tensorbnn.model.priors import Hyper
 from tensorbnn.posterior import precision
 
 NETWORK = Network(Dense(8), PReLU(), Dense(3), inputs=2)

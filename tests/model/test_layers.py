@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import (
     ACTIVATIONS,
     ELU,
@@ -24,7 +25,7 @@ from tensorbnn.model.layers import (
     SquarePReLU,
     Tanh,
 )
-from tensorbnn.model.priors import Cauchy, Exponential, Hyper, Laplace, Normal, Prior
+from tensorbnn.model.priors import Cauchy, Exponential, Laplace, Normal
 from tensorbnn.posterior import precision
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     CauchyDense,
     Dense,
@@ -23,12 +24,9 @@ from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
     HalfNormal,
-    Hyper,
     Laplace,
     LogNormal,
     Normal,
-    Number,
-    Prior,
     StudentT,
 )
 from tensorbnn.posterior import precision

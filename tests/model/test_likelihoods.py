@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from tensorbnn.model.hyper import Hyper, Number
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from tensorbnn.model.priors import HalfNormal, Hyper, Normal, Number
+from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.posterior import precision
 
 

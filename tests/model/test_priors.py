@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
     HalfNormal,
-    Hyper,
     Laplace,
     LogNormal,
     Normal,
-    Number,
-    Prior,
     StudentT,
 )
 from tensorbnn.model.transforms import transform_to

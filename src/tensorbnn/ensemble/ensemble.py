@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.model.checks import DType, check_inputs, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.posterior import DType, check_inputs, check_rows
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.store import RunError, Store
 

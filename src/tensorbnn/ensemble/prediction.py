@@ -11,9 +11,10 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
+from tensorbnn.model.checks import DType, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.posterior import DType, check_rows, precision
+from tensorbnn.posterior import precision
 from tensorbnn.runs.progress import Bar
 
 # Outputs of all networks for one block of rows take at most about this many bytes.

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.model.priors import Cauchy, Exponential, Hyper, Normal, Prior
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.priors import Cauchy, Exponential, Normal
 
 GAUSSIAN_PRIOR = Normal(Hyper(0.0, Normal(0.0, 0.1)), Hyper(1.0, Normal(1.0, 0.1)))
 """The paper's hierarchical Gaussian prior of weights and biases."""

@@ -19,8 +19,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from tensorbnn.model.hyper import Hyper, Parametric, Prior
 from tensorbnn.model.network import Network
-from tensorbnn.model.priors import Hyper, LogNormal, Parametric, Prior
+from tensorbnn.model.priors import LogNormal
 from tensorbnn.model.transforms import Support, Transform, transform_to
 
 _P = TypeVar("_P", bound=Parametric)

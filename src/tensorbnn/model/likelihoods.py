@@ -14,8 +14,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.model.hyper import Number, Parametric
 from tensorbnn.model.layers import Layer, Sigmoid, Softmax
-from tensorbnn.model.priors import Normal, Number, Parametric
+from tensorbnn.model.priors import Normal
 
 
 class Likelihood(Parametric, ABC):
@@ -74,7 +75,8 @@ class Gaussian(Likelihood):
 
     Examples
     --------
-    >>> from tensorbnn.model.priors import HalfNormal, Hyper
+    >>> from tensorbnn.model.hyper import Hyper
+    >>> from tensorbnn.model.priors import HalfNormal
     >>> Gaussian(sd=Hyper(0.1, HalfNormal(1.0))).hypers()
     {'sd': Hyper(start=0.1, prior=HalfNormal(scale=1.0))}
     """

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorbnn.inference.hmc import HMC
-from tensorbnn.model import layers, likelihoods, priors
+from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
 
 _CLASSES: tuple[type, ...] = (
@@ -20,7 +20,7 @@ _CLASSES: tuple[type, ...] = (
     layers.GaussianDense,
     layers.CauchyDense,
     *layers.ACTIVATIONS.values(),
-    priors.Hyper,
+    hyper.Hyper,
     priors.Normal,
     priors.Cauchy,
     priors.StudentT,
@@ -41,7 +41,7 @@ def describe(value: Any) -> Any:
 
     Examples
     --------
-    >>> describe(priors.Normal(0.0, priors.Hyper(1.0)))
+    >>> describe(priors.Normal(0.0, hyper.Hyper(1.0)))
     {'type': 'Normal', 'loc': 0.0, 'scale': {'type': 'Hyper', 'start': 1.0, 'prior': None}}
     """
     if isinstance(value, Network):

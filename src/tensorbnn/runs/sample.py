@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from tensorbnn.inference.sampler import Info, Sampler
 from tensorbnn.inference.target import Target
-from tensorbnn.posterior import DType, precision
+from tensorbnn.model.checks import DType
+from tensorbnn.posterior import precision
 from tensorbnn.runs.progress import Bar
 from tensorbnn.runs.start import Plan, Start
 from tensorbnn.runs.store import Store

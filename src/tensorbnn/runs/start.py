@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.target import Target
+from tensorbnn.model.checks import check_named
 from tensorbnn.model.layout import Layout
-from tensorbnn.posterior import Model, Posterior, check_named, precision
+from tensorbnn.posterior import Model, Posterior, precision
 
 
 @dataclass(frozen=True)

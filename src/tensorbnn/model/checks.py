@@ -1,0 +1,73 @@
+"""Checks of what a user gives: each error names the argument, what was given and what to do."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.model.layout import Layout
+from tensorbnn.model.network import Network
+
+DType = Literal["float32", "float64"]
+
+
+def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
+    """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers, got an array of type {array.dtype}")
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"`{name}` must be (rows, columns), got shape {array.shape}")
+    if 0 in array.shape:
+        raise ValueError(f"`{name}` is empty, its shape is {array.shape}: give at least one row")
+    rows = cast(array, dtype)
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        value = array[row, column]
+        where = f"(first: {value} at row {row}, column {column})"
+        if np.isfinite(value):
+            raise ValueError(
+                f"{len(bad)} values of `{name}` are too large for {dtype} {where}: scale them, "
+                "or use `dtype='float64'`"
+            )
+        raise ValueError(
+            f"`{name}` must be finite, but {len(bad)} of its values are not {where}: "
+            "remove or fill them"
+        )
+    return rows
+
+
+def cast(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """`array` in the type `dtype`."""
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is reported as such
+        return array.astype(dtype)
+
+
+def check_inputs(x: NDArray[np.generic], network: Network) -> None:
+    """Raise where ``x`` does not have one column per input of the network."""
+    if x.shape[1] != network.inputs:
+        raise ValueError(
+            f"`x` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
+            f"build it with `inputs={x.shape[1]}`, or give `x` with {network.inputs} columns"
+        )
+
+
+def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
+    """Raise where `named` is not exactly one finite value of the right shape for every entry."""
+    entries = {entry.name: entry for entry in layout.entries}
+    if set(named) != set(entries):
+        unknown, missing = sorted(set(named) - set(entries)), sorted(set(entries) - set(named))
+        raise ValueError(
+            f"values are needed for {sorted(entries)}: missing {missing}, unknown {unknown}"
+        )
+    for name, value in named.items():
+        if value.shape != entries[name].shape:
+            raise ValueError(f"{name} must have shape {entries[name].shape}, got {value.shape}")
+        if not np.all(np.isfinite(value)):
+            raise ValueError(f"{name} must be finite, but some of its values are not")
+        if entries[name].support == "positive" and not np.all(value > 0):
+            raise ValueError(f"{name} must be positive, but its smallest value is {value.min()}")

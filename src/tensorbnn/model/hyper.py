@@ -1,0 +1,173 @@
+"""What a prior is, and `Hyper`: a number that is sampled under one.
+
+Wherever a prior or a likelihood takes a number it also takes a `Hyper`, which makes that number a
+hyper-parameter with a prior of its own. The paper's hierarchical Gaussian prior, for instance, is
+``Normal(Hyper(0.0, Normal(0.0, 0.1)), Hyper(1.0, Normal(1.0, 0.1)))``.
+
+A description holds numbers and `Hyper`s. Before its density is evaluated it is *bound*: a copy in
+which every `Hyper` has been replaced by its current value, so that its methods read plain numbers
+or arrays from ``self``.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from jax import Array
+
+from tensorbnn.model.transforms import Support
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """A number that is sampled: a hyper-parameter.
+
+    Parameters
+    ----------
+    start
+        Its value at the start of a chain, and the value it keeps when hyper-parameters are held.
+    prior
+        Its prior density. Where the number must be positive, a prior on the whole real line is
+        truncated to positive values (and renormalised), and no prior at all means log-normal
+        around `start` with a log-sd of 1.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.priors import Normal
+    >>> Normal(0.0, Hyper(1.0, Normal(1.0, 0.1))).hypers()
+    {'scale': Hyper(start=1.0, prior=Normal(loc=1.0, scale=0.1))}
+    """
+
+    start: float
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.start) or not math.isfinite(self.start):
+            raise ValueError(f"`start` of a Hyper must be a finite number, got {self.start!r}")
+        object.__setattr__(self, "start", float(self.start))  # NumPy's numbers too
+        if self.prior is not None and not isinstance(self.prior, Prior):
+            raise TypeError(
+                f"`prior` of a Hyper must be a prior such as Normal(1.0, 0.1), got {self.prior!r}"
+            )
+
+
+# A number or a `Hyper` in a description; once bound, the number or the array that stands for it.
+Number = Any
+
+
+class Parametric:
+    """A frozen dataclass whose fields are numbers or `Hyper`s: the base of priors and likelihoods.
+
+    Subclasses name in `positive_arguments` the fields that must be positive.
+    """
+
+    positive_arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.arguments():
+            value = getattr(self, name)
+            _check_argument(self, name, value)
+            if not isinstance(value, Hyper):
+                object.__setattr__(self, name, float(value))  # NumPy's numbers too
+
+    @classmethod
+    def arguments(cls) -> tuple[str, ...]:
+        """Names of the fields, in order."""
+        return tuple(field.name for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+
+    def hypers(self) -> dict[str, Hyper]:
+        """The fields that are sampled, by name."""
+        values = {name: getattr(self, name) for name in self.arguments()}
+        return {name: value for name, value in values.items() if isinstance(value, Hyper)}
+
+    def bind(self, values: Mapping[str, Any]) -> Self:
+        """A copy with the fields named in `values` replaced, by numbers or arrays, unchecked.
+
+        Examples
+        --------
+        >>> from tensorbnn.model.priors import Normal
+        >>> Normal(0.0, Hyper(1.0, Normal(1.0, 0.1))).bind({"scale": 2.0})
+        Normal(loc=0.0, scale=2.0)
+        """
+        bound = copy.copy(self)
+        for name, value in values.items():
+            object.__setattr__(bound, name, value)
+        return bound
+
+
+class Prior(Parametric, ABC):
+    """A density over one number, applied elementwise to arrays.
+
+    A user's own prior is a frozen dataclass with `log_density` and `sample`; `support`,
+    `positive_arguments`, `location_scale` and `log_positive_mass` are there to be overridden where
+    the defaults do not fit. See "Your own prior" in the documentation.
+    """
+
+    support: ClassVar[Support] = "real"
+    heavy_tailed: ClassVar[bool] = False
+    """Whether samplers should move in ``asinh`` of the standardised value (Cauchy, Student-t)."""
+
+    fixed_where_truncated: ClassVar[tuple[str, ...]] = ()
+    """Arguments in which `log_positive_mass` can't be differentiated."""
+
+    @abstractmethod
+    def log_density(self, value: Array) -> Array:
+        """Normalised log-density at `value`, elementwise; `value` lies in the support."""
+
+    @abstractmethod
+    def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
+        """Independent draws of the given shape."""
+
+    def location_scale(self) -> tuple[Any, Any]:
+        """Centre and width of the prior on the unconstrained scale, elementwise.
+
+        They whiten the coordinates of a sampler. They need not be exact, only of the right size:
+        a wrong value costs speed, never correctness.
+        """
+        return 0.0, 1.0
+
+    def standard(self) -> Self | None:
+        """The same prior with centre 0 and width 1, where `location_scale` standardises it exactly.
+
+        That is, where ``(u - location) / scale`` of the unconstrained value ``u`` has a density
+        free of both, as in every location-scale family; ``None`` where it has not.
+        """
+        return None
+
+    def log_positive_mass(self) -> Any:
+        """``log P(value > 0)``, needed where a prior on the real line is truncated to positive."""
+        raise NotImplementedError(
+            f"{type(self).__name__} can't be the prior of a positive number: "
+            "define its `log_positive_mass`, or use a prior with support 'positive'"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _check_argument(owner: Parametric, name: str, value: object) -> None:
+    label = f"`{name}` of {type(owner).__name__}"
+    positive = name in owner.positive_arguments
+    if isinstance(value, Hyper):
+        if value.prior is None and not positive:
+            raise ValueError(
+                f"{label} is a Hyper without a prior: give it one, "
+                f"such as Hyper({value.start}, Normal({value.start}, 0.1))"
+            )
+        start, label = value.start, f"start of the Hyper in {label}"
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+        start = float(value)
+    else:
+        raise TypeError(f"{label} must be a number or a Hyper, got {value!r}")
+    if not math.isfinite(start):
+        raise ValueError(f"{label} must be finite, got {start}")
+    if positive and start <= 0:
+        raise ValueError(f"{label} must be positive, got {start}")
