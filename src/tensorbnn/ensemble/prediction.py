@@ -15,7 +15,7 @@ from tensorbnn.model.checks import DType, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import precision
-from tensorbnn.runs.progress import Bar
+from tensorbnn.progress import Bar
 
 # Outputs of all networks for one block of rows take at most about this many bytes.
 BLOCK_BYTES = 2**26

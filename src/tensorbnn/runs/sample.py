@@ -25,7 +25,7 @@ from tensorbnn.inference.sampler import Info, Sampler
 from tensorbnn.inference.target import Target
 from tensorbnn.model.checks import DType
 from tensorbnn.posterior import precision
-from tensorbnn.runs.progress import Bar
+from tensorbnn.progress import Bar
 from tensorbnn.runs.start import Plan, Start
 from tensorbnn.runs.store import Store
 
