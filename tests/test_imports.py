@@ -28,6 +28,8 @@ ORDER = [
     "tensorbnn.inference.sampler",
     "tensorbnn.inference.dual_averaging",
     "tensorbnn.inference.hmc",
+    "tensorbnn.inference.trajectory_adapter",
+    "tensorbnn.inference.adaptive_hmc",
     "tensorbnn.runs",
     "tensorbnn.runs.description",
     "tensorbnn.runs.store",

@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
@@ -43,6 +44,7 @@ __version__ = _version("tensorbnn")
 __all__ = [
     "ELU",
     "HMC",
+    "AdaptiveHMC",
     "Bernoulli",
     "Categorical",
     "Cauchy",

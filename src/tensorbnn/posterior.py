@@ -1,8 +1,8 @@
 """The one density: likelihood + prior + hyper-prior, over flat unconstrained vectors.
 
-    log p(theta, phi | D) = log p(D | theta, phi)      likelihood (the paper's Eq. 6)
-                          + log p(theta | phi)         prior of the network's parameters (Eq. 7)
-                          + log p(phi)                 hyper-prior (Eq. 7)
+    log p(theta, phi | D) = log p(D | theta, phi)      likelihood (the paper's Eq. 7)
+                          + log p(theta | phi)         prior of the network's parameters (Eq. 8)
+                          + log p(phi)                 hyper-prior (Eq. 9)
                           + constant
 
 `theta` holds the network's parameters, `phi` the hyper-parameters. Positive quantities are in them
@@ -23,7 +23,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
-from tensorbnn.engine.forward import Data
+from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.model.checks import DType, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
@@ -57,10 +57,17 @@ class Model:
         """``log p(D | theta, phi)``; zero without data."""
         if data is None:
             return jnp.zeros((), theta.dtype)
-        hypers = self.phi.unflatten(phi)
-        own = {name: hypers[f"likelihood.{name}"] for name in self.likelihood.hypers()}
-        parameters = self.theta.unflatten(theta)
+        own, parameters = self._likelihood_hypers(phi), self.theta.unflatten(theta)
         return forward.log_likelihood(self.network, self.likelihood, parameters, own, data)
+
+    def outputs(self, theta: Array, data: Data) -> Outputs:
+        """Outputs of the network for all rows."""
+        return forward.outputs(self.network, self.theta.unflatten(theta), data)
+
+    def log_likelihood_of_outputs(self, found: Outputs, phi: Array, data: Data) -> Array:
+        """`log_likelihood` as a function of phi alone, where the outputs are known."""
+        own = self._likelihood_hypers(phi)
+        return forward.log_likelihood_of_outputs(self.likelihood, own, found, data)
 
     def log_prior(self, theta: Array, phi: Array) -> Array:
         """``log p(theta | phi)``, log-Jacobians of theta included."""
@@ -77,6 +84,10 @@ class Model:
             + self.log_prior(theta, phi)
             + self.log_hyper_prior(phi)
         )
+
+    def _likelihood_hypers(self, phi: Array) -> dict[str, Array]:
+        hypers = self.phi.unflatten(phi)
+        return {name: hypers[f"likelihood.{name}"] for name in self.likelihood.hypers()}
 
     def start_hypers(self) -> dict[str, float]:
         """Starting values of the hyper-parameters by full name."""

@@ -56,6 +56,14 @@ def test_verdict_says_how_much_longer_to_run():
     assert "run about 4.0 times longer for 400" in verdict
 
 
+def test_many_divergences_are_mentioned():
+    numbers = info(4, 500)
+    numbers["divergent"][:, ::10] = 1
+    verdict = diagnose(RNG.normal(size=(4, 500, 1, 1)), numbers).verdict
+    assert verdict.startswith("trustworthy")
+    assert "10.2% of the draws saw a divergent trajectory" in verdict
+
+
 def test_chains_that_never_move_are_not_trusted():
     stuck = np.arange(4.0)[:, None, None, None] * np.ones((4, 100, 2, 1))
     d = diagnose(stuck, info(4, 100))

@@ -95,6 +95,35 @@ def log_likelihood(
     return total
 
 
+class Outputs(NamedTuple):
+    """Outputs of a network for all rows of some `Data`, in its arrangement."""
+
+    tiles: Array
+    rest: Array
+
+
+def outputs(network: Network, parameters: Mapping[str, Array], data: Data) -> Outputs:
+    """Outputs for all rows, to be used with several values of the likelihood's own numbers."""
+    return Outputs(
+        tiles=jax.lax.map(lambda tile: network.apply(parameters, tile), data.tile_inputs),
+        rest=network.apply(parameters, data.inputs)[:, : data.targets.shape[1]],
+    )
+
+
+def log_likelihood_of_outputs(
+    likelihood: Likelihood, hypers: Mapping[str, Array], found: Outputs, data: Data
+) -> Array:
+    """`log_likelihood` where the network's outputs are already known."""
+    bound = likelihood.bind(hypers)
+    total = jnp.sum(bound.log_density(found.rest, data.targets))
+    if data.tile_targets.shape[0]:
+        each = jax.lax.map(
+            lambda tile: jnp.sum(bound.log_density(*tile)), (found.tiles, data.tile_targets)
+        )
+        total += jnp.sum(each)
+    return total
+
+
 def _block(
     network: Network,
     likelihood: Likelihood,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
+DIVERGENCE_LIMIT = 0.01
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def diagnose(values: NDArray[Any], info: dict[str, NDArray[Any]]) -> Diagnosis:
         ess=ess,
         acceptance=info["acceptance"].mean(axis=1),
         divergences=info["divergent"].sum(axis=1),
-        verdict=_verdict(rhat, ess, chains=values.shape[0]),
+        verdict=_verdict(rhat, ess, chains=values.shape[0])
+        + _divergence_note(info["divergent"], info["acceptance"].size),
     )
 
 
@@ -76,4 +78,14 @@ def _verdict(rhat: NDArray[Any], ess: NDArray[Any], chains: int) -> str:
     return (
         f"chains agree (R-hat at most {worst}), but the ESS is only {least:.0f} where it is least: "
         f"run about {ESS_LIMIT / least:.1f} times longer for {ESS_LIMIT:.0f}"
+    )
+
+
+def _divergence_note(divergent: NDArray[Any], draws: int) -> str:
+    share = divergent.sum() / draws
+    if share <= DIVERGENCE_LIMIT:
+        return ""
+    return (
+        f"; but {share:.1%} of the draws saw a divergent trajectory, near which the posterior may be "
+        "missed: use smaller steps (a higher `target_acceptance`)"
     )

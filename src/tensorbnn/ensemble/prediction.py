@@ -35,7 +35,7 @@ class Prediction:
     Made by `Ensemble.predict`. Values are expected targets: the network's outputs for a `Gaussian`
     likelihood, probabilities for `Bernoulli` and `Categorical`. Each statistic is computed when it
     is asked for, in one pass over blocks of rows; a million rows need no more memory than the
-    answer and one block. Where all values fit into one block they are kept.
+    answer and a few blocks. Where all values fit into one block they are kept.
 
     Attributes
     ----------

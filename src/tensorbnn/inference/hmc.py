@@ -134,6 +134,16 @@ class Phase(NamedTuple):
     gradient: Array
 
 
+class Moved(NamedTuple):
+    """What a Metropolis step did."""
+
+    accepted: Array
+    acceptance: Array
+    energy: Array
+    energy_error: Array
+    divergent: Array
+
+
 def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     """One transition of every chain; `keys` is ``(chains,)``."""
     return over_chains(lambda key, each: _step(key, each, target), keys, state)
@@ -158,38 +168,48 @@ def leapfrog(
     return end._replace(momentum=end.momentum - half * end.gradient)
 
 
+def transition(
+    value_and_gradient: ValueAndGradient,
+    start: Phase,
+    step_size: Array,
+    num_steps: Array,
+    uniform: Array,
+) -> tuple[Phase, Moved]:
+    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
+    end = leapfrog(value_and_gradient, start, step_size, num_steps)
+    energy = _energy(start)
+    energy_error = _energy(end) - energy
+    # A trajectory that ends in NaN is rejected.
+    acceptance = jnp.where(jnp.isnan(energy_error), 0.0, jnp.exp(jnp.minimum(-energy_error, 0.0)))
+    accepted = uniform < acceptance
+    kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, start)
+    divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
+    return kept, Moved(accepted, acceptance, energy, energy_error, divergent)
+
+
 def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     key_momentum, key_uniform = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     uniform = jax.random.uniform(key_uniform, (3,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     start = Phase(state.position, momentum, state.log_density, state.gradient)
-    end = leapfrog(jax.value_and_grad(target.log_density), start, step_size, num_steps)
-
-    energy = _energy(start)
-    energy_error = _energy(end) - energy
-    acceptance = _acceptance(energy_error)
-    accept = uniform[2] < acceptance
-    position, log_density, gradient = jax.tree.map(
-        lambda new, old: jnp.where(accept, new, old),
-        (end.position, end.log_density, end.gradient),
-        (start.position, start.log_density, start.gradient),
-    )
+    value_and_gradient = jax.value_and_grad(target.log_density)
+    end, moved = transition(value_and_gradient, start, step_size, num_steps, uniform[2])
     info = Info(
-        acceptance=acceptance,
-        energy_error=energy_error,
-        divergent=~(jnp.abs(energy_error) < DIVERGENCE),
-        energy=energy,
-        log_density=log_density,
+        acceptance=moved.acceptance,
+        energy_error=moved.energy_error,
+        divergent=moved.divergent,
+        energy=moved.energy,
+        log_density=end.log_density,
         step_size=step_size,
         num_steps=num_steps,
     )
     new_state = state._replace(
-        position=position,
-        log_density=log_density,
-        gradient=gradient,
+        position=end.position,
+        log_density=end.log_density,
+        gradient=end.gradient,
         iteration=state.iteration + 1,
-        adaptation=_adapt(state, acceptance),
+        adaptation=_adapt(state, moved.acceptance),
     )
     return new_state, info
 
@@ -223,11 +243,6 @@ def _adapt(state: HMCState, acceptance: Array) -> DualAveraging:
 
 def _energy(phase: Phase) -> Array:
     return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
-
-
-def _acceptance(energy_error: Array) -> Array:
-    # A trajectory that ends in NaN is rejected.
-    return jnp.where(jnp.isnan(energy_error), 0.0, jnp.exp(jnp.minimum(-energy_error, 0.0)))
 
 
 @jax.jit

@@ -11,6 +11,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
+from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
@@ -32,6 +33,7 @@ _CLASSES: tuple[type, ...] = (
     likelihoods.Bernoulli,
     likelihoods.Categorical,
     HMC,
+    AdaptiveHMC,
 )
 KNOWN = {known.__name__: known for known in _CLASSES}
 
@@ -66,20 +68,38 @@ def describe(value: Any) -> Any:
 
 def restore(description: Any, custom: Mapping[str, type]) -> Any:
     """The object that `describe` described; classes of the user's own come from `custom`."""
+    unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom))
+    if unknown:
+        wanted = ", ".join(f'"{name}": {name}' for name in unknown)
+        raise ValueError(
+            f"this run uses classes that the library does not know, {', '.join(unknown)}: "
+            f"load it with `custom={{{wanted}}}`"
+        )
+    return _restore(description, custom)
+
+
+def _names(description: Any) -> set[str]:
+    """Names of all classes in a description."""
     if isinstance(description, list):
-        return tuple(restore(each, custom) for each in description)
+        return set().union(*(_names(each) for each in description))
+    if not isinstance(description, dict):
+        return set()
+    inside: set[str] = set().union(*(_names(each) for each in description.values()))
+    return inside | {str(description.get("type"))}
+
+
+def _restore(description: Any, custom: Mapping[str, type]) -> Any:
+    if isinstance(description, list):
+        return tuple(_restore(each, custom) for each in description)
     if not isinstance(description, dict):
         return description
-    fields = {name: restore(value, custom) for name, value in description.items() if name != "type"}
-    name = description.get("type")
+    fields = {
+        name: _restore(value, custom) for name, value in description.items() if name != "type"
+    }
+    name = str(description.get("type"))
     if name == "Network":
         return Network(*fields["layers"], inputs=fields["inputs"])
-    cls = custom.get(name, KNOWN.get(name))  # type: ignore[arg-type]
-    if cls is None:
-        raise ValueError(
-            f"this run uses a class {name!r} that the library does not know: "
-            f'load it with `custom={{"{name}": {name}}}`'
-        )
+    cls = custom[name] if name in custom else KNOWN[name]
     try:
         return cls(**fields)
     except TypeError as error:

@@ -1,0 +1,332 @@
+"""The paper's sampler: HMC over the parameters, then HMC over the hyper-parameters.
+
+One transition is an *epoch*: a trajectory over theta given phi, whose step size and number of steps
+are sought by the parameter adapter (`trajectory_adapter`), then a trajectory over phi given theta
+with a fixed number of steps and a step size found by dual averaging during the first 80 % of
+burn-in. All adaptation ends with burn-in, so that the chain that is saved is a Markov chain.
+
+Theta is moved in its own unconstrained coordinates, as in the paper; phi in units of its prior's
+width. The trajectory over phi never evaluates the network: where the likelihood has
+hyper-parameters of its own, the network's outputs are computed once per epoch.
+"""
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.inference import dual_averaging, trajectory_adapter
+from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.hmc import Moved, Phase, transition
+from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.target import Target
+from tensorbnn.inference.trajectory_adapter import Adapter, Constants, axis_features
+
+HYPER_BURN_IN = 0.8
+# The step size over phi wobbles by this much, so that its fixed number of steps does not resonate.
+HYPER_JITTER = 0.2
+
+
+@dataclass(frozen=True)
+class AdaptiveHMC:
+    """The paper's HMC with its parameter adapter, alternating parameters and hyper-parameters.
+
+    Defaults are those of the paper's examples.
+
+    Parameters
+    ----------
+    step_size_start, step_size_min, step_size_max, step_size_options
+        Leapfrog step over the parameters: first value, bounds, and number of candidates between.
+    leapfrog_start, leapfrog_min, leapfrog_max, leapfrog_increment
+        Number of leapfrog steps: first value, bounds, and distance between candidates.
+    hyper_step_size, hyper_leapfrog
+        First step size, in widths of the hyper-priors, and number of steps over the
+        hyper-parameters.
+    hyper_target_acceptance
+        Acceptance at which dual averaging aims over the hyper-parameters.
+    averaging_steps
+        Trajectories over which the reward of a candidate is averaged.
+    a, delta, k
+        Constants of the search (Wang, Mohamed & de Freitas 2013): weight of the expected reward,
+        width of the confidence bound, and number of candidates before exploration fades.
+    strikes
+        Trajectories without an acceptance after which the search starts again with both bounds of
+        the step size halved, during burn-in.
+    random_steps
+        Random candidates after each (re)start of the search.
+
+    Examples
+    --------
+    >>> AdaptiveHMC(
+    ...     leapfrog_start=20, leapfrog_min=10, leapfrog_max=50, leapfrog_increment=5
+    ... ).strikes
+    50
+    """
+
+    step_size_start: float = 1e-3
+    step_size_min: float = 1e-4
+    step_size_max: float = 1e-2
+    step_size_options: int = 100
+    leapfrog_start: int = 1000
+    leapfrog_min: int = 100
+    leapfrog_max: int = 10_000
+    leapfrog_increment: int = 10
+    hyper_step_size: float = 1e-3
+    hyper_leapfrog: int = 10
+    hyper_target_acceptance: float = 0.8
+    averaging_steps: int = 2
+    a: float = 4.0
+    delta: float = 0.1
+    k: int = 100
+    strikes: int = 50
+    random_steps: int = 20
+
+    def __post_init__(self) -> None:
+        _check_options(self)
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> "AdaptiveState":
+        """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
+        settings = Settings(
+            burn_in=jnp.asarray(burn_in),
+            hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in)),
+            hyper_leapfrog=jnp.asarray(self.hyper_leapfrog),
+            hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
+        )
+        first = (
+            self.step_size_min,
+            self.step_size_max,
+            self.step_size_start,
+            self.hyper_step_size,
+        )
+        return _init(
+            target,
+            positions,
+            settings,
+            self._constants(),
+            jnp.asarray(first, dtype=float),
+            jnp.asarray(self.leapfrog_start, dtype=jnp.int32),
+        )
+
+    @property
+    def step(self) -> Callable[[Array, "AdaptiveState", Target], tuple["AdaptiveState", Info]]:
+        """The epoch of all chains, `step`."""
+        return step
+
+    def _constants(self) -> Constants:
+        leapfrogs = (self.leapfrog_max - self.leapfrog_min) // self.leapfrog_increment + 1
+        return Constants(
+            step_features=jnp.asarray(axis_features(self.step_size_options), dtype=float),
+            leapfrog_features=jnp.asarray(axis_features(leapfrogs), dtype=float),
+            leapfrog_min=jnp.asarray(self.leapfrog_min, dtype=float),
+            leapfrog_increment=jnp.asarray(self.leapfrog_increment, dtype=float),
+            averaging_steps=jnp.asarray(self.averaging_steps),
+            a=jnp.asarray(self.a, dtype=float),
+            delta=jnp.asarray(self.delta, dtype=float),
+            k=jnp.asarray(self.k, dtype=float),
+            strikes=jnp.asarray(self.strikes),
+            random_steps=jnp.asarray(self.random_steps),
+        )
+
+
+class Settings(NamedTuple):
+    """The options as arrays, so that a change of a number recompiles nothing."""
+
+    burn_in: Array
+    hyper_adapt_steps: Array
+    hyper_leapfrog: Array
+    hyper_target_acceptance: Array
+
+
+class AdaptiveState(NamedTuple):
+    """All that the next epoch needs; every array has the chains as its first axis."""
+
+    position: Array
+    log_density: Array
+    theta: Array
+    z_phi: Array
+    """Hyper-parameters in units of their prior's width; empty where they are held."""
+    iteration: Array
+    adapter: Adapter
+    constants: Constants
+    hyper: DualAveraging
+    settings: Settings
+
+
+def step(keys: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
+    """One epoch of every chain; `keys` is ``(chains,)``."""
+    return over_chains(lambda key, each: _epoch(key, each, target), keys, state)
+
+
+def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
+    key_normal, key_uniform, key_search = jax.random.split(key, 3)
+    sizes = state.theta.size, state.z_phi.size
+    momentum, hyper_momentum = jnp.split(jax.random.normal(key_normal, (sum(sizes),)), [sizes[0]])
+    uniform = jax.random.uniform(key_uniform, (3,))
+    phi = _phi(target, state.z_phi)
+
+    step_size, num_steps = state.adapter.step_size, state.adapter.num_leapfrog
+    start, end, moved = _move_theta(state, target, phi, momentum, uniform[0])
+    squared_jump = jnp.sum(jnp.square(end.position - start.position))
+    theta, z_phi, hyper = end.position, state.z_phi, state.hyper
+    if sizes[1]:
+        z_phi, hyper = _move_phi(state, target, theta, hyper_momentum, uniform[1:])
+        phi = _phi(target, z_phi)
+
+    log_density = target.model.log_density(theta, phi, target.data)
+    info = Info(
+        acceptance=moved.acceptance,
+        energy_error=moved.energy_error,
+        divergent=moved.divergent,
+        energy=moved.energy,
+        log_density=log_density,
+        step_size=step_size,
+        num_steps=num_steps + 1,
+    )
+    new_state = state._replace(
+        position=target.position(theta, phi),
+        log_density=log_density,
+        theta=theta,
+        z_phi=z_phi,
+        iteration=state.iteration + 1,
+        adapter=_search(key_search, state, squared_jump, moved.accepted),
+        hyper=hyper,
+    )
+    return new_state, info
+
+
+def _move_theta(
+    state: AdaptiveState, target: Target, phi: Array, momentum: Array, uniform: Array
+) -> tuple[Phase, Phase, Moved]:
+    """The trajectory over theta given phi."""
+
+    def log_density(theta: Array) -> Array:
+        model = target.model
+        return model.log_likelihood(theta, phi, target.data) + model.log_prior(theta, phi)
+
+    value_and_gradient = jax.value_and_grad(log_density)
+    start = Phase(state.theta, momentum, *value_and_gradient(state.theta))
+    end, moved = transition(
+        value_and_gradient, start, state.adapter.step_size, state.adapter.num_leapfrog, uniform
+    )
+    return start, end, moved
+
+
+def _move_phi(
+    state: AdaptiveState, target: Target, theta: Array, momentum: Array, uniform: Array
+) -> tuple[Array, DualAveraging]:
+    """The trajectory over phi given theta, and the adaptation of its step size."""
+    model, data = target.model, target.data
+    found = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
+
+    def log_density(z_phi: Array) -> Array:
+        phi, log_hyper_prior = model.phi.from_standard(z_phi, {})
+        total = log_hyper_prior + model.log_prior(theta, phi)
+        if found is not None and data is not None:
+            total += model.log_likelihood_of_outputs(found, phi, data)
+        return total
+
+    adapting = state.iteration < state.settings.hyper_adapt_steps
+    log_step_size = jnp.where(adapting, state.hyper.log_step_size, state.hyper.log_average)
+    step_size = jnp.exp(log_step_size) * (1 + HYPER_JITTER * (2 * uniform[1] - 1))
+    value_and_gradient = jax.value_and_grad(log_density)
+    start = Phase(state.z_phi, momentum, *value_and_gradient(state.z_phi))
+    end, moved = transition(
+        value_and_gradient, start, step_size, state.settings.hyper_leapfrog, uniform[0]
+    )
+    updated = dual_averaging.update(
+        state.hyper, moved.acceptance, state.settings.hyper_target_acceptance
+    )
+    hyper = jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.hyper)
+    return end.position, hyper
+
+
+def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Array) -> Adapter:
+    """Let the adapter learn from the trajectory; settle with the last epoch of burn-in."""
+    remaining = state.settings.burn_in - state.iteration
+
+    def learn() -> Adapter:
+        learnt = trajectory_adapter.update(
+            key, state.adapter, state.constants, squared_jump, accepted
+        )
+        return jax.lax.cond(
+            remaining == 1,
+            lambda: trajectory_adapter.settle(learnt, state.constants),
+            lambda: learnt,
+        )
+
+    return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
+
+
+def _phi(target: Target, z_phi: Array) -> Array:
+    if target.held_phi is not None:
+        return target.held_phi
+    return target.model.phi.from_standard(z_phi, {})[0]
+
+
+@jax.jit
+def _init(
+    target: Target,
+    positions: Array,
+    settings: Settings,
+    constants: Constants,
+    first: Array,
+    num_leapfrog: Array,
+) -> AdaptiveState:
+    def start(position: Array) -> AdaptiveState:
+        theta, phi = target.vectors(position)
+        adapter = trajectory_adapter.init(
+            constants,
+            step_size_min=first[0],
+            step_size_max=first[1],
+            step_size=first[2],
+            num_leapfrog=num_leapfrog,
+        )
+        return AdaptiveState(
+            position=position,
+            log_density=target.model.log_density(theta, phi, target.data),
+            theta=theta,
+            z_phi=position[theta.size :],
+            iteration=jnp.zeros((), jnp.int32),
+            adapter=adapter,
+            constants=constants,
+            hyper=dual_averaging.init(first[3]),
+            settings=settings,
+        )
+
+    return over_chains(start, positions)
+
+
+def _check_options(options: AdaptiveHMC) -> None:
+    for name in ("step_size_start", "step_size_min", "step_size_max", "hyper_step_size", "a"):
+        value = getattr(options, name)
+        if not (isinstance(value, numbers.Real) and math.isfinite(value) and float(value) > 0):
+            raise ValueError(f"`{name}` must be a positive number, got {value!r}")
+    for name in (
+        "step_size_options", "leapfrog_start", "leapfrog_min", "leapfrog_max",
+        "leapfrog_increment", "hyper_leapfrog", "averaging_steps", "k", "strikes",
+    ):  # fmt: skip
+        value = getattr(options, name)
+        if not (isinstance(value, numbers.Integral) and int(value) >= 1):
+            raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}")
+    if not (isinstance(options.random_steps, numbers.Integral) and options.random_steps >= 0):
+        raise ValueError(
+            f"`random_steps` must be a whole number of at least 0, got {options.random_steps!r}"
+        )
+    for name in ("hyper_target_acceptance", "delta"):
+        value = getattr(options, name)
+        if not (isinstance(value, float) and 0 < value < 1):
+            raise ValueError(f"`{name}` must lie between 0 and 1, got {value!r}")
+    for kind in ("step_size", "leapfrog"):
+        low, start, high = (getattr(options, f"{kind}_{end}") for end in ("min", "start", "max"))
+        if low > high:
+            raise ValueError(f"`{kind}_min` ({low}) must not be above `{kind}_max` ({high})")
+        if not low <= start <= high:
+            raise ValueError(
+                f"`{kind}_start` ({start}) must lie between `{kind}_min` ({low}) and "
+                f"`{kind}_max` ({high})"
+            )

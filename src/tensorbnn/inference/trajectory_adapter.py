@@ -1,0 +1,261 @@
+"""The paper's search for the step size and the number of leapfrog steps.
+
+After Wang, Mohamed & de Freitas (2013), "Adaptive Hamiltonian and Riemann manifold Monte Carlo
+samplers". Candidates are a grid of step sizes and leapfrog counts between bounds. The reward of a
+candidate ``g`` is the squared jump of its trajectories over the square root of their number of
+steps, averaged over a few trajectories. A Gaussian process over the grid, scaled to [-1, 1]^2, with
+the kernel
+
+    k(g, g') = exp(-|g - g'|^2 / (2 l^2)),      l = 0.2 times the range,
+
+learns the reward, and the next candidate is the one with the highest
+
+    s mean(g) + p sqrt(beta) sd(g),
+    s = a / (highest reward so far),  p = max(i - k + 1, 1)^(-1/2),
+    beta = 2 log((i + 1)^3 pi^2 / (3 delta)),
+
+``i`` counting candidates tried. Two changes by the paper: after every (re)start the first 20
+candidates are drawn at random, and 50 trajectories without an acceptance restart the search with
+both bounds of the step size halved.
+
+The kernel is a product over the two axes and so smooth that a dozen eigenvectors of each axis carry
+it to float32 rounding. In these features the process is a linear regression with a fixed number of
+weights: its cost per candidate does not grow with the number of candidates tried.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+LENGTH_SCALE = 0.2 * 2  # of the range [-1, 1]
+# Eigenvectors of an axis below this part of the largest are left out.
+SMALLEST_EIGENVALUE = 1e-6
+# Variance of a reward around its expectation, in units of the process's own variance.
+NOISE_VARIANCE = 0.1
+
+
+class Constants(NamedTuple):
+    """What does not change: the grid, and the numbers of the paper."""
+
+    step_features: Array
+    """``(step sizes, features)``: an axis of the grid in the eigenvectors of its kernel."""
+    leapfrog_features: Array
+    """``(leapfrog counts, features)``."""
+    leapfrog_min: Array
+    leapfrog_increment: Array
+    averaging_steps: Array
+    a: Array
+    delta: Array
+    k: Array
+    strikes: Array
+    random_steps: Array
+
+
+class Adapter(NamedTuple):
+    """State of the search of one chain.
+
+    `weights` and `covariance` are the posterior mean and covariance of the regression's weights.
+    """
+
+    step_size_min: Array
+    step_size_max: Array
+    step_size: Array
+    num_leapfrog: Array
+    features: Array
+    weights: Array
+    covariance: Array
+    highest: Array
+    tried: Array
+    reward_sum: Array
+    trajectories: Array
+    rejected: Array
+    resets: Array
+
+
+def axis_features(count: int) -> np.ndarray:
+    """Features ``(count, r)`` of an even axis of `count` points on [-1, 1].
+
+    Their inner products are the kernel between the points.
+
+    Examples
+    --------
+    >>> features = axis_features(40)
+    >>> kernel = features @ features.T
+    >>> bool(np.allclose(np.diag(kernel), 1, atol=1e-4)), features.shape[1] < 15
+    (True, True)
+    """
+    axis = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
+    kernel = np.exp(-0.5 * ((axis[:, None] - axis) / LENGTH_SCALE) ** 2)
+    values, vectors = np.linalg.eigh(kernel)
+    keep = values > SMALLEST_EIGENVALUE * values[-1]
+    return vectors[:, keep] * np.sqrt(values[keep])
+
+
+def init(
+    constants: Constants,
+    *,
+    step_size_min: Array,
+    step_size_max: Array,
+    step_size: Array,
+    num_leapfrog: Array,
+) -> Adapter:
+    """Begin a search between bounds; the first candidate is the given one."""
+    size = constants.step_features.shape[1] * constants.leapfrog_features.shape[1]
+    zero = jnp.zeros_like(step_size)
+    count = jnp.zeros((), jnp.int32)
+    adapter = Adapter(
+        step_size_min=step_size_min,
+        step_size_max=step_size_max,
+        step_size=step_size,
+        num_leapfrog=num_leapfrog,
+        features=jnp.zeros(size, step_size.dtype),
+        weights=jnp.zeros(size, step_size.dtype),
+        covariance=jnp.eye(size, dtype=step_size.dtype),
+        highest=zero,
+        tried=count,
+        reward_sum=zero,
+        trajectories=count,
+        rejected=count,
+        resets=count,
+    )
+    step_index = _nearest(_step_sizes(adapter, constants), step_size)
+    leapfrog_index = _nearest(_leapfrogs(constants), num_leapfrog.astype(step_size.dtype))
+    return adapter._replace(features=_features(constants, step_index, leapfrog_index))
+
+
+def update(
+    key: Array, adapter: Adapter, constants: Constants, squared_jump: Array, accepted: Array
+) -> Adapter:
+    """Take in one trajectory made with the current candidate, and move on where it is time."""
+    reward = squared_jump / jnp.sqrt(adapter.num_leapfrog.astype(squared_jump.dtype))
+    adapter = adapter._replace(
+        reward_sum=adapter.reward_sum + reward,
+        trajectories=adapter.trajectories + 1,
+        rejected=jnp.where(accepted, 0, adapter.rejected + 1),
+    )
+    struck = adapter.rejected >= constants.strikes
+    due = adapter.trajectories >= constants.averaging_steps
+    return jax.lax.cond(
+        struck,
+        lambda: _reset(key, adapter, constants),
+        lambda: jax.lax.cond(due, lambda: _next(key, adapter, constants), lambda: adapter),
+    )
+
+
+def settle(adapter: Adapter, constants: Constants) -> Adapter:
+    """End the search at the candidate with the highest expected reward."""
+    settled = _choose(adapter, constants, jnp.argmax(_on_grid(constants, adapter.weights)))
+    never_accepted = adapter.highest <= 0
+    return jax.tree.map(lambda new, old: jnp.where(never_accepted, old, new), settled, adapter)
+
+
+def kernel(constants: Constants) -> Array:
+    """The kernel between all points of the grid, step sizes major, as the features carry it."""
+    steps = constants.step_features @ constants.step_features.T
+    leapfrogs = constants.leapfrog_features @ constants.leapfrog_features.T
+    return jnp.kron(steps, leapfrogs)
+
+
+def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
+    """Mean and sd of the reward over the grid, each ``(step sizes, leapfrog counts)``."""
+    steps, leapfrogs = constants.step_features, constants.leapfrog_features
+    # phi(g)^T C phi(g) with phi(g) the outer product of the features of both axes.
+    shape = (steps.shape[1], leapfrogs.shape[1])
+    covariance = adapter.covariance.reshape(*shape, *shape)
+    by_step = jnp.einsum("ea,eb,acbd->ecd", steps, steps, covariance)
+    squares = jnp.einsum("lc,ld->lcd", leapfrogs, leapfrogs)
+    variance = by_step.reshape(len(steps), -1) @ squares.reshape(len(leapfrogs), -1).T
+    return _on_grid(constants, adapter.weights), jnp.sqrt(jnp.maximum(variance, 0.0))
+
+
+def _next(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
+    """Learn the reward of the current candidate and choose the next."""
+    reward = adapter.reward_sum / adapter.trajectories.astype(adapter.reward_sum.dtype)
+    # Conditioning a Gaussian on one more number, phi . weights + noise = reward.
+    phi = adapter.features
+    towards = adapter.covariance @ phi
+    variance = NOISE_VARIANCE + phi @ towards
+    learnt = adapter._replace(
+        weights=adapter.weights + towards * (reward - phi @ adapter.weights) / variance,
+        covariance=adapter.covariance - towards[:, None] * towards[None, :] / variance,
+        highest=jnp.maximum(adapter.highest, reward),
+        tried=adapter.tried + 1,
+        reward_sum=jnp.zeros_like(reward),
+        trajectories=jnp.zeros_like(adapter.trajectories),
+    )
+    return jax.lax.cond(
+        learnt.tried < constants.random_steps,
+        lambda: _choose(learnt, constants, _random(key, constants)),
+        lambda: _choose(learnt, constants, jnp.argmax(_bound(learnt, constants))),
+    )
+
+
+def _reset(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
+    """Begin again with both bounds of the step size halved, at a random candidate."""
+    fresh = init(
+        constants,
+        step_size_min=0.5 * adapter.step_size_min,
+        step_size_max=0.5 * adapter.step_size_max,
+        step_size=adapter.step_size,
+        num_leapfrog=adapter.num_leapfrog,
+    )
+    fresh = fresh._replace(resets=adapter.resets + 1)
+    return _choose(fresh, constants, _random(key, constants))
+
+
+def _bound(adapter: Adapter, constants: Constants) -> Array:
+    """The upper confidence bound over the grid, flat."""
+    mean, sd = posterior(adapter, constants)
+    tried = adapter.tried.astype(mean.dtype)
+    beta = 2 * jnp.log((tried + 1) ** 3 * math.pi**2 / (3 * constants.delta))
+    p = jnp.maximum(tried - constants.k + 1, 1.0) ** -0.5
+    scale = jnp.where(adapter.highest > 0, constants.a / adapter.highest, 0.0)
+    return (scale * mean + p * jnp.sqrt(beta) * sd).reshape(-1)
+
+
+def _on_grid(constants: Constants, weights: Array) -> Array:
+    steps, leapfrogs = constants.step_features, constants.leapfrog_features
+    return steps @ weights.reshape(steps.shape[1], leapfrogs.shape[1]) @ leapfrogs.T
+
+
+def _random(key: Array, constants: Constants) -> Array:
+    count = constants.step_features.shape[0] * constants.leapfrog_features.shape[0]
+    return jax.random.randint(key, (), 0, count)
+
+
+def _choose(adapter: Adapter, constants: Constants, index: Array) -> Adapter:
+    """Make the grid point number `index` (step sizes major) the current candidate."""
+    columns = constants.leapfrog_features.shape[0]
+    step_index, leapfrog_index = index // columns, index % columns
+    return adapter._replace(
+        step_size=_step_sizes(adapter, constants)[step_index],
+        num_leapfrog=jnp.rint(_leapfrogs(constants)[leapfrog_index]).astype(jnp.int32),
+        features=_features(constants, step_index, leapfrog_index),
+    )
+
+
+def _features(constants: Constants, step_index: Array, leapfrog_index: Array) -> Array:
+    step = constants.step_features[step_index]
+    leapfrog = constants.leapfrog_features[leapfrog_index]
+    return (step[:, None] * leapfrog[None, :]).reshape(-1)
+
+
+def _step_sizes(adapter: Adapter, constants: Constants) -> Array:
+    """The candidates' step sizes, evenly spaced between the current bounds."""
+    count = constants.step_features.shape[0]
+    fraction = jnp.arange(count, dtype=adapter.step_size.dtype) / max(count - 1, 1)
+    return adapter.step_size_min + fraction * (adapter.step_size_max - adapter.step_size_min)
+
+
+def _leapfrogs(constants: Constants) -> Array:
+    count = constants.leapfrog_features.shape[0]
+    dtype = constants.leapfrog_features.dtype
+    return constants.leapfrog_min + jnp.arange(count, dtype=dtype) * constants.leapfrog_increment
+
+
+def _nearest(values: Array, value: Array) -> Array:
+    return jnp.argmin(jnp.abs(values - value))
