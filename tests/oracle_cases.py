@@ -194,6 +194,22 @@ def gaussian_prior(units, location, scale, thresholds=(-2.0, 0.5, 1.0)) -> Case:
     return Case(prior_only(tb.Dense(units, prior, prior)), statistics)
 
 
+def gamma_precision_prior(units, width, dof) -> Case:
+    """Neal's prior: each weight by itself is `width` times a Student-t with `dof`."""
+    exact = oracles.fbm_group_prior(width, dof)
+    prior = tb.Normal(0.0, tb.Hyper(width, tb.GammaPrecision(width, dof)))
+    thresholds = [exact.ppf(p) for p in (0.05, 0.3, 0.5, 0.9)]
+
+    def statistics(ensemble):
+        first, last = first_and_last(ensemble.parameters["dense_0.weights"])
+        return [
+            *(probability(first, t, exact.cdf(t)) for t in thresholds),
+            *(probability(last, t, exact.cdf(t)) for t in thresholds),
+        ]
+
+    return Case(prior_only(tb.Dense(units, prior, prior)), statistics)
+
+
 def cauchy_prior(units, location=(0.0, 0.2), scale=(0.5, 0.5), thresholds=(-5.0, 0.3, 2.0)) -> Case:
     exact = oracles.hier_cauchy_prior(*location, *scale)
     prior = hierarchical(tb.Cauchy, location, scale)

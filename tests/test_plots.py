@@ -1,4 +1,4 @@
-"""The band plot draws what it says, where it is told to."""
+"""The plots draw what they say, where they are told to."""
 
 import builtins
 import sys
@@ -76,6 +76,54 @@ def test_new_axes_are_made_where_none_are_given(prediction):
 def test_bad_input(prediction, ax, options, message):
     with pytest.raises(ValueError, match=message):
         plots.bands(prediction, ax=ax, **options)
+
+
+def pretrained(sign=1.0):
+    """Two chains and two cycles, of 3 and 2 epochs for the first chain, 1 and 4 for the second."""
+    epochs = np.array([[3, 2], [1, 4]])
+    training = 1.0 + np.arange(20.0).reshape(2, 2, 5)
+    training[np.arange(5) >= epochs[..., None]] = np.nan
+    return tb.Pretrained(
+        {},
+        training_loss=sign * training,
+        validation_loss=sign * (training + 0.5),
+        epochs=epochs,
+        best_loss=np.ones(2),
+    )
+
+
+def test_losses_of_all_chains(ax):
+    assert plots.losses(pretrained(), ax=ax) is ax
+    # The second cycle begins after the third epoch, the longest of the first.
+    first, second = [1, 2, 3, 6, 7, np.nan, np.nan], [11, *[np.nan] * 2, 16, 17, 18, 19]
+    *curves, between = ax.lines
+    for line, expected in zip(curves[:2], (first, second), strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 8))
+        np.testing.assert_array_equal(line.get_ydata(), expected)
+    for line, expected in zip(curves[2:], (first, second), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), np.add(expected, 0.5))
+    assert list(between.get_xdata()) == [3.5, 3.5]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["training", "validation"]
+    assert ax.get_yscale() == "log"
+
+
+def test_losses_of_one_chain(ax):
+    plots.losses(pretrained(sign=-1.0), chain=1, ax=ax)
+    training, validation, between = ax.lines
+    np.testing.assert_array_equal(training.get_ydata(), [-11, -16, -17, -18, -19])
+    np.testing.assert_array_equal(validation.get_ydata(), training.get_ydata() - 0.5)
+    assert list(between.get_xdata()) == [1.5, 1.5]
+    assert ax.get_yscale() == "linear"
+    with pytest.raises(ValueError, match="`chain` must be 0 to 1, got 2"):
+        plots.losses(pretrained(), chain=2, ax=ax)
+
+
+def test_losses_of_a_real_training_in_new_axes():
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.5), X, X)
+    result = tb.pretrain(posterior, chains=1, cycles=1, epochs=1, progress=False)
+    ax = plots.losses(result)
+    assert len(ax.lines) == 2
+    plt.close(ax.figure)
 
 
 def test_without_matplotlib_the_message_says_what_to_install(prediction, monkeypatch):

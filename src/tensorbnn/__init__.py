@@ -7,6 +7,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.pretrain import Pretrained, pretrain
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
@@ -29,6 +30,7 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
+    GammaPrecision,
     HalfNormal,
     Laplace,
     LogNormal,
@@ -54,6 +56,7 @@ __all__ = [
     "Ensemble",
     "Exp",
     "Exponential",
+    "GammaPrecision",
     "Gaussian",
     "GaussianDense",
     "HalfNormal",
@@ -70,6 +73,7 @@ __all__ = [
     "Parameter",
     "Posterior",
     "Prediction",
+    "Pretrained",
     "Prior",
     "ReLU",
     "RunError",
@@ -79,5 +83,6 @@ __all__ = [
     "StudentT",
     "Tanh",
     "load",
+    "pretrain",
     "sample",
 ]

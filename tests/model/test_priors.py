@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
+    GammaPrecision,
     HalfNormal,
     Laplace,
     LogNormal,
@@ -39,6 +40,25 @@ class Gumbel(Prior):
         return self.loc + self.scale * jax.random.gumbel(key, shape)
 
 
+class _InverseChi(stats.rv_continuous):
+    """1 / sqrt(g) for a gamma variable g of shape a and mean 1; SciPy has it by no name."""
+
+    def _logpdf(self, x, a):
+        return a * np.log(a) - special.gammaln(a) + np.log(2) - (2 * a + 1) * np.log(x) - a / x**2
+
+    def _pdf(self, x, a):
+        return np.exp(self._logpdf(x, a))
+
+    def _cdf(self, x, a):
+        return special.gammaincc(a, a / x**2)
+
+    def _ppf(self, q, a):
+        return np.sqrt(a / special.gammainccinv(a, q))
+
+
+inverse_chi = _InverseChi(a=0.0)
+
+
 # Each prior with the same distribution in SciPy.
 LIBRARY_PRIORS = [
     (Normal(), stats.norm()),
@@ -58,9 +78,11 @@ LIBRARY_PRIORS = [
     (LogNormal(math.log(0.1), 0.5), stats.lognorm(0.5, scale=0.1)),
     (HalfNormal(), stats.halfnorm()),
     (HalfNormal(0.2), stats.halfnorm(scale=0.2)),
+    (GammaPrecision(), inverse_chi(0.5)),
+    (GammaPrecision(0.05, 6.0), inverse_chi(3.0, scale=0.05)),
 ]
 ALL_PRIORS = [*LIBRARY_PRIORS, (Gumbel(0.5, 2.0), stats.gumbel_r(0.5, 2.0))]
-CLASSES = [Normal, Cauchy, StudentT, Laplace, Exponential, LogNormal, HalfNormal]
+CLASSES = [Normal, Cauchy, StudentT, Laplace, Exponential, LogNormal, HalfNormal, GammaPrecision]
 POSITIVE_ARGUMENTS = [(cls, name) for cls in CLASSES for name in cls.positive_arguments]
 ALL_ARGUMENTS = [(cls, name) for cls in CLASSES for name in cls.arguments()]
 
@@ -163,6 +185,7 @@ def test_each_element_is_drawn_with_its_own_numbers(cls):
         Exponential: lambda number: stats.expon(scale=1 / number),
         LogNormal: lambda number: stats.lognorm(number, scale=math.exp(number)),
         HalfNormal: lambda number: stats.halfnorm(scale=number),
+        GammaPrecision: lambda number: inverse_chi(0.5 * number, scale=number),
         Gumbel: lambda number: stats.gumbel_r(number, number),
     }[cls]
     assert stats.kstest(draws[:10_000], truth(0.5).cdf).pvalue > 1e-4

@@ -86,6 +86,6 @@ def _divergence_note(divergent: NDArray[Any], draws: int) -> str:
     if share <= DIVERGENCE_LIMIT:
         return ""
     return (
-        f"; but {share:.1%} of the draws saw a divergent trajectory, near which the posterior may be "
-        "missed: use smaller steps (a higher `target_acceptance`)"
+        f"; but {share:.1%} of the draws saw a divergent trajectory, near which the posterior "
+        "may be missed: use smaller steps (a higher `target_acceptance`)"
     )

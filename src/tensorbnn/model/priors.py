@@ -191,6 +191,40 @@ class HalfNormal(Prior):
         return self.bind({"scale": 1.0})
 
 
+@dataclass(frozen=True)
+class GammaPrecision(Prior):
+    """A positive scale ``s`` whose precision ``1 / s**2`` has a gamma density (Neal's FBM).
+
+    The precision has shape ``dof / 2`` and mean ``1 / width**2``, so that Gaussian weights with
+    such a scale are, each by itself, `width` times a Student-t with `dof` degrees of freedom. Neal
+    writes it ``width:dof``. It is meant for the scale of another prior, as in
+    ``Normal(0.0, Hyper(0.05, GammaPrecision(0.05, 0.5)))``.
+    """
+
+    width: Number = 1.0
+    dof: Number = 1.0
+    support: ClassVar[Support] = "positive"
+    positive_arguments: ClassVar[tuple[str, ...]] = ("width", "dof")
+
+    def log_density(self, value: Array) -> Array:
+        shape = jnp.asarray(0.5 * self.dof)
+        rate = shape * jnp.square(self.width)
+        constant = shape * jnp.log(rate) - special.gammaln(shape) + math.log(2.0)
+        return constant - (2 * shape + 1) * jnp.log(value) - rate / jnp.square(value)
+
+    def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
+        half_dof = jnp.broadcast_to(jnp.asarray(0.5 * self.dof, dtype=float), shape)
+        # By its logarithm, since the gamma itself underflows where its shape is small.
+        log_precision = jax.random.loggamma(key, half_dof) - jnp.log(half_dof)
+        return self.width * jnp.exp(-0.5 * log_precision)
+
+    def location_scale(self) -> tuple[Any, Any]:
+        return jnp.log(self.width), 1.0
+
+    def standard(self) -> Self:
+        return self.bind({"width": 1.0})
+
+
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 

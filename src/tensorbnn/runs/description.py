@@ -29,6 +29,7 @@ _CLASSES: tuple[type, ...] = (
     priors.Exponential,
     priors.LogNormal,
     priors.HalfNormal,
+    priors.GammaPrecision,
     likelihoods.Gaussian,
     likelihoods.Bernoulli,
     likelihoods.Categorical,

@@ -56,7 +56,8 @@ def start_chains(
     `given` holds the user's own starting values by name.
     """
     with precision(posterior.dtype):
-        start_keys, keys = _chain_keys(plan.seed, plan.chains)
+        root = jax.random.key(plan.seed, impl="threefry2x32")
+        start_keys, keys = _chain_keys(root, plan.chains)
         values = _given_starts(posterior, plan, given)
         starts = []
         for chains in _groups(plan.chains):
@@ -79,9 +80,8 @@ def _groups(chains: int) -> list[range]:
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _chain_keys(seed: int, chains: int) -> tuple[Array, Array]:
+def _chain_keys(root: Array, chains: int) -> tuple[Array, Array]:
     """Two keys for every chain: one for its start, one for its transitions."""
-    root = jax.random.key(seed, impl="threefry2x32")
     keys = jax.vmap(lambda chain: jax.random.split(jax.random.fold_in(root, chain)))(
         jnp.arange(chains)
     )

@@ -1,0 +1,99 @@
+"""The paper's two use cases with the paper's settings: pre-training, then its adaptive sampler.
+
+    python examples/paper_cases.py sparse      # eleven even points on [-2, 2]
+    python examples/paper_cases.py variable    # 2055 points, dense outside [-1, 1], seven inside
+
+Writes the run, the figure and the loss curves into a folder, and prints what the chains say.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+import tensorbnn as tb
+from tensorbnn import plots
+
+
+def truth(x):
+    """The paper's curve."""
+    return x * np.sin(2 * np.pi * x) - np.cos(np.pi * x)
+
+
+def inputs(case: str) -> np.ndarray:
+    if case == "sparse":
+        return np.linspace(-2, 2, 11)
+    dense = (np.linspace(-2, -1, 1024), np.linspace(1, 2, 1024))
+    return np.concatenate([*dense, np.linspace(-1, 1, 7)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("case", choices=["sparse", "variable"])
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--burn-in", type=int, default=1000, help="epochs (the paper's: 1000)")
+    parser.add_argument("--epochs", type=int, default=5000, help="epochs after burn-in")
+    parser.add_argument("--every", type=int, default=10, help="epochs between saved networks")
+    parser.add_argument("--leapfrog-max", type=int, default=10_000, help="the paper's: 10000")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder (default: runs/paper-<case>)")
+    options = parser.parse_args()
+    out = options.out or Path("runs") / f"paper-{options.case}"
+
+    mpl.use("Agg")
+    x = inputs(options.case)
+    layers = [tb.Dense(10), tb.Tanh()] * 3
+    network = tb.Network(*layers, tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, truth(x))
+
+    start = tb.pretrain(
+        posterior,
+        validation=(x, truth(x)),
+        chains=options.chains,
+        cycles=3,
+        epochs=100,
+        patience=10,
+        learning_rate=0.01,
+        seed=options.seed,
+    )
+    sampler = tb.AdaptiveHMC(
+        leapfrog_start=min(1000, options.leapfrog_max), leapfrog_max=options.leapfrog_max
+    )
+    began = time.monotonic()
+    ensemble = tb.sample(
+        posterior,
+        sampler,
+        start=start,
+        chains=options.chains,
+        burn_in=options.burn_in,
+        draws=options.epochs // options.every,
+        every=options.every,
+        seed=options.seed,
+        path=out / "run",
+        overwrite=True,
+    )
+    seconds = time.monotonic() - began
+
+    grid = np.linspace(-3, 3, 301)
+    shown = (x, truth(x)) if options.case == "sparse" else None
+    ax = plots.bands(ensemble.predict(grid), grid, data=shown, truth=truth)
+    ax.set_title(f"{options.case} case: {len(ensemble):,} networks")
+    ax.figure.savefig(out / "bands.png", dpi=150)
+    plots.losses(start).figure.savefig(out / "losses.png", dpi=150)
+
+    diagnosis = ensemble.diagnose(grid[::5])
+    gradients = int(ensemble.info["num_steps"].sum())
+    print(f"time         {seconds:.0f} s, {gradients:,} gradients after burn-in")
+    print(f"step size    {ensemble.info['step_size'][:, -1]}")
+    print(f"leapfrogs    {ensemble.info['num_steps'][:, -1] // options.every}")
+    print(f"acceptance   {diagnosis.acceptance.round(2)}")
+    print(f"R-hat        at most {np.nanmax(diagnosis.rhat):.3f}")
+    print(f"ESS          at least {np.nanmin(diagnosis.ess):.0f}")
+    print(f"verdict      {diagnosis.verdict}")
+    print(f"figures      {out / 'bands.png'}, {out / 'losses.png'}")
+
+
+if __name__ == "__main__":
+    main()
