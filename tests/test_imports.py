@@ -35,9 +35,12 @@ ORDER = [
     "tensorbnn.runs.description",
     "tensorbnn.runs.store",
     "tensorbnn.runs.start",
+    "tensorbnn.runs.report",
+    "tensorbnn.runs.advance",
     "tensorbnn.runs.sample",
     "tensorbnn.ensemble",
     "tensorbnn.ensemble.diagnostics",
+    "tensorbnn.ensemble.metrics",
     "tensorbnn.ensemble.prediction",
     "tensorbnn.ensemble.ensemble",
     # The front-ends.

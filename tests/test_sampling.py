@@ -15,7 +15,8 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.inference.hmc import HMC
-from tensorbnn.runs.sample import _advance, _named, restore_state
+from tensorbnn.runs.advance import advance, named
+from tensorbnn.runs.sample import restore_state
 from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import DirectoryStore
 
@@ -150,8 +151,8 @@ def test_the_saved_state_holds_all_that_is_needed_to_go_on(tmp_path):
     first = store.read_state(1)["transitions"]
     assert first == 36
     numbers = (jnp.asarray(first), jnp.asarray(6), jnp.asarray(1))
-    _, kept = _advance(sampler.step, 100, started.target, started.keys, state, *numbers)
-    parameters, hypers = _named(started.target, kept.position)
+    _, kept = advance(sampler.step, 100, started.target, started.keys, state, *numbers)
+    parameters, hypers = named(started.target, kept.position)
     for name, values in (parameters | hypers).items():
         expected = (longer.parameters | longer.hyperparameters)[name][1, 6:]
         assert np.array_equal(values[0, :6], expected)
@@ -233,6 +234,26 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path):
     for early in seen:
         weights = early.parameters["dense_0.weights"]
         assert np.array_equal(weights, whole.parameters["dense_0.weights"][:, : early.num_draws])
+
+
+def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
+    """On one core four chains take turns: a running run has draws of all of them."""
+    monkeypatch.setattr("tensorbnn.runs.sample._cores", lambda: 1)
+    thread = threading.Thread(
+        target=lambda: draw(
+            chains=4, draws=3000, networks_per_file=20, path=tmp_path / "run", burn_in=5
+        )
+    )
+    thread.start()
+    counts = []
+    while thread.is_alive():
+        files = [len(list(tmp_path.glob(f"run/chain-0{c}/draws-*"))) for c in range(4)]
+        counts.append(files)
+        time.sleep(0.05)
+    thread.join()
+    halfway = [files for files in counts if 30 <= max(files) < 150]
+    assert halfway
+    assert all(min(files) > 0 for files in halfway)
 
 
 def test_an_interrupt_keeps_what_was_drawn(tmp_path):
@@ -347,7 +368,7 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
     assert np.all(np.abs(mean - np.exp(1 + X)) < 3 * np.sqrt(np.exp(1 + X)))
     custom = {"Factor": Factor, "Logistic": Logistic, "Poisson": Poisson}
     assert same(run, tb.load(tmp_path / "run", custom=custom))
-    with pytest.raises(ValueError, match="'Factor' that the library does not know"):
+    with pytest.raises(ValueError, match="does not know, Factor, Logistic, Poisson"):
         tb.load(tmp_path / "run")
 
 
@@ -405,3 +426,45 @@ def test_reading_a_run_without_draws_says_so(tmp_path):
         file.unlink()
     with pytest.raises(tb.RunError, match="holds no draws yet"):
         tb.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"report_every": 0}, ValueError, "`report_every` must be a whole number of at least 1"),
+        ({"metrics": tb.SquaredError()}, TypeError, "`metrics` must be a list"),
+        ({"metrics": None}, ValueError, "`validation` is given but `metrics` is not: say what"),
+        ({"validation": X}, TypeError, r"`validation` must be a pair \(x, y\), got ndarray"),
+        ({"validation": (X, Y, Y)}, TypeError, r"`validation` must be a pair \(x, y\), got tuple"),
+        ({"validation": (X, None)}, TypeError, "in `validation`, `y` must hold numbers"),
+        ({"validation": (X, Y[1:])}, ValueError, "in `validation`, `x` has 9 rows but `y` has 8"),
+        ({"validation": (np.c_[X, X], Y)}, ValueError, "in `validation`, `x` has 2 columns but"),
+        ({"validation": (X, np.c_[Y, Y])}, ValueError, "in `validation`, `y` has 2 columns but"),
+        (
+            {"validation": (X, np.full(9, np.inf))},
+            ValueError,
+            "in `validation`, `y` must be finite",
+        ),
+    ],
+    ids=str,
+)
+def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
+    given = {"metrics": [tb.SquaredError()], "validation": (X, Y)} | options
+    with pytest.raises(error, match=message):
+        draw(path=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_metrics_need_data():
+    prior = tb.Posterior(posterior().network, tb.Gaussian(sd=0.1))
+    with pytest.raises(ValueError, match="`metrics` compare predictions with targets, but"):
+        draw(prior, metrics=[tb.SquaredError()])
+    assert draw(prior, draws=2).reports[-1]["epoch"] == 32
+
+
+def test_metrics_that_do_not_fit_the_targets_are_refused_before_the_run(tmp_path):
+    network = tb.Network(tb.Dense(3), inputs=1)
+    target = tb.Posterior(network, tb.Categorical(), X, np.arange(9) % 3)
+    with pytest.raises(RuntimeError, match=r"`squared_error` failed.*use Accuracy"):
+        draw(target, path=tmp_path / "run", metrics=[tb.SquaredError()])
+    assert not (tmp_path / "run").exists()

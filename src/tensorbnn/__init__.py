@@ -4,6 +4,7 @@ from importlib.metadata import version as _version
 
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
@@ -46,6 +47,7 @@ __version__ = _version("tensorbnn")
 __all__ = [
     "ELU",
     "HMC",
+    "Accuracy",
     "AdaptiveHMC",
     "Bernoulli",
     "Categorical",
@@ -71,6 +73,7 @@ __all__ = [
     "Number",
     "PReLU",
     "Parameter",
+    "PercentError",
     "Posterior",
     "Prediction",
     "Pretrained",
@@ -80,6 +83,7 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "SquarePReLU",
+    "SquaredError",
     "StudentT",
     "Tanh",
     "load",

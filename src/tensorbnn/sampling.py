@@ -6,18 +6,22 @@ import hashlib
 import importlib.metadata
 import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.engine import forward
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.metrics import named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.posterior import Posterior
+from tensorbnn.model.checks import check_inputs, check_rows
+from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.report import Metric, Reporting, Rows
 from tensorbnn.runs.sample import run_chains
 from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import FORMAT, DirectoryStore, MemoryStore, Store, check_free
@@ -34,6 +38,9 @@ def sample(
     every: int = 1,
     path: str | os.PathLike[str] | None = None,
     networks_per_file: int = 100,
+    metrics: Sequence[Metric] | None = None,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    report_every: int = 100,
     seed: int = 0,
     sample_hyperparameters: bool = True,
     store_data: bool = True,
@@ -65,16 +72,25 @@ def sample(
         `load` while the run goes on. Left out, the run is kept in memory.
     networks_per_file
         Networks in a file of the run directory.
+    metrics
+        What to report of the networks while the chains run: `SquaredError`, `PercentError`,
+        `Accuracy`, or functions ``(predictions, targets) -> float`` of your own, for the expected
+        targets ``(rows, outputs)`` of one network.
+    validation
+        Data ``(x, y)`` on which metrics are reported too. They don't change the draws.
+    report_every
+        Transitions of a chain, burn-in included, between two reports; one more is made at its end.
+        Reports are in `Ensemble.reports`, and in ``metrics.jsonl`` of the run directory.
     seed
         The same seed gives the same bits, whatever the number of cores.
     sample_hyperparameters
         Whether hyper-parameters are sampled; held at their start otherwise.
     store_data
-        Whether the run directory keeps the training data.
+        Whether the run directory keeps the data.
     overwrite
         Whether a run that is already at `path` may be replaced.
     progress
-        Show a progress bar.
+        Show a progress bar and, on a terminal, what each chain does.
 
     Returns
     -------
@@ -105,11 +121,24 @@ def sample(
         seed=_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
+    reporting = _reporting(posterior, metrics, validation, report_every)
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
     started = start_chains(posterior, sampler, plan, start or {})
-    store = _make_store(posterior, sampler, plan, path, store_data=store_data, overwrite=overwrite)
-    run_chains(started, sampler, plan, store, dtype=posterior.dtype, progress=progress)
+    with precision(posterior.dtype):
+        reporting.check(started[0])
+    store = _make_store(
+        posterior, sampler, plan, reporting, path, store_data=store_data, overwrite=overwrite
+    )
+    run_chains(
+        started,
+        sampler,
+        plan,
+        store,
+        reporting=reporting,
+        dtype=posterior.dtype,
+        progress=progress,
+    )
     return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
 
 
@@ -126,10 +155,52 @@ def load(path: str | os.PathLike[str], *, custom: Mapping[str, type] | None = No
     return Ensemble.from_store(DirectoryStore(path), custom or {})
 
 
+def _reporting(
+    posterior: Posterior,
+    metrics: Sequence[Metric] | None,
+    validation: tuple[ArrayLike, ArrayLike] | None,
+    report_every: int,
+) -> Reporting:
+    every, named = _count("report_every", report_every, least=1), named_metrics(metrics)
+    if validation is not None and not named:
+        raise ValueError(
+            "`validation` is given but `metrics` is not: say what to report of these data, such as "
+            "`metrics=[tb.SquaredError()]`"
+        )
+    if not named:
+        return Reporting(every)
+    if posterior.x is None or posterior.y is None or posterior.data is None:
+        raise ValueError(
+            "`metrics` compare predictions with targets, but `posterior` has no data: build it as "
+            "tb.Posterior(network, likelihood, x, y), or leave `metrics` out"
+        )
+    rows = {"training": Rows(posterior.x, posterior.y, posterior.data)}
+    if validation is not None:
+        rows["validation"] = _validation_rows(posterior, validation)
+    return Reporting(every, named, rows)
+
+
+def _validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
+    network, likelihood, dtype = posterior.network, posterior.likelihood, posterior.dtype
+    try:
+        x, y = check_rows("x", validation[0], dtype), check_rows("y", validation[1], dtype)
+        check_inputs(x, network)
+        if len(x) != len(y):
+            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
+        targets = likelihood.targets(y, network.outputs).astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"in `validation`, {error}") from error
+    with precision(dtype):
+        return Rows(x, y, forward.arrange(network, x, targets))
+
+
 def _make_store(
     posterior: Posterior,
     sampler: Sampler,
     plan: Plan,
+    reporting: Reporting,
     path: str | os.PathLike[str] | None,
     *,
     store_data: bool,
@@ -140,6 +211,10 @@ def _make_store(
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
         return MemoryStore({"chains": plan.chains, "status": "running"}, data)
+    fingerprint = _fingerprint(data)
+    if data is not None and "validation" in reporting.rows:
+        rows = reporting.rows["validation"]
+        data |= {"validation_x": rows.x, "validation_y": rows.y}
     manifest = {
         "format": FORMAT,
         "library": importlib.metadata.version("tensorbnn"),
@@ -149,9 +224,11 @@ def _make_store(
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
-        "data": _fingerprint(data),
+        "data": fingerprint,
         "sampler": describe(sampler),
         **dataclasses.asdict(plan),
+        "metrics": list(reporting.metrics),
+        "report_every": reporting.every,
     }
     return DirectoryStore.create(path, manifest, data if store_data else None, overwrite=overwrite)
 

@@ -200,13 +200,13 @@ def test_divergence_is_reported_and_rejected():
 
 
 def test_numbers_recompile_nothing():
-    from tensorbnn.runs.sample import _advance
+    from tensorbnn.runs.advance import advance
 
     run_linear(tb.HMC(step_size=0.01, num_leapfrog=3), burn_in=5, draws=5)
-    compiled = _advance._cache_size()
+    compiled = advance._cache_size()
     run_linear(tb.HMC(step_size=0.02, num_leapfrog=7), burn_in=9, draws=8, seed=3)
     run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, every=2)
-    assert _advance._cache_size() == compiled
+    assert advance._cache_size() == compiled
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,7 @@ class Ensemble:
     def from_store(cls, store: Store, custom: Mapping[str, type]) -> "Ensemble":
         """Read the description of a run; `custom` holds the user's own classes by name."""
         manifest = store.manifest
-        network = restore(manifest["network"], custom)
-        likelihood = restore(manifest["likelihood"], custom)
+        network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
         return cls(store, network, likelihood, manifest["dtype"])
 
     @functools.cached_property
@@ -74,6 +73,17 @@ class Ensemble:
         ``step_size`` (of the last transition).
         """
         return self._read("info/")
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """Reports of the run by chain and epoch, burn-in included; read anew at each use.
+
+        ``chain``, ``epoch``, ``phase``; ``acceptance``, ``divergences`` and ``leapfrog_steps`` (a
+        transition) since the report before; ``step_size``, ``log_density``; each metric as
+        ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None`` stands
+        for what is not finite.
+        """
+        return self._store.reports()
 
     def predict(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Prediction:
         """Predict the rows of `x` with every network, or with every n-th of each chain.

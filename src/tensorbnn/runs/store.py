@@ -4,18 +4,20 @@
     data.safetensors                    the training data
     chain-00/draws-00000.safetensors    draws: named parameters, hyper-parameters, sampler info
     chain-00/state.safetensors          all that the chain needs to go on
+    metrics.jsonl                       a line of JSON for every report of a chain
 
 Every file is written under a temporary name, synced to the disk and renamed, so that the directory
-is a valid run at every instant and can be read while it grows. JSON and safetensors only: reading
-executes nothing.
+is a valid run at every instant and can be read while it grows; only reports are appended, a line
+each, and a line that is not whole is not read. JSON and safetensors only: reading executes nothing.
 """
 
 import json
 import os
 import shutil
+import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,14 @@ class Store(ABC):
         """Training data ``x`` and ``y``, or ``None`` for the prior or where they were left out."""
 
     @abstractmethod
+    def append_report(self, report: Mapping[str, Any]) -> None:
+        """Add a report; it has at least ``chain`` and ``epoch``, and only values JSON knows."""
+
+    @abstractmethod
+    def reports(self) -> list[dict[str, Any]]:
+        """All reports, by chain and epoch; of two for the same epoch the later one."""
+
+    @abstractmethod
     def finish(self, status: str) -> None:
         """Record how the run ended: ``"complete"`` or ``"interrupted"``."""
 
@@ -78,6 +88,7 @@ class MemoryStore(Store):
         self._data = None if data is None else dict(data)
         self._chunks: dict[int, list[dict[str, NDArray[Any]]]] = {}
         self._states: dict[int, dict[str, NDArray[Any]]] = {}
+        self._reports: list[dict[str, Any]] = []
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         chunks = self._chunks.setdefault(chain, [])
@@ -98,6 +109,12 @@ class MemoryStore(Store):
     def data(self) -> dict[str, NDArray[Any]] | None:
         return self._data
 
+    def append_report(self, report: Mapping[str, Any]) -> None:
+        self._reports.append(dict(report))
+
+    def reports(self) -> list[dict[str, Any]]:
+        return _in_order(self._reports)
+
     def finish(self, status: str) -> None:
         self.manifest["status"] = status
 
@@ -109,6 +126,7 @@ class DirectoryStore(Store):
         self.path = Path(path)
         self.manifest = _read_manifest(self.path)
         self._sizes: dict[Path, int] = {}
+        self._append_lock = threading.Lock()
 
     @classmethod
     def create(
@@ -163,6 +181,15 @@ class DirectoryStore(Store):
         file = self.path / "data.safetensors"
         return _read_arrays(file, "") if file.exists() else None
 
+    def append_report(self, report: Mapping[str, Any]) -> None:
+        line = json.dumps(report, allow_nan=False).encode() + b"\n"
+        with self._append_lock:
+            _append_line(self.path / "metrics.jsonl", line)
+
+    def reports(self) -> list[dict[str, Any]]:
+        file = self.path / "metrics.jsonl"
+        return _in_order(_read_lines(file)) if file.exists() else []
+
     def finish(self, status: str) -> None:
         self.manifest["status"] = status
         _write(self.path / "run.json", _json(self.manifest))
@@ -204,6 +231,19 @@ def _write(file: Path, content: bytes) -> None:
             f"{file} can't be written: {error}; files written before it are whole"
         ) from error
     _sync_directory(file.parent)
+
+
+def _append_line(file: Path, line: bytes) -> None:
+    """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
+    try:
+        with file.open("a+b") as stream:
+            if stream.tell():
+                stream.seek(-1, os.SEEK_END)
+                if stream.read(1) != b"\n":
+                    stream.write(b"\n")
+            stream.write(line)
+    except OSError as error:
+        raise RunError(f"{file} can't be written: {error}") from error
 
 
 def _sync_directory(directory: Path) -> None:
@@ -254,6 +294,24 @@ def _read_arrays(file: Path, prefix: str) -> dict[str, NDArray[Any]]:
             return {name.removeprefix(prefix): content.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise RunError(_damaged(file, error)) from error
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    """Reports of a file that may be growing: a line that is not whole is left out."""
+    found = []
+    for line in file.read_bytes().splitlines():
+        try:
+            report = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(report, dict) and {"chain", "epoch"} <= report.keys():
+            found.append(report)
+    return found
+
+
+def _in_order(reports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    latest = {(report["chain"], report["epoch"]): report for report in reports}
+    return [latest[key] for key in sorted(latest)]
 
 
 def _damaged(file: Path, error: Exception) -> str:

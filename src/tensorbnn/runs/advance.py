@@ -1,0 +1,128 @@
+"""The compiled loop: transitions of some chains, with the draws and sums they leave.
+
+Every number is an argument, so that one compilation serves burn-in and sampling, calls of any
+length, and any step size. The random numbers of transition ``i`` come from the chain's key and
+``i`` alone.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from tensorbnn.inference.sampler import Info
+from tensorbnn.inference.target import Target
+from tensorbnn.runs.report import Sums
+
+
+class Kept(NamedTuple):
+    """What is kept of each draw: the position, and the info over the transitions that led to it."""
+
+    position: Array
+    info: Info
+
+
+class RunningSums(NamedTuple):
+    """Sums that go on from call to call."""
+
+    begun: Array
+    """Transitions made of a draw that is not whole yet."""
+    draw: Sums
+    """Over these transitions."""
+    report: Sums
+    """Over the transitions since the last report."""
+
+
+class Call(NamedTuple):
+    """What a call made: draws in the first rows, as many as are whole; and sums."""
+
+    position: Array
+    info: Info
+    sums: RunningSums
+    own: Sums
+    """Over the transitions of the call alone."""
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def advance(
+    step: Any,
+    capacity: int,
+    target: Target,
+    keys: Array,
+    state: Any,
+    first: Array,
+    transitions: Array,
+    every: Array,
+    sums: RunningSums | None = None,
+) -> tuple[Any, Call]:
+    """Make `transitions` transitions, beginning with number `first`; every `every`-th is a draw.
+
+    `sums` are those after the call before; left out, a draw and a report begin here.
+    """
+    chains = keys.shape[0]
+    sums = no_sums(chains) if sums is None else sums
+    origin = first - sums.begun
+    info = jax.eval_shape(step, keys, state, target)[1]
+    types = jax.tree.map(lambda leaf: leaf.dtype, info)
+    types = types._replace(divergent=jnp.int32, num_steps=jnp.int32)
+    buffers = Kept(
+        position=jnp.zeros((chains, capacity, target.dimension)),
+        info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),
+    )
+
+    def transition(index: Array, carry: tuple[Any, tuple[Sums, ...], Kept]) -> Any:
+        state, (draw, *others), kept = carry
+        state, info = step(_fold_in(keys, index), state, target)
+        row, part = jnp.divmod(index - origin, every)
+        draw = jax.tree.map(lambda leaf: jnp.where(part == 0, jnp.zeros_like(leaf), leaf), draw)
+        draw, *others = (each.add(info) for each in (draw, *others))
+        # Over the transitions of a draw: mean acceptance, number of divergences, gradients spent;
+        # of the rest, the last.
+        info = info._replace(
+            acceptance=draw.acceptance / every.astype(draw.acceptance.dtype),
+            divergent=draw.divergent,
+            num_steps=draw.num_steps,
+        )
+        new = Kept(state.position, info)
+        kept = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), kept, new)
+        return state, (draw, *others), kept
+
+    carry = (state, (sums.draw, sums.report, Sums.zero(chains)), buffers)
+    state, totals, kept = jax.lax.fori_loop(first, first + transitions, transition, carry)
+    draw, report, own = totals
+    after = ((sums.begun + transitions) % every).astype(sums.begun.dtype)
+    return state, Call(kept.position, kept.info, RunningSums(after, draw, report), own)
+
+
+def no_sums(chains: int) -> RunningSums:
+    """Sums before the first transition."""
+    return RunningSums(jnp.zeros((), jnp.int32), Sums.zero(chains), Sums.zero(chains))
+
+
+def first_draws(call: Call, draws: int) -> Kept:
+    """The first `draws` draws of a call."""
+    return jax.tree.map(lambda leaf: leaf[:, :draws], Kept(call.position, call.info))
+
+
+def _fold_in(keys: Array, index: Array) -> Array:
+    return jax.vmap(lambda key: jax.random.fold_in(key, index))(keys)
+
+
+def named_arrays(target: Target, kept: Kept, capacity: int) -> dict[str, NDArray[Any]]:
+    """Draws as named natural values ``(chains, draws, ...)``."""
+    draws = kept.position.shape[1]
+    padded = np.pad(kept.position, ((0, 0), (0, capacity - draws), (0, 0)), mode="edge")
+    parameters, hypers = named(target, padded)
+    arrays = {f"parameters/{name}": np.asarray(v)[:, :draws] for name, v in parameters.items()}
+    arrays |= {f"hyperparameters/{name}": np.asarray(v)[:, :draws] for name, v in hypers.items()}
+    return arrays | {f"info/{name}": np.asarray(v) for name, v in kept.info._asdict().items()}
+
+
+@jax.jit
+def named(target: Target, positions: Array) -> Any:
+    """Natural values of parameters and hyper-parameters at ``(chains, draws, dimension)``."""
+    return jax.vmap(jax.vmap(target.named))(positions)
