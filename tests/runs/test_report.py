@@ -348,10 +348,12 @@ def rendered(rows, width=120):
 def test_the_table_of_chains():
     waiting = {"chain": "3", "phase": "waiting"}
     one = {"chain": "0", "phase": "burn-in", "epoch": "1,000", "[b]bias": "0.5"}
-    assert rendered({3: waiting, 0: one}) == [
-        "chain    phase  epoch  [b]bias",
-        "    0  burn-in  1,000      0.5",
-        "    3  waiting",
+    lines = rendered({3: waiting, 0: one})
+    # Word by word: versions of rich differ in how wide they take a heading with brackets to be.
+    assert [line.split() for line in lines] == [
+        ["chain", "phase", "epoch", "[b]bias"],
+        ["0", "burn-in", "1,000", "0.5"],
+        ["3", "waiting"],
     ]
 
 
