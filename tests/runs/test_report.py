@@ -358,12 +358,12 @@ def test_the_table_of_chains():
 
 
 def test_a_narrow_terminal_folds_headings_only():
-    assert rendered({0: cells(REPORT)}, width=80) == [
-        "                                                                  squared",
-        "                         accepte     step  leapfro  diverge         error",
-        "chain     phase   epoch        d     size        g       nt  (validation)  bias",
-        "    2  sampling  12,345     0.91  0.00313      322       12  0.0123 (0.5)     -",
-    ]
+    """Numbers stay whole at 80 columns; how headings are folded is up to rich."""
+    *headings, numbers = rendered({0: cells(REPORT)}, width=80)
+    expected = ["2", "sampling", "12,345", "0.91", "0.00313", "322", "12", "0.0123", "(0.5)", "-"]
+    assert numbers.split() == expected
+    assert len(headings) > 1
+    assert all(len(line) <= 80 for line in (*headings, numbers))
 
 
 def test_of_many_chains_the_eight_set_last_are_shown():
