@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import report
-from benchmarks.contestants import Contestant, MismatchError, contestants
+from benchmarks.contestants import MismatchError, Outcome, contestants
 from benchmarks.report import Measurement, Timing
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -63,18 +63,19 @@ def measure(
     rivals = contestants(workload, chains, steps, report.cores())
     first_calls = []
     for rival in rivals:
-        first_calls.append(_seconds(rival.compile)[0])
-        _check_outcome(workload, rival)
+        first_calls.append(_timed(rival.compile)[1])
         tick()
     seconds = np.empty((len(rivals), repetitions, 2))
     for repetition in range(repetitions):
         for turn in range(len(rivals)):
             index = (repetition + turn) % len(rivals)
-            seconds[index, repetition] = _seconds(rivals[index].call)
+            outcome, wall, cpu = _timed(rivals[index].call)
+            seconds[index, repetition] = wall, cpu
+            _check_outcome(workload, rivals[index].name, outcome)
         tick()
-    wall, processor = np.moveaxis(1e6 * seconds / (steps * chains), -1, 0).tolist()
+    walls, cpus = np.moveaxis(1e6 * seconds / (steps * chains), -1, 0).tolist()
     timings = tuple(
-        Timing(rival.name, tuple(wall[row]), tuple(processor[row]), first_calls[row])
+        Timing(rival.name, tuple(walls[row]), tuple(cpus[row]), first_calls[row])
         for row, rival in enumerate(rivals)
     )
     return Measurement(workload, chains, steps, timings)
@@ -108,17 +109,16 @@ def _measure_all(options: argparse.Namespace) -> list[Measurement]:
     return measurements
 
 
-def _seconds(call: Callable[[], Any]) -> tuple[float, float]:
-    """Wall time and processor time of a call."""
-    wall, processor = time.perf_counter(), time.process_time()
-    jax.block_until_ready(call())
-    return time.perf_counter() - wall, time.process_time() - processor
+def _timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a call returns, its wall time and its CPU time in seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = jax.block_until_ready(call())
+    return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _check_outcome(workload: Workload, contestant: Contestant) -> None:
-    outcome = contestant.call()
+def _check_outcome(workload: Workload, name: str, outcome: Outcome) -> None:
     if np.any(outcome.divergent) or not np.all(np.isfinite(outcome.acceptance)):
-        raise RuntimeError(f"{workload.name}: {contestant.name} diverged: its time means nothing")
+        raise RuntimeError(f"{workload.name}: {name} diverged: its time means nothing")
 
 
 def _pin(cores: int | None, arguments: list[str]) -> None:

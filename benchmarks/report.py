@@ -27,7 +27,7 @@ class Timing(NamedTuple):
 
     name: str
     wall: tuple[float, ...]
-    processor: tuple[float, ...]
+    cpu: tuple[float, ...]
     first_call: float
 
     @property
@@ -178,7 +178,7 @@ def _sampler_json(measurement: Measurement, timing: Timing) -> dict[str, Any]:
         "quartiles": measurement.quartiles(timing),
         "first_call_seconds": timing.first_call,
         "wall": timing.wall,
-        "processor": timing.processor,
+        "cpu": timing.cpu,
     }
 
 
@@ -191,7 +191,7 @@ def _rows(measurement: Measurement) -> list[tuple[str, ...]]:
                 timing.name,
                 _number(timing.median),
                 _number(timing.minimum),
-                _number(float(np.median(timing.processor))),
+                _number(float(np.median(timing.cpu))),
                 f"{measurement.ratio(timing):.2f}",
                 "" if timing.name == BLACKJAX else f"{low:.2f}-{high:.2f}",
                 f"{timing.first_call:.1f}",
