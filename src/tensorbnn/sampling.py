@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
-import numbers
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import check_inputs, check_rows
+from tensorbnn.model.checks import check_count, check_inputs, check_rows
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.description import describe
 from tensorbnn.runs.report import Metric, Reporting, Rows
@@ -113,12 +112,12 @@ def sample(
     if isinstance(sampler, type) or not hasattr(sampler, "init") or not hasattr(sampler, "step"):
         raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
     plan = Plan(
-        chains=_count("chains", chains, least=1),
-        burn_in=_count("burn_in", burn_in, least=0),
-        draws=_count("draws", draws, least=1),
-        every=_count("every", every, least=1),
-        networks_per_file=_count("networks_per_file", networks_per_file, least=1),
-        seed=_count("seed", seed, least=0),
+        chains=check_count("chains", chains, least=1),
+        burn_in=check_count("burn_in", burn_in, least=0),
+        draws=check_count("draws", draws, least=1),
+        every=check_count("every", every, least=1),
+        networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
+        seed=check_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
     reporting = _reporting(posterior, metrics, validation, report_every)
@@ -161,7 +160,7 @@ def _reporting(
     validation: tuple[ArrayLike, ArrayLike] | None,
     report_every: int,
 ) -> Reporting:
-    every, named = _count("report_every", report_every, least=1), named_metrics(metrics)
+    every, named = check_count("report_every", report_every, least=1), named_metrics(metrics)
     if validation is not None and not named:
         raise ValueError(
             "`validation` is given but `metrics` is not: say what to report of these data, such as "
@@ -242,9 +241,3 @@ def _fingerprint(data: Mapping[str, NDArray[Any]] | None) -> dict[str, Any] | No
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     shapes = {name: list(array.shape) for name, array in data.items()}
     return {"shapes": shapes, "sha256": digest.hexdigest()}
-
-
-def _count(name: str, value: object, least: int) -> int:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
-    return int(value)

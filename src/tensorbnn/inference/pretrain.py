@@ -29,8 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.sampler import over_chains
-from tensorbnn.model.checks import check_inputs, check_named, check_rows
-from tensorbnn.model.layout import Layout
+from tensorbnn.model.checks import check_count, check_inputs, check_rows, check_starts
 from tensorbnn.posterior import Model, Posterior, precision
 from tensorbnn.progress import Bar
 
@@ -177,18 +176,25 @@ def pretrain(
     True
     """
     plan = Plan(
-        chains=_count("chains", chains, least=1),
+        chains=check_count("chains", chains, least=1),
         same_start=bool(same_start),
-        cycles=_count("cycles", cycles, least=1),
-        epochs=_count("epochs", epochs, least=1),
-        patience=_count("patience", patience, least=1),
+        cycles=check_count("cycles", cycles, least=1),
+        epochs=check_count("epochs", epochs, least=1),
+        patience=check_count("patience", patience, least=1),
         learning_rate=_positive("learning_rate", learning_rate),
         learning_rate_division=_positive("learning_rate_division", learning_rate_division),
     )
-    seed = _count("seed", seed, least=0)
+    seed = check_count("seed", seed, least=0)
     if not isinstance(posterior, Posterior):
         raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
-    given = _given(posterior, plan.networks, start or {})
+    model = posterior.model
+    given = check_starts(
+        (model.theta, model.phi),
+        start or {},
+        count=plan.networks,
+        each="trained network",
+        dtype=posterior.dtype,
+    )
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
         keys = _keys(jax.random.key(seed, impl="threefry2x32"), plan.networks)
         rows = _split(posterior, validation, validation_fraction, keys.split)
@@ -540,7 +546,7 @@ def _task(
         raise ValueError(f"`objective` must be 'posterior' or 'likelihood', got {objective!r}")
     training, validation = rows
     num_training = len(training.x)
-    if batch_size is not None and _count("batch_size", batch_size, least=1) > num_training:
+    if batch_size is not None and check_count("batch_size", batch_size, least=1) > num_training:
         raise ValueError(
             f"`batch_size` ({batch_size}) must not be above the number of training rows, "
             f"{num_training} (validation rows not counted)"
@@ -557,33 +563,6 @@ def _task(
     )
 
 
-def _given(
-    posterior: Posterior, networks: int, start: Mapping[str, ArrayLike]
-) -> dict[str, NDArray[Any]]:
-    """The user's starting values, checked, those that all networks share repeated."""
-    layouts = (posterior.model.theta, posterior.model.phi)
-    entries = {entry.name: entry for layout in layouts for entry in layout.entries}
-    unknown = sorted(set(start) - set(entries))
-    if unknown:
-        raise ValueError(
-            f"`start` names unknown parameters {unknown}: the model has {sorted(entries)}"
-        )
-    given = {}
-    for name, value in start.items():
-        array, shape = np.asarray(value, posterior.dtype), entries[name].shape
-        if array.shape == shape:
-            array = np.broadcast_to(array, (networks, *shape))
-        if array.shape != (networks, *shape):
-            raise ValueError(
-                f"`start` gives {name} in the shape {array.shape}: it must be {shape}, "
-                f"or {(networks, *shape)} for a value per trained network"
-            )
-        for each in array:
-            check_named(Layout((entries[name],)), {name: each})
-        given[name] = array
-    return given
-
-
 def _check_start(losses: Array) -> None:
     for network, loss in enumerate(np.asarray(losses)):
         if not np.isfinite(loss):
@@ -591,12 +570,6 @@ def _check_start(losses: Array) -> None:
                 f"the validation loss at the start of network {network} is {loss}: "
                 "standardise `x` and `y`, or give `start`"
             )
-
-
-def _count(name: str, value: object, least: int) -> int:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
-    return int(value)
 
 
 def _positive(name: str, value: object) -> float:

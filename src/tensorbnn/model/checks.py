@@ -1,5 +1,6 @@
 """Checks of what a user gives: each error names the argument, what was given and what to do."""
 
+import numbers
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -71,3 +72,41 @@ def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
             raise ValueError(f"{name} must be finite, but some of its values are not")
         if entries[name].support == "positive" and not np.all(value > 0):
             raise ValueError(f"{name} must be positive, but its smallest value is {value.min()}")
+
+
+def check_starts(
+    layouts: tuple[Layout, ...],
+    start: Mapping[str, ArrayLike],
+    *,
+    count: int,
+    each: str,
+    dtype: DType,
+) -> dict[str, NDArray[Any]]:
+    """User's starting values by name, each ``(count, ...)``: those for all `each` are repeated."""
+    entries = {entry.name: entry for layout in layouts for entry in layout.entries}
+    unknown = sorted(set(start) - set(entries))
+    if unknown:
+        raise ValueError(
+            f"`start` names unknown parameters {unknown}: the model has {sorted(entries)}"
+        )
+    given = {}
+    for name, value in start.items():
+        array, shape = np.asarray(value, dtype), entries[name].shape
+        if array.shape == shape:
+            array = np.broadcast_to(array, (count, *shape))
+        if array.shape != (count, *shape):
+            raise ValueError(
+                f"`start` gives {name} in the shape {array.shape}: it must be {shape}, "
+                f"or {(count, *shape)} for a value per {each}"
+            )
+        for own in array:
+            check_named(Layout((entries[name],)), {name: own})
+        given[name] = array
+    return given
+
+
+def check_count(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least `least`, or an error that names the argument."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
+    return int(value)

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.target import Target
-from tensorbnn.model.checks import check_named
-from tensorbnn.model.layout import Layout
+from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Model, Posterior, precision
 
 
@@ -101,34 +100,18 @@ def _given_starts(
     posterior: Posterior, plan: Plan, start: Mapping[str, ArrayLike]
 ) -> dict[str, Array]:
     """Check the user's starting values, and repeat those that all chains share."""
-    layouts = (posterior.model.theta, posterior.model.phi)
-    entries = {entry.name: entry for layout in layouts for entry in layout.entries}
-    unknown = sorted(set(start) - set(entries))
-    if unknown:
-        raise ValueError(
-            f"`start` names unknown parameters {unknown}: the model has {sorted(entries)}"
-        )
-    given = {}
-    for name, value in start.items():
-        array, shape = np.asarray(value, posterior.dtype), entries[name].shape
-        if array.shape == shape:
-            array = np.broadcast_to(array, (plan.chains, *shape))
-        if array.shape != (plan.chains, *shape):
-            raise ValueError(
-                f"`start` gives {name} in the shape {array.shape}: it must be {shape}, "
-                f"or {(plan.chains, *shape)} for a value per chain"
-            )
-        for each in array:
-            check_named(Layout((entries[name],)), {name: each})
-        given[name] = jnp.asarray(array)
+    model = posterior.model
+    given = check_starts(
+        (model.theta, model.phi), start, count=plan.chains, each="chain", dtype=posterior.dtype
+    )
     if not plan.sample_hyperparameters:
-        for entry in posterior.model.phi.entries:
+        for entry in model.phi.entries:
             if entry.name in given and np.any(given[entry.name] != given[entry.name][0]):
                 raise ValueError(
                     f"`start` gives {entry.name} a value per chain, but hyper-parameters are held "
                     "(`sample_hyperparameters=False`): give one value for all chains"
                 )
-    return given
+    return {name: jnp.asarray(value) for name, value in given.items()}
 
 
 @functools.partial(jax.jit, static_argnums=0)
