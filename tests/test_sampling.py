@@ -264,9 +264,14 @@ def test_an_interrupt_keeps_what_was_drawn(tmp_path):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # Where the tests run in the background of a shell, interrupts are ignored unless asked for.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        draw(draws=100_000_000, networks_per_file=10, path=path)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            draw(draws=100_000_000, networks_per_file=10, path=path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     kept = tb.load(path)
     assert kept.num_draws > 0
     assert DirectoryStore(path).manifest["status"] == "interrupted"

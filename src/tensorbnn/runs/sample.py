@@ -217,7 +217,10 @@ def _run_all(tasks: list[_ChainGroup], dtype: DType) -> None:
     with ThreadPoolExecutor(max_workers=workers) as pool:
         futures = [pool.submit(work) for _ in range(workers)]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            running = True
+            while running:  # in short waits, so that an interrupt is answered on every system
+                done, pending = wait(futures, timeout=0.5, return_when=FIRST_EXCEPTION)
+                running = bool(pending) and not any(future.exception() for future in done)
             for future in done:
                 future.result()
         except BaseException:
