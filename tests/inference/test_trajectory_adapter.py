@@ -12,8 +12,8 @@ STEPS, LEAPFROGS = 20, 30
 
 def make_constants(**changes):
     constants = ta.Constants(
-        step_features=jnp.asarray(ta.axis_features(STEPS), dtype=float),
-        leapfrog_features=jnp.asarray(ta.axis_features(LEAPFROGS), dtype=float),
+        steps=ta.axis(STEPS),
+        leapfrogs=ta.axis(LEAPFROGS),
         leapfrog_min=jnp.asarray(10.0),
         leapfrog_increment=jnp.asarray(5.0),
         averaging_steps=jnp.asarray(2),

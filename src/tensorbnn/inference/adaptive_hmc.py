@@ -25,7 +25,7 @@ from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import Moved, Phase, transition
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Target
-from tensorbnn.inference.trajectory_adapter import Adapter, Constants, axis_features
+from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
 # The step size over phi wobbles by this much, so that its fixed number of steps does not resonate.
@@ -120,8 +120,8 @@ class AdaptiveHMC:
     def _constants(self) -> Constants:
         leapfrogs = (self.leapfrog_max - self.leapfrog_min) // self.leapfrog_increment + 1
         return Constants(
-            step_features=jnp.asarray(axis_features(self.step_size_options), dtype=float),
-            leapfrog_features=jnp.asarray(axis_features(leapfrogs), dtype=float),
+            steps=trajectory_adapter.axis(self.step_size_options),
+            leapfrogs=trajectory_adapter.axis(leapfrogs),
             leapfrog_min=jnp.asarray(self.leapfrog_min, dtype=float),
             leapfrog_increment=jnp.asarray(self.leapfrog_increment, dtype=float),
             averaging_steps=jnp.asarray(self.averaging_steps),

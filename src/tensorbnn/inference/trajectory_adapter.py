@@ -32,19 +32,32 @@ import numpy as np
 from jax import Array
 
 LENGTH_SCALE = 0.2 * 2  # of the range [-1, 1]
-# Eigenvectors of an axis below this part of the largest are left out.
+# Parts of an axis below this share of the largest are left out.
 SMALLEST_EIGENVALUE = 1e-6
+SMALLEST_SINGULAR_VALUE = 1e-7
 # Variance of a reward around its expectation, in units of the process's own variance.
 NOISE_VARIANCE = 0.1
+
+
+class Axis(NamedTuple):
+    """One axis of the grid, in the eigenvectors of its kernel."""
+
+    features: Array
+    """``(points, features)``: their inner products are the kernel between the points."""
+    squares: Array
+    """``(points, rank)``: a basis of the products of pairs of features.
+
+    Products of smooth functions are smooth: some twenty columns carry all pairs of a dozen.
+    """
+    pairs: Array
+    """``(rank, features * features)``: ``squares @ pairs`` are the products."""
 
 
 class Constants(NamedTuple):
     """What does not change: the grid, and the numbers of the paper."""
 
-    step_features: Array
-    """``(step sizes, features)``: an axis of the grid in the eigenvectors of its kernel."""
-    leapfrog_features: Array
-    """``(leapfrog counts, features)``."""
+    steps: Axis
+    leapfrogs: Axis
     leapfrog_min: Array
     leapfrog_increment: Array
     averaging_steps: Array
@@ -76,23 +89,30 @@ class Adapter(NamedTuple):
     resets: Array
 
 
-def axis_features(count: int) -> np.ndarray:
-    """Features ``(count, r)`` of an even axis of `count` points on [-1, 1].
-
-    Their inner products are the kernel between the points.
+def axis(count: int) -> Axis:
+    """The even axis of `count` points on [-1, 1].
 
     Examples
     --------
-    >>> features = axis_features(40)
-    >>> kernel = features @ features.T
-    >>> bool(np.allclose(np.diag(kernel), 1, atol=1e-4)), features.shape[1] < 15
-    (True, True)
+    >>> features, squares, pairs = axis(40)
+    >>> bool(jnp.allclose(jnp.diag(features @ features.T), 1, atol=1e-4))
+    True
+    >>> products = features[:, :, None] * features[:, None, :]
+    >>> bool(jnp.allclose(squares @ pairs, products.reshape(40, -1), atol=1e-5))
+    True
+    >>> features.shape, squares.shape
+    ((40, 11), (40, 21))
     """
-    axis = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
-    kernel = np.exp(-0.5 * ((axis[:, None] - axis) / LENGTH_SCALE) ** 2)
+    points = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
+    kernel = np.exp(-0.5 * ((points[:, None] - points) / LENGTH_SCALE) ** 2)
     values, vectors = np.linalg.eigh(kernel)
     keep = values > SMALLEST_EIGENVALUE * values[-1]
-    return vectors[:, keep] * np.sqrt(values[keep])
+    features = vectors[:, keep] * np.sqrt(values[keep])
+    products = (features[:, :, None] * features[:, None, :]).reshape(count, -1)
+    left, values, right = np.linalg.svd(products, full_matrices=False)
+    keep = values > SMALLEST_SINGULAR_VALUE * values[0]
+    parts = (features, left[:, keep] * values[keep], right[keep])
+    return Axis(*(jnp.asarray(part, dtype=float) for part in parts))
 
 
 def init(
@@ -104,7 +124,7 @@ def init(
     num_leapfrog: Array,
 ) -> Adapter:
     """Begin a search between bounds; the first candidate is the given one."""
-    size = constants.step_features.shape[1] * constants.leapfrog_features.shape[1]
+    size = constants.steps.features.shape[1] * constants.leapfrogs.features.shape[1]
     zero = jnp.zeros_like(step_size)
     count = jnp.zeros((), jnp.int32)
     adapter = Adapter(
@@ -148,27 +168,28 @@ def update(
 
 def settle(adapter: Adapter, constants: Constants) -> Adapter:
     """End the search at the candidate with the highest expected reward."""
-    settled = _choose(adapter, constants, jnp.argmax(_on_grid(constants, adapter.weights)))
+    settled = _choose(adapter, constants, _highest(_on_grid(constants, adapter.weights)))
     never_accepted = adapter.highest <= 0
     return jax.tree.map(lambda new, old: jnp.where(never_accepted, old, new), settled, adapter)
 
 
 def kernel(constants: Constants) -> Array:
     """The kernel between all points of the grid, step sizes major, as the features carry it."""
-    steps = constants.step_features @ constants.step_features.T
-    leapfrogs = constants.leapfrog_features @ constants.leapfrog_features.T
+    steps = constants.steps.features @ constants.steps.features.T
+    leapfrogs = constants.leapfrogs.features @ constants.leapfrogs.features.T
     return jnp.kron(steps, leapfrogs)
 
 
 def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
     """Mean and sd of the reward over the grid, each ``(step sizes, leapfrog counts)``."""
-    steps, leapfrogs = constants.step_features, constants.leapfrog_features
-    # phi(g)^T C phi(g) with phi(g) the outer product of the features of both axes.
-    shape = (steps.shape[1], leapfrogs.shape[1])
-    covariance = adapter.covariance.reshape(*shape, *shape)
-    by_step = jnp.einsum("ea,eb,acbd->ecd", steps, steps, covariance)
-    squares = jnp.einsum("lc,ld->lcd", leapfrogs, leapfrogs)
-    variance = by_step.reshape(len(steps), -1) @ squares.reshape(len(leapfrogs), -1).T
+    steps, leapfrogs = constants.steps, constants.leapfrogs
+    # phi(g)^T C phi(g) with phi(g) the outer product of the features of both axes: both pairs of
+    # features are summed over first, then the grid is filled.
+    shape = (constants.steps.features.shape[1], constants.leapfrogs.features.shape[1])
+    covariance = adapter.covariance.reshape(*shape, *shape).transpose(0, 2, 1, 3)
+    by_pairs = covariance.reshape(shape[0] ** 2, shape[1] ** 2)
+    inner = steps.pairs @ by_pairs @ leapfrogs.pairs.T
+    variance = steps.squares @ inner @ leapfrogs.squares.T
     return _on_grid(constants, adapter.weights), jnp.sqrt(jnp.maximum(variance, 0.0))
 
 
@@ -190,7 +211,7 @@ def _next(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
     return jax.lax.cond(
         learnt.tried < constants.random_steps,
         lambda: _choose(learnt, constants, _random(key, constants)),
-        lambda: _choose(learnt, constants, jnp.argmax(_bound(learnt, constants))),
+        lambda: _choose(learnt, constants, _highest(_bound(learnt, constants))),
     )
 
 
@@ -208,28 +229,38 @@ def _reset(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
 
 
 def _bound(adapter: Adapter, constants: Constants) -> Array:
-    """The upper confidence bound over the grid, flat."""
+    """The upper confidence bound over the grid."""
     mean, sd = posterior(adapter, constants)
     tried = adapter.tried.astype(mean.dtype)
     beta = 2 * jnp.log((tried + 1) ** 3 * math.pi**2 / (3 * constants.delta))
     p = jnp.maximum(tried - constants.k + 1, 1.0) ** -0.5
     scale = jnp.where(adapter.highest > 0, constants.a / adapter.highest, 0.0)
-    return (scale * mean + p * jnp.sqrt(beta) * sd).reshape(-1)
+    return scale * mean + p * jnp.sqrt(beta) * sd
 
 
 def _on_grid(constants: Constants, weights: Array) -> Array:
-    steps, leapfrogs = constants.step_features, constants.leapfrog_features
+    steps, leapfrogs = constants.steps.features, constants.leapfrogs.features
     return steps @ weights.reshape(steps.shape[1], leapfrogs.shape[1]) @ leapfrogs.T
 
 
+def _highest(grid: Array) -> Array:
+    """Number of the highest point of the grid, step sizes major.
+
+    The maximum over step sizes first: XLA takes that for all leapfrog counts at once, but a search
+    through the flat grid number by number.
+    """
+    column = jnp.argmax(jnp.max(grid, axis=0))
+    return jnp.argmax(grid[:, column]) * grid.shape[1] + column
+
+
 def _random(key: Array, constants: Constants) -> Array:
-    count = constants.step_features.shape[0] * constants.leapfrog_features.shape[0]
+    count = constants.steps.features.shape[0] * constants.leapfrogs.features.shape[0]
     return jax.random.randint(key, (), 0, count)
 
 
 def _choose(adapter: Adapter, constants: Constants, index: Array) -> Adapter:
     """Make the grid point number `index` (step sizes major) the current candidate."""
-    columns = constants.leapfrog_features.shape[0]
+    columns = constants.leapfrogs.features.shape[0]
     step_index, leapfrog_index = index // columns, index % columns
     return adapter._replace(
         step_size=_step_sizes(adapter, constants)[step_index],
@@ -239,21 +270,21 @@ def _choose(adapter: Adapter, constants: Constants, index: Array) -> Adapter:
 
 
 def _features(constants: Constants, step_index: Array, leapfrog_index: Array) -> Array:
-    step = constants.step_features[step_index]
-    leapfrog = constants.leapfrog_features[leapfrog_index]
+    step = constants.steps.features[step_index]
+    leapfrog = constants.leapfrogs.features[leapfrog_index]
     return (step[:, None] * leapfrog[None, :]).reshape(-1)
 
 
 def _step_sizes(adapter: Adapter, constants: Constants) -> Array:
     """The candidates' step sizes, evenly spaced between the current bounds."""
-    count = constants.step_features.shape[0]
+    count = constants.steps.features.shape[0]
     fraction = jnp.arange(count, dtype=adapter.step_size.dtype) / max(count - 1, 1)
     return adapter.step_size_min + fraction * (adapter.step_size_max - adapter.step_size_min)
 
 
 def _leapfrogs(constants: Constants) -> Array:
-    count = constants.leapfrog_features.shape[0]
-    dtype = constants.leapfrog_features.dtype
+    count = constants.leapfrogs.features.shape[0]
+    dtype = constants.leapfrogs.features.dtype
     return constants.leapfrog_min + jnp.arange(count, dtype=dtype) * constants.leapfrog_increment
 
 
