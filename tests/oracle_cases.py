@@ -63,7 +63,7 @@ def passes(statistics: list[Statistic], least_ess: float) -> bool:
     return z < oracles.z_crit(len(statistics)) and ess >= least_ess and rhat < 1.01
 
 
-def check(case: Case, sampler=None, *, draws: int = 2000, seed: int = 1) -> None:
+def check(case: Case, sampler=None, *, draws: int = 2000, every: int = 1, seed: int = 1) -> None:
     def run(seed: int, draws: int) -> bool:
         ensemble = tb.sample(
             case.posterior,
@@ -71,6 +71,7 @@ def check(case: Case, sampler=None, *, draws: int = 2000, seed: int = 1) -> None
             chains=CHAINS,
             burn_in=1000,
             draws=draws,
+            every=every,
             seed=seed,
             progress=False,
         )
@@ -211,12 +212,16 @@ def gamma_precision_prior(units, width, dof) -> Case:
 
 
 def cauchy_prior(units, location=(0.0, 0.2), scale=(0.5, 0.5), thresholds=(-5.0, 0.3, 2.0)) -> Case:
+    """Without data; the location's hyper-prior must be centred at zero."""
     exact = oracles.hier_cauchy_prior(*location, *scale)
+    scale_mean = oracles.hier_gauss_prior(*location, *scale)["beta_mean"]
     prior = hierarchical(tb.Cauchy, location, scale)
 
     def statistics(ensemble):
         first, last = first_and_last(ensemble.parameters["dense_0.weights"])
         return [
+            mean(ensemble.hyperparameters["dense_0.weights.loc"], 0.0),
+            mean(ensemble.hyperparameters["dense_0.weights.scale"], scale_mean),
             *(probability(first, t, exact["cdf"](t)) for t in thresholds),
             *(probability(last, exact["quantile"](p), p) for p in (0.1, 0.9, 0.99)),
         ]

@@ -1,5 +1,7 @@
 """The paper's sampler: its epochs, its adaptation, and exact answers."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,6 +36,7 @@ PRIOR = tb.AdaptiveHMC(
     leapfrog_increment=1,
     hyper_step_size=0.1,
 )
+STEADY = dataclasses.replace(SMALL, step_size_jitter=0.0)
 WIDE = {"location": (0.0, 0.5), "scale": (0.5, 0.5)}
 PAPER = {"location": (0.0, 0.1), "scale": (1.0, 0.1)}
 
@@ -54,6 +57,16 @@ def test_linear_network_with_learned_noise():
 @pytest.mark.parametrize("units", [2, 50])
 def test_gaussian_prior_is_recovered_without_data(units):
     check(cases.gaussian_prior(units, **PAPER), PRIOR, draws=4000)
+
+
+def test_cauchy_prior_is_recovered_without_data():
+    check(cases.cauchy_prior(2), PRIOR, draws=10_000)
+
+
+@pytest.mark.soak
+def test_wide_layer_with_cauchy_prior_is_recovered_without_data():
+    """Fifty weights hold their location and scale fast, so that these take small steps."""
+    check(cases.cauchy_prior(50), PRIOR, draws=5000, every=40)
 
 
 def test_prelu_prior_is_recovered_without_data():
@@ -86,11 +99,20 @@ def draw(sampler=SMALL, **options):
 
 
 def test_adaptation_ends_with_burn_in():
-    info = draw(burn_in=100, draws=50).info
+    info = draw(STEADY, burn_in=100, draws=50).info
     for name in ("step_size", "num_steps"):
         assert np.all(info[name] == info[name][:, :1])
     low, high = SMALL.step_size_min, SMALL.step_size_max
     assert np.all((info["step_size"] >= 0.999 * low) & (info["step_size"] <= 1.001 * high))
+
+
+def test_step_sizes_wobble():
+    steady, wobbling = (
+        draw(each, burn_in=0, draws=50).info["step_size"] for each in (STEADY, SMALL)
+    )
+    ratios = wobbling / steady
+    assert 0.8 <= ratios.min() < 0.85
+    assert 1.15 < ratios.max() <= 1.2
 
 
 def test_candidates_change_during_burn_in_every_averaging_steps():
@@ -98,8 +120,8 @@ def test_candidates_change_during_burn_in_every_averaging_steps():
     posterior = small_posterior()
     with precision("float32"):
         target = Target(posterior.model, posterior.data, None)
-        state = SMALL.init(target, jnp.full((1, target.dimension), 0.1), burn_in=40)
-        step = jax.jit(SMALL.step)
+        state = STEADY.init(target, jnp.full((1, target.dimension), 0.1), burn_in=40)
+        step = jax.jit(STEADY.step)
         sizes = []
         for index in range(40):
             keys = jax.random.split(jax.random.key(index), 1)
@@ -178,6 +200,7 @@ def test_runs_are_saved_and_read(tmp_path):
         ({"strikes": 0}, "`strikes` must be a whole number of at least 1, got 0"),
         ({"random_steps": -1}, "`random_steps` must be a whole number of at least 0, got -1"),
         ({"delta": 2.0}, "`delta` must lie between 0 and 1, got 2.0"),
+        ({"step_size_jitter": 1.0}, "`step_size_jitter` must be at least 0 and below 1, got 1.0"),
         ({"a": 0.0}, "`a` must be a positive number, got 0.0"),
     ],
     ids=str,

@@ -56,8 +56,7 @@ def diagnose(values: NDArray[Any], info: dict[str, NDArray[Any]]) -> Diagnosis:
         ess=ess,
         acceptance=info["acceptance"].mean(axis=1),
         divergences=info["divergent"].sum(axis=1),
-        verdict=_verdict(rhat, ess, chains=values.shape[0])
-        + _divergence_note(info["divergent"], info["acceptance"].size),
+        verdict=_verdict(rhat, ess, chains=values.shape[0]) + _divergence_note(info["divergent"]),
     )
 
 
@@ -81,11 +80,11 @@ def _verdict(rhat: NDArray[Any], ess: NDArray[Any], chains: int) -> str:
     )
 
 
-def _divergence_note(divergent: NDArray[Any], draws: int) -> str:
-    share = divergent.sum() / draws
+def _divergence_note(divergent: NDArray[Any]) -> str:
+    share = np.mean(divergent > 0)  # a draw may be several transitions
     if share <= DIVERGENCE_LIMIT:
         return ""
     return (
         f"; but {share:.1%} of the draws saw a divergent trajectory, near which the posterior "
-        "may be missed: use smaller steps (a higher `target_acceptance`)"
+        "may be missed: use smaller steps (a higher `target_acceptance`, or lower bounds)"
     )

@@ -5,8 +5,10 @@ are sought by the parameter adapter (`trajectory_adapter`), then a trajectory ov
 with a fixed number of steps and a step size found by dual averaging during the first 80 % of
 burn-in. All adaptation ends with burn-in, so that the chain that is saved is a Markov chain.
 
-Theta is moved in its own unconstrained coordinates, as in the paper; phi in units of its prior's
-width. The trajectory over phi never evaluates the network: where the likelihood has
+Theta is moved in units of its prior's width given phi, phi in units of its own prior's width
+(`target`). Under the paper's priors, whose widths are about one, these are the paper's coordinates;
+under others one step size serves narrow and wide priors alike, and heavy tails are reached. The
+trajectory over phi holds theta itself, and never evaluates the network: where the likelihood has
 hyper-parameters of its own, the network's outputs are computed once per epoch.
 """
 
@@ -28,8 +30,6 @@ from tensorbnn.inference.target import Target
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
-# The step size over phi wobbles by this much, so that its fixed number of steps does not resonate.
-HYPER_JITTER = 0.2
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class AdaptiveHMC:
     Parameters
     ----------
     step_size_start, step_size_min, step_size_max, step_size_options
-        Leapfrog step over the parameters: first value, bounds, and number of candidates between.
+        Leapfrog step over the parameters, in widths of their priors: first value, bounds, and
+        number of candidates between.
     leapfrog_start, leapfrog_min, leapfrog_max, leapfrog_increment
         Number of leapfrog steps: first value, bounds, and distance between candidates.
     hyper_step_size, hyper_leapfrog
@@ -49,6 +50,10 @@ class AdaptiveHMC:
         hyper-parameters.
     hyper_target_acceptance
         Acceptance at which dual averaging aims over the hyper-parameters.
+    step_size_jitter
+        Each trajectory, over parameters and over hyper-parameters, multiplies its step size by a
+        random number from ``[1 - jitter, 1 + jitter]``, so that none of fixed length resonates: a
+        trajectory of half a period jumps farthest, but only to the opposite side. The paper has 0.
     averaging_steps
         Trajectories over which the reward of a candidate is averaged.
     a, delta, k
@@ -79,6 +84,7 @@ class AdaptiveHMC:
     hyper_step_size: float = 1e-3
     hyper_leapfrog: int = 10
     hyper_target_acceptance: float = 0.8
+    step_size_jitter: float = 0.2
     averaging_steps: int = 2
     a: float = 4.0
     delta: float = 0.1
@@ -96,6 +102,7 @@ class AdaptiveHMC:
             hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in)),
             hyper_leapfrog=jnp.asarray(self.hyper_leapfrog),
             hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
+            step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
         )
         first = (
             self.step_size_min,
@@ -140,6 +147,7 @@ class Settings(NamedTuple):
     hyper_adapt_steps: Array
     hyper_leapfrog: Array
     hyper_target_acceptance: Array
+    step_size_jitter: Array
 
 
 class AdaptiveState(NamedTuple):
@@ -166,15 +174,17 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
     key_normal, key_uniform, key_search = jax.random.split(key, 3)
     sizes = state.theta.size, state.z_phi.size
     momentum, hyper_momentum = jnp.split(jax.random.normal(key_normal, (sum(sizes),)), [sizes[0]])
-    uniform = jax.random.uniform(key_uniform, (3,))
+    uniform = jax.random.uniform(key_uniform, (4,))
+    wobble = 1 + state.settings.step_size_jitter * (2 * uniform[2:] - 1)
     phi = _phi(target, state.z_phi)
 
-    step_size, num_steps = state.adapter.step_size, state.adapter.num_leapfrog
-    start, end, moved = _move_theta(state, target, phi, momentum, uniform[0])
+    step_size = state.adapter.step_size * wobble[0]
+    start, end, moved = _move_theta(state, target, phi, momentum, step_size, uniform[0])
     squared_jump = jnp.sum(jnp.square(end.position - start.position))
-    theta, z_phi, hyper = end.position, state.z_phi, state.hyper
+    theta, _ = target.model.theta.from_standard(end.position, target.model.phi.unflatten(phi))
+    z_phi, hyper = state.z_phi, state.hyper
     if sizes[1]:
-        z_phi, hyper = _move_phi(state, target, theta, hyper_momentum, uniform[1:])
+        z_phi, hyper = _move_phi(state, target, theta, hyper_momentum, wobble[1], uniform[1])
         phi = _phi(target, z_phi)
 
     log_density = target.model.log_density(theta, phi, target.data)
@@ -185,7 +195,7 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
         energy=moved.energy,
         log_density=log_density,
         step_size=step_size,
-        num_steps=num_steps + 1,
+        num_steps=state.adapter.num_leapfrog + 1,
     )
     new_state = state._replace(
         position=target.position(theta, phi),
@@ -200,24 +210,37 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
 
 
 def _move_theta(
-    state: AdaptiveState, target: Target, phi: Array, momentum: Array, uniform: Array
+    state: AdaptiveState,
+    target: Target,
+    phi: Array,
+    momentum: Array,
+    step_size: Array,
+    uniform: Array,
 ) -> tuple[Phase, Phase, Moved]:
-    """The trajectory over theta given phi."""
+    """The trajectory over theta given phi, in standard coordinates."""
+    model = target.model
+    hypers = model.phi.unflatten(phi)
 
-    def log_density(theta: Array) -> Array:
-        model = target.model
-        return model.log_likelihood(theta, phi, target.data) + model.log_prior(theta, phi)
+    def log_density(z_theta: Array) -> Array:
+        theta, log_prior = model.theta.from_standard(z_theta, hypers)
+        return model.log_likelihood(theta, phi, target.data) + log_prior
 
     value_and_gradient = jax.value_and_grad(log_density)
-    start = Phase(state.theta, momentum, *value_and_gradient(state.theta))
+    z_theta = model.theta.to_standard(state.theta, hypers)
+    start = Phase(z_theta, momentum, *value_and_gradient(z_theta))
     end, moved = transition(
-        value_and_gradient, start, state.adapter.step_size, state.adapter.num_leapfrog, uniform
+        value_and_gradient, start, step_size, state.adapter.num_leapfrog, uniform
     )
     return start, end, moved
 
 
 def _move_phi(
-    state: AdaptiveState, target: Target, theta: Array, momentum: Array, uniform: Array
+    state: AdaptiveState,
+    target: Target,
+    theta: Array,
+    momentum: Array,
+    wobble: Array,
+    uniform: Array,
 ) -> tuple[Array, DualAveraging]:
     """The trajectory over phi given theta, and the adaptation of its step size."""
     model, data = target.model, target.data
@@ -232,11 +255,11 @@ def _move_phi(
 
     adapting = state.iteration < state.settings.hyper_adapt_steps
     log_step_size = jnp.where(adapting, state.hyper.log_step_size, state.hyper.log_average)
-    step_size = jnp.exp(log_step_size) * (1 + HYPER_JITTER * (2 * uniform[1] - 1))
+    step_size = jnp.exp(log_step_size) * wobble
     value_and_gradient = jax.value_and_grad(log_density)
     start = Phase(state.z_phi, momentum, *value_and_gradient(state.z_phi))
     end, moved = transition(
-        value_and_gradient, start, step_size, state.settings.hyper_leapfrog, uniform[0]
+        value_and_gradient, start, step_size, state.settings.hyper_leapfrog, uniform
     )
     updated = dual_averaging.update(
         state.hyper, moved.acceptance, state.settings.hyper_target_acceptance
@@ -321,6 +344,9 @@ def _check_options(options: AdaptiveHMC) -> None:
         value = getattr(options, name)
         if not (isinstance(value, float) and 0 < value < 1):
             raise ValueError(f"`{name}` must lie between 0 and 1, got {value!r}")
+    jitter = options.step_size_jitter
+    if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
+        raise ValueError(f"`step_size_jitter` must be at least 0 and below 1, got {jitter!r}")
     for kind in ("step_size", "leapfrog"):
         low, start, high = (getattr(options, f"{kind}_{end}") for end in ("min", "start", "max"))
         if low > high:
