@@ -30,6 +30,7 @@ ORDER = [
     "tensorbnn.inference.hmc",
     "tensorbnn.inference.trajectory_adapter",
     "tensorbnn.inference.adaptive_hmc",
+    "tensorbnn.inference.held_out",
     "tensorbnn.inference.pretrain",
     "tensorbnn.runs",
     "tensorbnn.runs.description",

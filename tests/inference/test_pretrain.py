@@ -10,6 +10,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.engine import forward
 from tensorbnn.inference import pretrain as module
+from tensorbnn.inference.held_out import split, training_rows
 
 ROWS = 12
 X = np.random.default_rng(0).normal(size=(ROWS, 2))
@@ -183,9 +184,11 @@ def test_a_training_that_blows_up_returns_what_was_best():
 )
 def test_the_split_is_disjoint_and_complete(rows, fraction, aside):
     posterior = linear(X[:rows], Y[:rows])
-    training, validation = module._split(posterior, None, fraction, jax.random.key(3))
+    training, validation = split(training_rows(posterior), fraction, jax.random.key(3))
     assert len(validation.x) == len(validation.targets) == aside
-    together = np.concatenate([np.column_stack(part) for part in (training, validation)])
+    together = np.concatenate(
+        [np.column_stack([part.x, part.targets]) for part in (training, validation)]
+    )
     expected = np.column_stack([X[:rows], Y[:rows]])
     np.testing.assert_array_equal(
         together[together[:, 0].argsort()], expected[X[:rows, 0].argsort()]
@@ -195,19 +198,21 @@ def test_the_split_is_disjoint_and_complete(rows, fraction, aside):
 @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.5), (12, 0.0)])
 def test_nothing_is_set_aside(rows, fraction):
     posterior = linear(X[:rows], Y[:rows])
-    training, validation = module._split(posterior, None, fraction, jax.random.key(3))
+    training, validation = split(training_rows(posterior), fraction, jax.random.key(3))
     assert validation is None
     assert len(training.x) == rows
 
 
 def test_the_split_is_seeded_and_its_rows_only_judge():
     keys = [module._keys(jax.random.key(seed, impl="threefry2x32"), 1).split for seed in (5, 5, 6)]
-    parts = [module._split(linear(), None, 0.25, key) for key in keys]
+    parts = [split(training_rows(linear()), 0.25, key) for key in keys]
     for first, again, other in zip(*parts, strict=True):
         np.testing.assert_array_equal(first.x, again.x)
         assert not np.array_equal(first.x, other.x)
     training, validation = parts[0]
-    by_hand = train(linear(*training), validation=tuple(validation), seed=5, epochs=20)
+    by_hand = train(
+        linear(training.x, training.y), validation=(validation.x, validation.y), seed=5, epochs=20
+    )
     assert same(by_hand, train(validation_fraction=0.25, seed=5, epochs=20))
 
 

@@ -41,13 +41,15 @@ class Data(NamedTuple):
     targets: Array
 
 
-def arrange(network: Network, x: NDArray[np.generic], targets: NDArray[np.generic]) -> Data:
+def arrange(
+    network: Network, x: NDArray[np.generic] | Array, targets: NDArray[np.generic] | Array
+) -> Data:
     """Arrange ``x`` of shape ``(rows, inputs)`` and targets ``(rows, columns)`` for the engine."""
     rows, tile = len(x), _tile_rows(network, len(x))
     tiles = rows // tile if tile else 0
     whole = tiles * tile
 
-    def in_tiles(values: NDArray[np.generic]) -> Array:
+    def in_tiles(values: NDArray[np.generic] | Array) -> Array:
         shape = (tiles, tile, values.shape[1])
         return jnp.asarray(values[:whole].reshape(shape).transpose(0, 2, 1))
 

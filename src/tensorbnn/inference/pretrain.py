@@ -28,8 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
+from tensorbnn.inference.held_out import Rows, split, training_rows, validation_rows
 from tensorbnn.inference.sampler import over_chains
-from tensorbnn.model.checks import check_count, check_inputs, check_rows, check_starts
+from tensorbnn.model.checks import check_count, check_starts
 from tensorbnn.posterior import Model, Posterior, precision
 from tensorbnn.progress import Bar
 
@@ -197,7 +198,9 @@ def pretrain(
     )
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
         keys = _keys(jax.random.key(seed, impl="threefry2x32"), plan.networks)
-        rows = _split(posterior, validation, validation_fraction, keys.split)
+        training = training_rows(posterior)
+        parts = split(training, validation_fraction, keys.split)
+        rows = parts if validation is None else (training, validation_rows(posterior, validation))
         task = _task(posterior.model, rows, objective, batch_size)
         state = _start(task, *_draw(posterior.model, keys.start, given))
         _check_start(state.best_loss)
@@ -231,13 +234,6 @@ class Plan:
         return self.learning_rate / self.learning_rate_division**cycle
 
 
-class Rows(NamedTuple):
-    """Data row by row: inputs ``(rows, inputs)`` and targets ``(rows, columns)``."""
-
-    x: NDArray[Any]
-    targets: NDArray[Any]
-
-
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["training", "validation", "batched"],
@@ -262,7 +258,7 @@ class Task:
     num_validation: int
     training: Data
     validation: Data | None
-    batched: Rows | None
+    batched: tuple[Array, Array] | None
 
     def loss(self, theta: Array, phi: Array, data: Data, rows: int) -> Array:
         """The training loss by `data`, which are `rows` of the training rows."""
@@ -489,62 +485,13 @@ def _keys(seed: Array, networks: int) -> Keys:
     return Keys(split, keys[:, 0], keys[:, 1])
 
 
-def _split(
-    posterior: Posterior,
-    validation: tuple[ArrayLike, ArrayLike] | None,
-    fraction: float,
-    key: Array,
-) -> tuple[Rows, Rows | None]:
-    """Rows to train on, and rows to validate on, where there are any."""
-    if posterior.x is None or posterior.y is None:
-        raise ValueError(
-            "`posterior` has no data to train on: build it as "
-            "tb.Posterior(network, likelihood, x, y)"
-        )
-    if not _is_number(fraction) or not 0 <= fraction < 1:
-        raise ValueError(f"`validation_fraction` must lie in [0, 1), got {fraction!r}")
-    rows = _rows(posterior, posterior.x, posterior.y)
-    if validation is not None:
-        return rows, _validation_rows(posterior, validation)
-    count = len(rows.x)
-    if fraction == 0 or count == 1:
-        return rows, None
-    aside = min(max(round(fraction * count), 1), count - 1)
-    order = np.asarray(jax.random.permutation(key, count))
-    return _take(rows, np.sort(order[aside:])), _take(rows, np.sort(order[:aside]))
-
-
-def _rows(posterior: Posterior, x: NDArray[Any], y: NDArray[Any]) -> Rows:
-    targets = posterior.likelihood.targets(y, posterior.network.outputs)
-    return Rows(x, targets.astype(posterior.dtype))
-
-
-def _take(rows: Rows, chosen: NDArray[Any]) -> Rows:
-    return Rows(rows.x[chosen], rows.targets[chosen])
-
-
-def _validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
-    try:
-        x, y = (
-            check_rows(name, values, posterior.dtype)
-            for name, values in zip("xy", validation, strict=True)
-        )
-        check_inputs(x, posterior.network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        return _rows(posterior, x, y)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"in `validation`, {error}") from error
-
-
 def _task(
     model: Model, rows: tuple[Rows, Rows | None], objective: Objective, batch_size: int | None
 ) -> Task:
     if objective not in get_args(Objective):
         raise ValueError(f"`objective` must be 'posterior' or 'likelihood', got {objective!r}")
     training, validation = rows
+    held_out = None if validation is None else (validation.x, validation.targets)
     num_training = len(training.x)
     if batch_size is not None and check_count("batch_size", batch_size, least=1) > num_training:
         raise ValueError(
@@ -557,9 +504,11 @@ def _task(
         batch_size=batch_size,
         num_training=num_training,
         num_validation=0 if validation is None else len(validation.x),
-        training=forward.arrange(model.network, *training),
-        validation=None if validation is None else forward.arrange(model.network, *validation),
-        batched=None if batch_size is None else jax.tree.map(jnp.asarray, training),
+        training=forward.arrange(model.network, training.x, training.targets),
+        validation=None if held_out is None else forward.arrange(model.network, *held_out),
+        batched=(
+            None if batch_size is None else (jnp.asarray(training.x), jnp.asarray(training.targets))
+        ),
     )
 
 
