@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorbnn.demo import Demo, run_demo
-from tensorbnn.runs.store import RunError
+from tensorbnn.runs.files import RunError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -185,7 +185,7 @@ def _described(file: Path, content: Any, kind: str, facts: Mapping[str, Any]) ->
                 file,
                 f"belongs elsewhere: its {name} is {described.get(name)!r}, not {value!r}",
             )
-    return described  # type: ignore[no-any-return]
+    return described
 
 
 def _array_digest(name: str, array: NDArray[Any]) -> str:

@@ -41,7 +41,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise DamagedFileError(file, f"is damaged: {error}; {_DRAWS_ARE_WHOLE}") from error
     except OSError as error:
         raise RunError(f"{file} can't be read: {error}") from error
-    found = manifest.get("format") if isinstance(manifest, dict) else None
+    found: Any = manifest.get("format") if isinstance(manifest, dict) else None
     if not _is_count(found, 1) or "sha256" not in manifest:
         raise DamagedFileError(file, "was not written by this library")
     if found > FORMAT:
@@ -59,7 +59,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
             raise DamagedFileError(
                 file, f"has a bad field: `{name}` must be {wanted}, got {manifest.get(name)!r:.80}"
             )
-    return manifest  # type: ignore[no-any-return]
+    return manifest
 
 
 def identity(manifest: Mapping[str, Any]) -> str:

@@ -419,14 +419,17 @@ def _out_of_the_way(path: Path) -> Iterator[Lock]:
         # Nobody may be writing. Released for systems that don't rename what is open.
         Lock(path / "run.lock", f"the run {path}").acquire().release()
         real.rename(old)
-    real.mkdir(parents=True, exist_ok=True)
-    lock = Lock(path / "run.lock", f"the run {path}").acquire()
     try:
-        _empty(real, keep="run.lock")
-        yield lock
+        real.mkdir(parents=True, exist_ok=True)
+        lock = Lock(path / "run.lock", f"the run {path}").acquire()
+        try:
+            _empty(real, keep="run.lock")
+            yield lock
+        except BaseException:
+            _empty(real, keep="run.lock")
+            lock.release()
+            raise
     except BaseException:
-        _empty(real, keep="run.lock")
-        lock.release()
         if old.exists():
             real.rmdir()
             old.rename(real)
@@ -471,9 +474,11 @@ def _check_finite(file: Path, arrays: Arrays, usable: str) -> None:
         if name.startswith(("parameters/", "hyperparameters/")) and not np.isfinite(values).all():
             finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
             first = int(np.argmin(finite))
-            reason = f"would hold NaN or infinite {name}" if usable else f"holds bad {name}"
+            verb = "would hold" if usable else "holds"
             raise DamagedFileError(
-                file, f"{reason}, first in draw {first} of the {len(values)} of this file{usable}"
+                file,
+                f"{verb} NaN or infinite values of {name}, first in its draw {first} of "
+                f"{len(values)}{usable}",
             )
 
 
