@@ -65,10 +65,8 @@ def read_checkpoint(
     """Where one chain of a run is."""
     saved = store.read_state(chain)
     with precision(posterior.dtype):
-        held = saved.get("held_phi")
-        target = Target(
-            posterior.model, posterior.data, None if held is None else jnp.asarray(held)
-        )
+        held = jnp.asarray(saved["held_phi"]) if "held_phi" in saved else None
+        target = Target(posterior.model, posterior.data, held)
         position = _expect(saved, chain, "state/position", (target.dimension,))
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)

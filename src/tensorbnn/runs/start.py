@@ -70,6 +70,8 @@ def start_chains(
             held = None if plan.sample_hyperparameters else phis[0]
             target = Target(posterior.model, posterior.data, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
+            # No weak types, which a state that comes from a file does not have: compiled once.
+            state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
             _check_start(chains, state.log_density)
             starts.append(Start(chains, target, keys[rows], state))
     return starts
