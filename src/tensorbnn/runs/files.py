@@ -26,7 +26,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _METADATA = "tensorbnn"
 _LEFTOVER = re.compile(r"\..+\.tmp")
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
+# Windows would change line ends; elsewhere a link would lead out of the run.
+PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class RunError(RuntimeError):
@@ -44,7 +45,7 @@ class DamagedFileError(RunError):
 def write_file(file: Path, content: bytes) -> None:
     """Write a file whole or not at all: temporary name, sync, rename, sync of the directory."""
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN
     try:
         descriptor = os.open(temporary, flags, 0o666)
         try:
@@ -61,7 +62,7 @@ def write_file(file: Path, content: bytes) -> None:
 
 def append_line(file: Path, line: bytes) -> None:
     """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN, 0o666)
     try:
         if os.fstat(descriptor).st_size:
             os.lseek(descriptor, -1, os.SEEK_END)

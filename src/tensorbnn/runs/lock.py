@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tensorbnn.runs.files import RunError, write_bytes
+from tensorbnn.runs.files import PLAIN, RunError, write_bytes
 
 if sys.platform == "win32":
     import msvcrt
@@ -98,9 +98,7 @@ class Lock:
             if not supported and not is_new:
                 self._remove_if_stale()
                 return False
-            os.ftruncate(descriptor, 0)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            write_bytes(descriptor, (json.dumps(_holder()) + "\n").encode())
+            _write_holder(descriptor, self.file)
             self._descriptor, descriptor = descriptor, -1
         except BlockingIOError:
             raise RunError(self._refusal(_read(self.file))) from None
@@ -148,10 +146,22 @@ class Lock:
 
 def _open(file: Path) -> tuple[int, bool]:
     """Open the lock file, and say whether it was made just now and by nobody else."""
+    flags = os.O_RDWR | os.O_CREAT | PLAIN
     try:
-        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
+        return os.open(file, flags | os.O_EXCL, 0o666), True
     except FileExistsError:
-        return os.open(file, os.O_RDWR | os.O_CREAT, 0o666), False
+        return os.open(file, flags, 0o666), False
+
+
+def _write_holder(descriptor: int, file: Path) -> None:
+    """Say who holds the lock; where that can't be written, leave nothing behind."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        write_bytes(descriptor, (json.dumps(_holder()) + "\n").encode())
+    except OSError:
+        _remove(file)
+        raise
 
 
 def _lock(descriptor: int) -> bool:
