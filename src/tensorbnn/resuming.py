@@ -121,6 +121,7 @@ def resume(
         with precision(recipe.posterior.dtype):
             recipe.reporting.check(checkpoints[0].start, checkpoints[0].transitions)
         _warn_of_versions(store)
+        _warn_of_damage(store)
         _trim_reports(store, recipe, checkpoints)
         store.update(draws=recipe.plan.draws, status="running")
     except BaseException:
@@ -281,6 +282,15 @@ def _warn_of_versions(store: DirectoryStore) -> None:
                 UserWarning,
                 stacklevel=3,
             )
+
+
+def _warn_of_damage(store: DirectoryStore) -> None:
+    """Full files are not needed to go on; better known now than at the end."""
+    try:
+        for chain in range(store.manifest["chains"]):
+            store.chunk_sizes(chain)
+    except RunError as error:
+        warnings.warn(f"the run goes on, but {error}", UserWarning, stacklevel=3)
 
 
 def _trim_reports(store: DirectoryStore, recipe: Recipe, checkpoints: Sequence[Checkpoint]) -> None:

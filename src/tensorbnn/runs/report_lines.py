@@ -22,6 +22,8 @@ def read(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
     found, damaged = [], []
     lines = file.read_bytes().split(b"\n")[:-1]
     for number, line in enumerate(lines, start=1):
+        if not line:  # between two writers, one of which saw the other's line half written
+            continue
         report = _unpack(line)
         if report is None:
             damaged.append(number)
