@@ -42,8 +42,12 @@ class DamagedFileError(RunError):
         self.file, self.reason = file, reason
 
 
-def write_file(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all: temporary name, sync, rename, sync of the directory."""
+def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
+    """Write a file whole or not at all: temporary name, sync, rename, sync of the directory.
+
+    Where it is not the `last` of some files that belong together, and the next one goes to the same
+    directory, that one's sync of the directory is enough: names reach the disk in order.
+    """
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN
     try:
@@ -57,7 +61,8 @@ def write_file(file: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(file.parent)
+    if last:
+        sync_directory(file.parent)
 
 
 def append_line(file: Path, line: bytes) -> None:

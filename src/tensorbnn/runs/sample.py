@@ -145,7 +145,9 @@ class _ChainGroup:
 
     def compile(self) -> None:
         """Compile before the threads start, so that each program is compiled once."""
-        self._advance(0, 1)
+        _, call = self._advance(0, 1)
+        size = self._plan.networks_per_file
+        named_arrays(self._at.start.target, first_draws(call, 1), size)
 
     def calls(self) -> Iterator[None]:
         """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.

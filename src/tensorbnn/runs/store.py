@@ -209,7 +209,8 @@ class DirectoryStore(Store):
         _check_finite(file, arrays, f"; the draws before it are whole: tb.load({str(self.path)!r})")
         facts = self._facts(chain) | {"index": index, "draws": draws}
         with self._writing(file):
-            write_file(file, pack_arrays(arrays, "draws", facts))
+            # A state follows.
+            write_file(file, pack_arrays(arrays, "draws", facts), last=False)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
         file = self._state(chain)
