@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import (
@@ -225,6 +227,64 @@ def test_ctrl_c_where_the_run_was_started(reference, tmp_path, capsys, request, 
     assert_same(path, reference)
 
 
+SCRIPT = """
+import multiprocessing, os, sys
+from concurrent.futures import ProcessPoolExecutor
+import numpy as np
+import tensorbnn as tb
+
+def main():
+    x = np.linspace(-1, 1, 9)
+    network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), x, np.sin(2 * x))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        options = {"path": sys.argv[1], "executor": executor, "progress": False}
+        if os.path.exists(sys.argv[1]):
+            tb.resume(**options)
+        else:
+            tb.sample(posterior, chains=2, burn_in=20, draws=10**8, **options)
+
+if __name__ == "__main__":
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    main()
+"""
+
+
+def test_signals_to_all_processes_and_the_end_of_the_first(tmp_path):
+    """A batch system's SIGTERM, Ctrl-C in a terminal, and a kill of the coordinator alone."""
+    path, script = tmp_path / "run", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    for number, status in [(signal.SIGTERM, 143), (signal.SIGINT, -2), (signal.SIGKILL, -9)]:
+        before = DirectoryStore(path).transitions(0) if path.exists() else 0
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(path)],
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        until(lambda: (path / "run.json").exists())
+        until(lambda before=before: DirectoryStore(path).transitions(0) > before)
+        worker = DirectoryStore(path).chain_lock(0).holder()["pid"]
+        (os.kill if number == signal.SIGKILL else os.killpg)(process.pid, number)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == status, error
+        until(lambda: not (path / "chain-00/chain.lock").exists())
+        until(lambda worker=worker: not Path(f"/proc/{worker}").exists())
+        if number != signal.SIGKILL:
+            assert "stopped after 0 of 100,000,000 draws of each chain" in error
+            assert error.count("Traceback") == (number == signal.SIGINT)  # and none of a worker
+            assert read_manifest(path)["status"] == "interrupted"
+    DirectoryStore.open_to_write(path).close()
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_metric_that_fails_stops_the_run_and_names_the_chain(reference, tmp_path):
     calls, path = [], tmp_path / "run"
 
@@ -342,23 +402,31 @@ def test_workers_that_are_lost_again_and_again(reference, tmp_path, most, submit
 
 
 class Forgetful(Serial):
-    """Says of every second task that it was cancelled."""
+    """Says of every second task that it was cancelled, or what else it is told to say."""
 
-    def __init__(self):
-        self.count = 0
+    def __init__(self, error):
+        self.count, self.error = 0, error
 
     def submit(self, function, /, *arguments, **options):
         self.count += 1
         if self.count % 2:
             future = Future()
-            future.cancel()
-            future.set_running_or_notify_cancel()
+            if self.error is None:
+                future.cancel()
+                future.set_running_or_notify_cancel()
+            else:
+                future.set_exception(self.error)
             return future
         return super().submit(function, *arguments, **options)
 
 
-def test_tasks_that_are_cancelled_are_submitted_again(reference, tmp_path):
-    draw(tmp_path / "run", Forgetful())
+@pytest.mark.parametrize("kind", ["cancelled", "KilledWorker"])
+def test_tasks_that_the_executor_gave_up_are_submitted_again(reference, tmp_path, kind):
+    error = None
+    if kind != "cancelled":
+        scheduler = pytest.importorskip("distributed.scheduler")
+        error = scheduler.KilledWorker("task", scheduler.WorkerState, 3)
+    draw(tmp_path / "run", Forgetful(error))
     assert_same(tmp_path / "run", reference)
 
 

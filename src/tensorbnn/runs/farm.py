@@ -85,7 +85,7 @@ def run_on(executor: Executor, recipe: Recipe, store: DirectoryStore, *, progres
         Bar(
             "starting", plan.chains * plan.transitions, done=sum(reached), show=progress, delay=0.0
         ) as bar,
-        contextlib.closing(_Farm(executor, make_task(recipe, store), store)) as farm,
+        contextlib.closing(_Farm(executor, make_task(recipe, store), store, stop)) as farm,
     ):
         display = _Display(bar, store, plan, reached)
         farm.submit([chain for chain in range(plan.chains) if reached[chain] < plan.transitions])
@@ -114,11 +114,13 @@ class _Submitted(NamedTuple):
 class _Farm:
     """The chains of a run that are with an executor, which is replaced where it breaks."""
 
-    def __init__(self, executor: Executor, task: ChainTask, store: DirectoryStore) -> None:
-        self._executor, self._task, self._store = executor, task, store
+    def __init__(
+        self, executor: Executor, task: ChainTask, store: DirectoryStore, stop: Stop
+    ) -> None:
+        self._executor, self._task, self._store, self._stop = executor, task, store, stop
         self._futures: dict[Future[None], _Submitted] = {}
         self._own: ProcessPoolExecutor | None = None
-        self._stopping, self._errors = False, list[BaseException]()
+        self._stopped, self._errors = False, list[BaseException]()
 
     @property
     def is_busy(self) -> bool:
@@ -145,9 +147,9 @@ class _Farm:
 
     def stop(self) -> None:
         """Ask all workers to stop; those that have not begun need not."""
-        if self._stopping:
+        if self._stopped:
             return
-        self._stopping = True
+        self._stopped = True
         with contextlib.suppress(OSError):  # a full disk stops them, too
             write_file(self._store.stop_file, b"")
         # Dask says of any task that it is cancelled; the lock of a chain tells that it is running.
@@ -178,7 +180,7 @@ class _Farm:
         if error is not None and not _is_of_executor(error):
             error.add_note(f"in chain {what.chain} of the run {self._store.path}")
             self._fail(error)
-        elif not self._stopping and not self._is_done(what.chain):
+        elif not self._stop.asked and not self._is_done(what.chain):
             progress = self._progress()
             attempt = 1 if progress > what.progress else what.attempt + 1
             if attempt > ATTEMPTS:
@@ -190,7 +192,7 @@ class _Farm:
 
     def _fail(self, error: BaseException) -> None:
         self._errors.append(error)
-        self.stop()
+        self._stop.asked = True
 
     def _renew(self, broken: Executor) -> bool:
         """Replace a pool that has broken, unless that is done already; false where it can't be."""

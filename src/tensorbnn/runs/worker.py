@@ -8,6 +8,7 @@ came is on the disk, so nothing is returned.
 
 import contextlib
 import multiprocessing
+import os
 import pickle
 import signal
 import socket
@@ -83,7 +84,8 @@ def make_task(recipe: Recipe, store: DirectoryStore) -> ChainTask:
 def run_chain(task: ChainTask, chain: int) -> None:
     """Run one chain to its end, or until it is asked to stop; it is saved in any case.
 
-    SIGTERM, where a worker can handle it, ends the worker when the chain is saved.
+    SIGTERM, where a worker can handle it, ends the worker when the chain is saved. So does the end
+    of the process whose pool it belongs to.
     """
     try:
         received = _run(task, chain)
@@ -99,7 +101,8 @@ def run_chain(task: ChainTask, chain: int) -> None:
 def _run(task: ChainTask, chain: int) -> int | None:
     store = _open(task)
     is_abandoned = _is_abandoned if _is_child() else lambda: False
-    stop = Stop(also=lambda: store.stop_file.exists() or is_abandoned())
+    # A file system that fails for a moment asks for nothing.
+    stop = Stop(also=lambda: os.path.exists(store.stop_file) or is_abandoned())
     lock = _lock_patiently(store.chain_lock(chain), stop)
     if lock is None:
         return None
@@ -109,7 +112,8 @@ def _run(task: ChainTask, chain: int) -> int | None:
             return None
         store.remove_leftovers(chain)
         recipe = _make_recipe(task, store)
-        return recipe.run(store, read_checkpoints(store, recipe, [chain]), stop=stop).signal
+        outcome = recipe.run(store, read_checkpoints(store, recipe, [chain]), stop=stop)
+    return signal.SIGTERM if is_abandoned() else outcome.signal
 
 
 def _open(task: ChainTask) -> DirectoryStore:
