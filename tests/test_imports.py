@@ -140,7 +140,7 @@ def test_importing_the_package_is_light():
     heavy = {
         *("matplotlib", "pandas", "xarray", "sklearn", "arviz_stats", "arviz_base"),
         *("blackjax", "optax", "scipy.stats", "tensorbnn.plots", "tensorbnn.cli"),
-        *("dask", "distributed", "cloudpickle"),
+        *("dask", "distributed"),
     }
     code = "import sys, tensorbnn; print(*sys.modules)"
     result = subprocess.run(
