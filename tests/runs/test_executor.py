@@ -64,7 +64,7 @@ class Mishap:
         if len(CALLS[self.folder]) >= 6 and number == self.sent() < len(self.signals):
             (Path(self.folder) / f"sent-{number}").touch()
             os.kill(self.coordinator if self.to_coordinator else os.getpid(), self.signals[number])
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while self.to_coordinator and not (Path(self.folder) / "run/stop").exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
@@ -139,7 +139,7 @@ def pool():
 @pytest.fixture(scope="module")
 def dask():
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(**options, silence_logs="CRITICAL") as cluster,
         distributed.Client(cluster) as client,
@@ -267,7 +267,7 @@ def test_signals_to_all_processes_and_the_end_of_the_first(tmp_path):
         until(lambda before=before: DirectoryStore(path).transitions(0) > before)
         worker = DirectoryStore(path).chain_lock(0).holder()["pid"]
         (os.kill if number == signal.SIGKILL else os.killpg)(process.pid, number)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=120)
         assert process.returncode == status, error
         until(lambda: not (path / "chain-00/chain.lock").exists())
         until(lambda worker=worker: not Path(f"/proc/{worker}").exists())
@@ -279,7 +279,7 @@ def test_signals_to_all_processes_and_the_end_of_the_first(tmp_path):
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -311,7 +311,7 @@ def test_one_coordinator_at_a_time(reference, tmp_path):
 
     def mishap(predictions, targets):
         if threading.current_thread().name != "first":
-            assert release.wait(60)
+            assert release.wait(120)
         return 0.0
 
     with ThreadPoolExecutor(2) as executor:
@@ -370,14 +370,14 @@ def test_a_dask_worker_that_is_killed_half_way(reference, tmp_path, dask):
     assert mishap.sent() == 1
     assert_same(tmp_path / "run", reference)
     assert len(lines(tmp_path / "run")) <= 2 * REPORTS + 1
-    dask.wait_for_workers(2, timeout=60)
+    dask.wait_for_workers(2, timeout=120)
     assert set(dask.run(os.getpid).values()) != before
 
 
 class Lossy(Executor):
     """Loses what it is given; in the end also itself."""
 
-    def __init__(self, most=100):
+    def __init__(self, most):
         self.submitted, self.most = 0, most
 
     def submit(self, function, /, *arguments, **options):
@@ -389,13 +389,19 @@ class Lossy(Executor):
         return future
 
 
-@pytest.mark.parametrize(("most", "submitted"), [(100, 6), (3, 3), (0, 0)])
-def test_workers_that_are_lost_again_and_again(reference, tmp_path, most, submitted):
+@pytest.mark.parametrize(
+    ("most", "message"),
+    [
+        (6, r"workers were lost 3 times while no chain got further \(BrokenExecutor: a worker"),
+        (3, r"`executor` is broken \(BrokenExecutor: gone\).*workers must be able to import"),
+        (0, r"`executor` is broken \(BrokenExecutor: gone\).*saved is whole; go on with tb.resume"),
+    ],
+)
+def test_workers_that_are_lost_again_and_again(reference, tmp_path, most, message):
     executor, path = Lossy(most), tmp_path / "run"
-    message = r"lost 3 times while no chain got further \(BrokenExecutor: .* go on with tb.resume"
     with pytest.raises(tb.RunError, match=message):
         draw(path, executor)
-    assert executor.submitted == submitted
+    assert executor.submitted == most
     assert read_manifest(path)["status"] == "interrupted"
     go_on(path)
     assert_same(path, reference)

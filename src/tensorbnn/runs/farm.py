@@ -89,12 +89,14 @@ def run_on(executor: Executor, recipe: Recipe, store: DirectoryStore, *, progres
     ):
         display = _Display(bar, store, plan, reached)
         farm.submit([chain for chain in range(plan.chains) if reached[chain] < plan.transitions])
-        while farm.is_busy:
+        while farm.is_busy():
             farm.wait(POLL_SECONDS)
             display.update()
             if stop.asked:
                 farm.stop()
         display.update()
+    if farm.errors:
+        raise farm.errors[0]
     reached = [store.transitions(chain) for chain in range(plan.chains)]
     draws = max(min(reached) - plan.burn_in, 0) // plan.every
     return Outcome(draws, min(reached) >= plan.transitions, interrupts.received)
@@ -120,16 +122,14 @@ class _Farm:
         self._executor, self._task, self._store, self._stop = executor, task, store, stop
         self._futures: dict[Future[None], _Submitted] = {}
         self._own: ProcessPoolExecutor | None = None
-        self._stopped, self._errors = False, list[BaseException]()
+        self._stopped = False
+        self.errors: list[BaseException] = []
+        """What ended chains, and with them the run."""
 
-    @property
     def is_busy(self) -> bool:
-        """Whether a worker may still be writing; raises the error of a chain when none is."""
-        if self._futures or any(map(self._is_locked, range(self._task.plan.chains))):
-            return True
-        if self._errors:
-            raise self._errors[0]
-        return False
+        """Whether a worker may still be writing."""
+        chains = range(self._task.plan.chains)
+        return bool(self._futures) or any(map(self._is_locked, chains))
 
     def submit(self, chains: Sequence[int]) -> None:
         """Give chains to the executor."""
@@ -171,7 +171,7 @@ class _Farm:
             if self._renew(self._executor):
                 self._submit(what)
             else:
-                self._fail(self._lost(error))
+                self._fail(self._lost("`executor` is broken", error))
         else:
             self._futures[future] = what._replace(executor=self._executor)
 
@@ -184,14 +184,15 @@ class _Farm:
             progress = self._progress()
             attempt = 1 if progress > what.progress else what.attempt + 1
             if attempt > ATTEMPTS:
-                self._fail(self._lost(error))
+                times = f"workers were lost {ATTEMPTS} times while no chain got further"
+                self._fail(self._lost(times, error))
                 return
             if isinstance(error, BrokenExecutor):
                 self._renew(what.executor)
             self._submit(_Submitted(what.chain, self._executor, attempt, progress))
 
     def _fail(self, error: BaseException) -> None:
-        self._errors.append(error)
+        self.errors.append(error)
         self._stop.asked = True
 
     def _renew(self, broken: Executor) -> bool:
@@ -205,12 +206,11 @@ class _Farm:
         self._executor = self._own = _like(broken)
         return True
 
-    def _lost(self, error: BaseException | None) -> RunError:
+    def _lost(self, what: str, error: BaseException | None) -> RunError:
         name = "a worker stopped" if error is None else f"{type(error).__name__}: {error}"
         return RunError(
-            f"the workers of `executor` were lost {ATTEMPTS} times while no chain got further "
-            f"({name}); what they print says why. A script that starts processes needs `if "
-            '__name__ == "__main__":`, and workers must be able to import its classes and '
+            f"{what} ({name}); what workers print says why. A script that starts processes needs "
+            '`if __name__ == "__main__":`, and workers must be able to import its classes and '
             "functions. All that was saved is whole; go on with "
             f"tb.resume({str(self._store.path)!r})"
         )
@@ -276,7 +276,7 @@ def _error(future: Future[None]) -> BaseException | None:
 
 def _is_of_executor(error: BaseException) -> bool:
     """Whether a task failed because its worker was lost, and not by itself."""
-    lost = (BrokenExecutor, concurrent.futures.CancelledError, asyncio.CancelledError)
+    lost = (BrokenExecutor, concurrent.futures.CancelledError, asyncio.CancelledError, LockedError)
     return isinstance(error, lost) or type(error).__module__.startswith("distributed.")
 
 

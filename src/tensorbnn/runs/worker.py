@@ -88,7 +88,8 @@ def run_chain(task: ChainTask, chain: int) -> None:
     of the process whose pool it belongs to.
     """
     try:
-        received = _run(task, chain)
+        with _without_ctrl_c():
+            received = _run(task, chain)
     except Exception as error:
         portable = _portable(error)
         if portable is error:
@@ -106,7 +107,7 @@ def _run(task: ChainTask, chain: int) -> int | None:
     lock = _lock_patiently(store.chain_lock(chain), stop)
     if lock is None:
         return None
-    with lock, _without_ctrl_c():
+    with lock:
         _check_coordinator(task, store)
         if stop.asked or store.transitions(chain) >= task.plan.transitions:
             return None
