@@ -45,6 +45,9 @@ ORDER = [
     "tensorbnn.runs.advance",
     "tensorbnn.runs.checkpoint",
     "tensorbnn.runs.sample",
+    "tensorbnn.runs.recipe",
+    "tensorbnn.runs.worker",
+    "tensorbnn.runs.farm",
     "tensorbnn.ensemble",
     "tensorbnn.ensemble.diagnostics",
     "tensorbnn.ensemble.metrics",
@@ -138,6 +141,7 @@ def test_importing_the_package_is_light():
     heavy = {
         *("matplotlib", "pandas", "xarray", "sklearn", "arviz_stats", "arviz_base"),
         *("blackjax", "optax", "scipy.stats", "tensorbnn.plots", "tensorbnn.cli"),
+        *("dask", "distributed"),
     }
     code = "import sys, tensorbnn; print(*sys.modules)"
     result = subprocess.run(

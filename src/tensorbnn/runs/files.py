@@ -41,6 +41,9 @@ class DamagedFileError(RunError):
         super().__init__(f"{file} {reason}")
         self.file, self.reason = file, reason
 
+    def __reduce__(self) -> tuple[type, tuple[Path, str]]:
+        return type(self), (self.file, self.reason)  # so that it comes back from a worker
+
 
 def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
     """Write a file whole or not at all: temporary name, sync, rename, sync of the directory.

@@ -35,8 +35,12 @@ _ATTEMPTS = 20
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
+class LockedError(RunError):
+    """Somebody else is writing; the message says who."""
+
+
 class Lock:
-    """The right to write; `acquire` raises `RunError` where somebody else has it.
+    """The right to write; `acquire` raises `LockedError` where somebody else has it.
 
     Parameters
     ----------
@@ -52,7 +56,7 @@ class Lock:
         self._released = threading.Event()
 
     def acquire(self) -> "Lock":
-        """Take the lock, or raise a `RunError` that says who has it."""
+        """Take the lock, or raise a `LockedError` that says who has it."""
         for _ in range(_ATTEMPTS):
             try:
                 if self._try():
@@ -62,6 +66,10 @@ class Lock:
                     f"{self.file} can't be written, so {self._what} can't be either: {error}"
                 ) from error
         raise RunError(f"{self.file} changes all the time: somebody else is taking it")
+
+    def holder(self) -> dict[str, Any] | None:
+        """Who has the lock, as far as its file says."""
+        return _read(self.file)
 
     def release(self) -> None:
         """Give the lock back; the file is removed."""
@@ -101,7 +109,7 @@ class Lock:
             _write_holder(descriptor, self.file)
             self._descriptor, descriptor = descriptor, -1
         except BlockingIOError:
-            raise RunError(self._refusal(_read(self.file))) from None
+            raise LockedError(self._refusal(_read(self.file))) from None
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -114,7 +122,7 @@ class Lock:
         """Where there are no locks: take a stale file out of the way, or refuse."""
         holder = _read(self.file)
         if not _is_stale(holder, self.file):
-            raise RunError(self._refusal(holder))
+            raise LockedError(self._refusal(holder))
         # Of several who see that it is stale only one can rename it; the new file of a faster one
         # is put back.
         away = self.file.with_name(f".{self.file.name}.{uuid.uuid4().hex}.tmp")

@@ -63,17 +63,18 @@ def run_chains(
     pace: Pace,
     dtype: DType,
     progress: bool,
+    stop: Stop | None = None,
 ) -> Outcome:
     """Run chains from where they are to the end of `plan`; draws and reports go to `store`.
 
     These may be all chains of a run or some of them; one that is at its end is left as it is. An
     interrupt (Ctrl-C, SIGTERM) or an error stops every chain after the call it is in, and saves
     where it is. So does a second Ctrl-C, but without waiting for calls: chains then go on from
-    where they were last saved.
+    where they were last saved. `stop` is looked at between calls, too.
     """
     total = sum(len(at.start.chains) for at in checkpoints) * plan.transitions
     done = sum(len(at.start.chains) * at.transitions for at in checkpoints)
-    stop = Stop()
+    stop = Stop() if stop is None else stop
     with (
         precision(dtype),
         Interrupts(stop) as interrupts,

@@ -6,6 +6,8 @@
     chain-00/state.safetensors          all that the chain needs to go on
     metrics.jsonl                       a line of JSON for every report of a chain
     run.lock                            who is writing; there only meanwhile
+    chain-00/chain.lock                 the worker of an executor that is writing; likewise
+    stop                                asks such workers to stop; the next run removes it
 
 Every file is written under a temporary name, synced to the disk and renamed, so that the directory
 is a valid run at every instant and can be read while it grows; only reports are appended, a line
@@ -197,12 +199,39 @@ class DirectoryStore(Store):
         """Open a run to go on with it: takes its lock, and cleans up after a writer that died."""
         store = cls(path)
         store._lock.acquire()
-        store.refresh()
-        with store._writing(store.path):
-            remove_leftovers(store.path)
-            for chain in range(store.manifest["chains"]):
-                remove_leftovers(store._chain(chain))
+        try:
+            store.refresh()
+            _check_chains_are_free(store.path)
+            with store._writing(store.path):
+                remove_leftovers(store.path)
+                store.stop_file.unlink(missing_ok=True)
+                for chain in range(store.manifest["chains"]):
+                    store.remove_leftovers(chain)
+        except BaseException:
+            store.close()
+            raise
         return store
+
+    @property
+    def stop_file(self) -> Path:
+        """Where it exists, workers stop after the call they are in."""
+        return self.path / "stop"
+
+    def writer(self) -> dict[str, Any] | None:
+        """Who writes the run, as far as its lock says."""
+        return self._lock.holder()
+
+    def chain_lock(self, chain: int) -> Lock:
+        """The lock of one chain, for a worker that runs it."""
+        return _chain_lock(self._chain(chain))
+
+    def remove_leftovers(self, chain: int) -> None:
+        """Remove temporary files that a killed writer of a chain has left."""
+        remove_leftovers(self._chain(chain))
+
+    def transitions(self, chain: int) -> int:
+        """Transitions of a chain that are saved."""
+        return int(self._read_state(chain, "transitions")["transitions"])
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
@@ -272,6 +301,10 @@ class DirectoryStore(Store):
         check_inside(file, self.path)
         return report_lines.in_order(report_lines.read(file, skip_damaged=skip_damaged))
 
+    def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
+        """Reports after byte `offset` of their file, and where the next ones begin."""
+        return report_lines.read_from(self.path / "metrics.jsonl", offset)
+
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """Write all reports anew."""
         file = self.path / "metrics.jsonl"
@@ -315,7 +348,7 @@ class DirectoryStore(Store):
         The state is read first: the draws that it counts were written before it.
         """
         try:
-            transitions = int(self._read_state(chain, "transitions")["transitions"])
+            transitions = self.transitions(chain)
         except (DamagedFileError, KeyError):  # then there is only what there is
             transitions = 0
         size = self.manifest["networks_per_file"]
@@ -418,7 +451,8 @@ def _out_of_the_way(path: Path) -> Iterator[Lock]:
     old = real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
     if (path / "run.json").exists():
         # Nobody may be writing. Released for systems that don't rename what is open.
-        Lock(path / "run.lock", f"the run {path}").acquire().release()
+        with Lock(path / "run.lock", f"the run {path}"):
+            _check_chains_are_free(path)
         real.rename(old)
     try:
         real.mkdir(parents=True, exist_ok=True)
@@ -468,6 +502,17 @@ def _chain_directory(path: Path, chain: int) -> Path:
     if not directory.resolve().is_relative_to(path.resolve()):
         raise DamagedFileError(directory, "leads out of the run, and is not used")
     return directory
+
+
+def _chain_lock(directory: Path) -> Lock:
+    return Lock(directory / "chain.lock", str(directory))
+
+
+def _check_chains_are_free(path: Path) -> None:
+    """Raise where a worker writes a chain, though nobody coordinates it: that may have died."""
+    for directory in path.glob("chain-*"):
+        if (directory / "chain.lock").exists() and not directory.is_symlink():
+            _chain_lock(directory).acquire().release()
 
 
 def _check_finite(file: Path, arrays: Arrays, usable: str) -> None:
