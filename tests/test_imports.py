@@ -40,6 +40,8 @@ ORDER = [
     "tensorbnn.runs.advance",
     "tensorbnn.runs.sample",
     "tensorbnn.ensemble",
+    "tensorbnn.ensemble.autocorrelation",
+    "tensorbnn.ensemble.verdict",
     "tensorbnn.ensemble.diagnostics",
     "tensorbnn.ensemble.metrics",
     "tensorbnn.ensemble.prediction",

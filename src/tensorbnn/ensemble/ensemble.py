@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.prediction import Batch, Prediction
-from tensorbnn.model.checks import DType, check_inputs, check_rows
+from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.runs.description import restore
@@ -125,15 +126,102 @@ class Ensemble:
         )
 
     def diagnose(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Diagnosis:
-        """R-hat and effective sample size of the predictions at the rows of `x`, and a verdict."""
-        values = self.predict(x, every=every, progress=progress).networks
-        return diagnose(values.reshape(self.num_chains, -1, *values.shape[1:]), self.info)
+        """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)`` you care about.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
+        >>> ensemble = tb.sample(prior, chains=2, burn_in=200, draws=1000, progress=False)
+        >>> d = ensemble.diagnose([-1.0, 0.0, 1.0])
+        >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
+        ((3, 1), (3, 1), (3, 1))
+        """
+        return diagnose(
+            self._by_chain(x, every=every, progress=progress),
+            self.info,
+            x=check_rows("x", x, self.dtype),
+            hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
+        )
+
+    def autocorrelation(
+        self, x: ArrayLike, max_lag: int = 75, *, every: int = 1, progress: bool = True
+    ) -> NDArray[Any]:
+        """Normalised autocorrelation of the predictions, averaged over the rows of `x`.
+
+        ``rho(n) = C(n) / C(0)``, ``C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar)`` over
+        the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        max_lag
+            Largest lag, in draws.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Returns
+        -------
+        ``rho(n)`` for lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose prediction
+        never changes have none and are left out.
+        """
+        max_lag = check_count("max_lag", max_lag, least=1)
+        return autocorrelation(self._by_chain(x, every=every, progress=progress), max_lag)
+
+    def autocorrelation_length(
+        self,
+        x: ArrayLike,
+        max_lag: int | None = None,
+        *,
+        every: int = 1,
+        progress: bool = True,
+    ) -> NDArray[Any]:
+        """Integrated autocorrelation length of the predictions, averaged over the rows of `x`.
+
+        ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far;
+        ``predict(x, every=n)`` with ``n`` of about this length gives nearly independent networks.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        max_lag
+            Largest lag to look at; half the number of draws by default. A warning says so where
+            the correlation had not died down by then.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Returns
+        -------
+        The length for each output in draws, ``(outputs,)``.
+        """
+        max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
+        return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
 
     def __len__(self) -> int:
         return self.num_chains * self.num_draws
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
+
+    def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
+        """Predictions ``(chains, draws, rows, outputs)``."""
+        values = self.predict(x, every=every, progress=progress).networks
+        return values.reshape(self.num_chains, -1, *values.shape[1:])
 
     def _read(self, prefix: str) -> dict[str, NDArray[Any]]:
         chains = []
