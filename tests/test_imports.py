@@ -45,6 +45,9 @@ ORDER = [
     "tensorbnn.ensemble.diagnostics",
     "tensorbnn.ensemble.metrics",
     "tensorbnn.ensemble.prediction",
+    "tensorbnn.ensemble.pointwise",
+    "tensorbnn.ensemble.rows",
+    "tensorbnn.ensemble.datatree",
     "tensorbnn.ensemble.ensemble",
     # The front-ends.
     "tensorbnn.sampling",

@@ -3,19 +3,26 @@
 import functools
 import numbers
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
+from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
+from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
 from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.ensemble.rows import Rows, checked_rows, kept_rows
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.store import RunError, Store
+
+if TYPE_CHECKING:
+    from arviz_stats.utils import ELPDData
+    from xarray import DataTree
 
 
 class Ensemble:
@@ -212,6 +219,105 @@ class Ensemble:
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
         return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
 
+    def to_arviz(
+        self,
+        x: ArrayLike | None = None,
+        *,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        every: int = 1,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> "DataTree":
+        """The ensemble as ArviZ's standard container, a `DataTree`.
+
+        Its groups: ``posterior`` (parameters and hyper-parameters by name), ``sample_stats``,
+        ``predictions`` (``f``, the expected targets at `x`), ``log_likelihood`` (``y``, a number
+        for each training row), ``posterior_predictive`` (``y``, a new target for each training row,
+        if the likelihood can `sample`), ``observed_data`` and ``constant_data``. An ensemble of the
+        prior has no data and hence only those that need none.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)`` at which to predict; the training inputs by default.
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        every
+            Use only every n-th draw of each chain.
+        seed
+            Seed of the noise in new targets.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> network = tb.Network(tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Gaussian(), [-1.0, 0.0, 1.0], [0.0, 0.1, 0.2])
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=100, draws=100, progress=False)
+        >>> tree = ensemble.to_arviz()
+        >>> dict(tree.log_likelihood["y"].sizes)
+        {'chain': 2, 'draw': 100, 'row': 3}
+        """
+        every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
+        rows = self._data(data)
+        where = (None if rows is None else rows.x) if x is None else check_rows("x", x, self.dtype)
+        draws = None
+        if rows is not None and type(self.likelihood).sample is not Likelihood.sample:
+            draws = self._shape(self._new_targets(rows.x, every=every, seed=seed))
+        chosen = {
+            group: {name: values[:, ::every] for name, values in arrays.items()}
+            for group, arrays in (
+                ("posterior", {**self.parameters, **self.hyperparameters}),
+                ("info", self.info),
+            )
+        }
+        return to_datatree(
+            Groups(
+                **chosen,
+                predictions=(
+                    None if where is None else self._by_chain(where, every=every, progress=progress)
+                ),
+                predictions_x=where,
+                x=None if rows is None else rows.x,
+                y=None if rows is None else rows.y,
+                log_likelihood=None if rows is None else self._log_likelihood(rows, every=every),
+                new_targets=draws,
+            )
+        )
+
+    def loo(self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1) -> "ELPDData":
+        """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
+
+        Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
+        ``pareto_k``, which says whether the row's share can be trusted (below 0.7).
+        ``arviz_stats.compare`` compares several.
+
+        Parameters
+        ----------
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        every
+            Use only every n-th draw of each chain.
+        """
+        every = check_count("every", every, least=1)
+        return loo(self._log_likelihood(self._needed_data(data), every=every))
+
+    def waic(
+        self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1
+    ) -> "ELPDData":
+        """WAIC, in the container of `loo`, which is to be preferred: it says where it fails.
+
+        Parameters
+        ----------
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        every
+            Use only every n-th draw of each chain.
+        """
+        every = check_count("every", every, least=1)
+        return waic(self._log_likelihood(self._needed_data(data), every=every))
+
     def __len__(self) -> int:
         return self.num_chains * self.num_draws
 
@@ -220,8 +326,41 @@ class Ensemble:
 
     def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
-        values = self.predict(x, every=every, progress=progress).networks
+        return self._shape(self.predict(x, every=every, progress=progress).networks)
+
+    def _shape(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Networks as chains and draws."""
         return values.reshape(self.num_chains, -1, *values.shape[1:])
+
+    def _log_likelihood(self, rows: Rows, *, every: int) -> NDArray[Any]:
+        """Of each training row, ``(chains, draws, rows)``."""
+        targets = self.likelihood.targets(rows.y, self.network.outputs)
+        model = (self.network, self.likelihood, self.dtype)
+        return self._shape(log_likelihood(*model, self._batches(every), rows.x, targets))
+
+    def _new_targets(
+        self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0
+    ) -> NDArray[Any]:
+        """Noise included, ``(networks, rows, columns)``."""
+        model = (self.network, self.likelihood, self.dtype)
+        return new_targets(*model, self._batches(every), x, seed=seed, first_row=first_row)
+
+    def _data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows | None:
+        """Training data: given, or kept in the run; ``None`` for the prior."""
+        if given is None:
+            return kept_rows(self._store)
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise TypeError(f"`data` must be a pair (x, y), got {type(given).__name__}")
+        return checked_rows(*given, self.network, self.likelihood, self.dtype)
+
+    def _needed_data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows:
+        rows = self._data(given)
+        if rows is None:
+            raise ValueError(
+                "these networks were sampled from the prior, without data: there is no row whose "
+                "likelihood could be looked at; give some as `data=(x, y)`"
+            )
+        return rows
 
     def _read(self, prefix: str) -> dict[str, NDArray[Any]]:
         chains = []

@@ -22,8 +22,9 @@ from tensorbnn.model.priors import Normal
 class Likelihood(Parametric, ABC):
     """Density of a row's targets given the network's outputs for that row.
 
-    A user's own likelihood is a frozen dataclass with `log_density`, `mean` and `variance`; its
-    fields are numbers or `Hyper`s, as for priors. See "Your own likelihood" in the documentation.
+    A user's own likelihood is a frozen dataclass with `log_density`, `mean` and `variance`, and
+    `sample` where new targets are wanted; its fields are numbers or `Hyper`s, as for priors. See
+    "Your own likelihood" in the documentation.
     """
 
     link: ClassVar[type[Layer] | None] = None
@@ -61,6 +62,15 @@ class Likelihood(Parametric, ABC):
     def variance(self, outputs: Array) -> Array:
         """Variance of the targets around `mean`, in a shape that broadcasts against it."""
 
+    def sample(self, key: Array, outputs: Array) -> Array:
+        """New targets ``(columns, rows)``, as a user would give them, for ``(outputs, rows)``.
+
+        Needed only for what is about new targets: scores, and ArviZ's posterior predictive.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} can't draw new targets: define its `sample(key, outputs)`"
+        )
+
 
 @final
 @dataclass(frozen=True)
@@ -93,6 +103,9 @@ class Gaussian(Likelihood):
     def variance(self, outputs: Array) -> Array:
         return jnp.broadcast_to(jnp.square(self.sd), outputs.shape)
 
+    def sample(self, key: Array, outputs: Array) -> Array:
+        return outputs + self.sd * jax.random.normal(key, outputs.shape, outputs.dtype)
+
 
 @final
 @dataclass(frozen=True)
@@ -120,6 +133,10 @@ class Bernoulli(Likelihood):
 
     def variance(self, outputs: Array) -> Array:
         return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        uniform = jax.random.uniform(key, outputs.shape, outputs.dtype)
+        return (uniform < jax.nn.sigmoid(outputs)).astype(outputs.dtype)
 
 
 @final
@@ -158,6 +175,9 @@ class Categorical(Likelihood):
     def variance(self, outputs: Array) -> Array:
         probability = jax.nn.softmax(outputs, axis=0)
         return probability * (1 - probability)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        return jax.random.categorical(key, outputs, axis=0)[None].astype(outputs.dtype)
 
 
 def _some(values: NDArray[np.generic], most: int = 3) -> str:
