@@ -45,6 +45,8 @@ ORDER = [
     "tensorbnn.ensemble.diagnostics",
     "tensorbnn.ensemble.metrics",
     "tensorbnn.ensemble.prediction",
+    "tensorbnn.ensemble.scores",
+    "tensorbnn.ensemble.scoring",
     "tensorbnn.ensemble.pointwise",
     "tensorbnn.ensemble.rows",
     "tensorbnn.ensemble.datatree",

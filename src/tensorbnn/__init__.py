@@ -6,6 +6,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.ensemble.scoring import ClassScores, Scores
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.pretrain import Pretrained, pretrain
@@ -53,6 +54,7 @@ __all__ = [
     "Categorical",
     "Cauchy",
     "CauchyDense",
+    "ClassScores",
     "Dense",
     "Diagnosis",
     "Ensemble",
@@ -80,6 +82,7 @@ __all__ = [
     "Prior",
     "ReLU",
     "RunError",
+    "Scores",
     "Sigmoid",
     "Softmax",
     "SquarePReLU",

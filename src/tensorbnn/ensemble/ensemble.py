@@ -14,7 +14,9 @@ from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
 from tensorbnn.ensemble.prediction import Batch, Prediction
 from tensorbnn.ensemble.rows import Rows, checked_rows, kept_rows
+from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
+from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.runs.description import restore
@@ -218,6 +220,59 @@ class Ensemble:
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
         return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
+
+    def score(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        level: float = 0.9,
+        every: int = 1,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> Scores | ClassScores:
+        """How well the ensemble predicts targets that it has not seen.
+
+        `Scores` for numbers, `ClassScores` for a likelihood of probabilities (with a sigmoid or
+        softmax as its link, such as `Bernoulli` and `Categorical`).
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        y
+            Their targets, given as to `Posterior`.
+        level
+            What fraction of targets the intervals should hold whose coverage is computed.
+        every
+            Use only every n-th draw of each chain.
+        seed
+            Seed of the noise in the targets that networks draw.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 11)
+        >>> posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.1), x, x)
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=200, progress=False)
+        >>> scores = ensemble.score([-0.5, 0.5], [-0.5, 0.5])
+        >>> bool(scores.rmse[0] < 0.1), scores.coverage
+        (True, array([1.]))
+        """
+        rows = checked_rows(x, y, self.network, self.likelihood, self.dtype)
+        seed = check_count("seed", seed, least=0)
+        prediction = self.predict(rows.x, every=every, progress=progress)
+        if self.likelihood.link in (Sigmoid, Softmax):
+            return score_classes(prediction, rows.y)
+
+        def draw(own: slice) -> NDArray[Any]:
+            first = own.start
+            return self._new_targets(rows.x[own], every=every, seed=seed, first_row=first)
+
+        return score_numbers(prediction, rows.y, draw, level=level, seed=seed)
 
     def to_arviz(
         self,
