@@ -53,6 +53,13 @@ ORDER = [
     "tensorbnn.ensemble.ensemble",
     # The front-ends.
     "tensorbnn.sampling",
+    "tensorbnn.plots.figure",
+    "tensorbnn.plots.predictions",
+    "tensorbnn.plots.training",
+    "tensorbnn.plots.functions",
+    "tensorbnn.plots.convergence",
+    "tensorbnn.plots.calibration",
+    "tensorbnn.plots.hyperparameters",
     "tensorbnn.plots",
     "tensorbnn.demo",
     "tensorbnn.cli",
