@@ -75,8 +75,8 @@ def _run_longer(worst: float, least: float) -> str:
     # For chains that agree, R-hat - 1 falls and the ESS grows in proportion to their length.
     factor = max((worst - 1) / (RHAT_LIMIT - 1), ESS_LIMIT / least)
     return (
-        f"run about {_rounded_up(factor)} times longer: R-hat is up to {worst:.3f} and the ESS "
-        f"down to {least:.0f}, for at most {RHAT_LIMIT} and at least {ESS_LIMIT:.0f}"
+        f"run about {_rounded_up(factor)} times longer: R-hat is up to {worst:.3f} (aim: below "
+        f"{RHAT_LIMIT}) and the ESS down to {least:.0f} (aim: {ESS_LIMIT:.0f})"
     )
 
 

@@ -64,12 +64,14 @@ def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
     rows, outputs = scores.pit.shape
     edges = np.linspace(0, 1, bins + 1)
     sd = np.sqrt((bins - 1) / rows)
-    ax.axhspan(max(1 - 1.96 * sd, 0), 1 + 1.96 * sd, color="0.9", lw=0)
-    ax.axhline(1.0, color="0.6", lw=0.8, ls="--")
     for output, own in enumerate(scores.pit.T):
         height = np.histogram(own, edges)[0] * bins / rows
         color, label = f"C{output % 10}", f"output {output}"
         ax.stairs(height, edges, color=color, fill=outputs == 1, alpha=0.7, lw=1.5, label=label)
+    # In front of the bars, which would hide it.
+    band = max(1 - 1.96 * sd, 0), 1 + 1.96 * sd
+    ax.axhspan(*band, facecolor="black", alpha=0.12, lw=0, zorder=3)
+    ax.axhline(1.0, color="0.3", lw=0.8, ls="--", zorder=3)
     ax.set(xlabel="probability integral transform", ylabel="relative frequency", xlim=(0, 1))
     ax.set_ylim(0, max(1.5, ax.get_ylim()[1]))
     if outputs > 1:
@@ -97,4 +99,5 @@ def _reliability(found: Reliability, ax: Axes) -> None:
     lower, upper = np.clip(predicted - error, 0, 1), np.clip(predicted + error, 0, 1)
     ax.vlines(predicted, lower, upper, color="0.8", lw=5)
     ax.plot(predicted, observed, color="C0", lw=1.2)
-    ax.scatter(predicted, observed, s=15 + 150 * counts / counts.max(), color="C0", zorder=3)
+    size = 15 + 150 * counts / counts.max()
+    ax.scatter(predicted, observed, s=size, color="C0", zorder=3, clip_on=False)

@@ -26,6 +26,12 @@ def chain_color(chain: int) -> str:
     return f"C{chain % 10}"
 
 
+def legend_above(ax: Axes) -> None:
+    """A legend above the Axes, where it hides no data."""
+    columns = min(len(ax.get_legend_handles_labels()[1]), 5)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
+
+
 def single_column(name: str, values: ArrayLike) -> NDArray[Any]:
     """`values` as ``(rows,)``, or an error that names them."""
     array = np.asarray(values)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.plots.figure import chain_color, check_output, new_figure
+from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def trace(ensemble: Ensemble, x: ArrayLike, *, output: int = 0, ax: Axes | None 
         where = np.zeros(len(found))
         ax.plot(found, where, "|", color="black", ms=8, transform=bottom, label="divergence")
     ax.set(xlabel="draw", ylabel=_label(x), xlim=(0.5, len(draws) + 0.5))
-    _outside_legend(ax)
+    legend_above(ax)
     return ax
 
 
@@ -51,7 +51,7 @@ def ranks(
     x: ArrayLike,
     *,
     output: int = 0,
-    bins: int = 20,
+    bins: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """How the draws of each chain rank among those of all chains, at one input.
@@ -69,7 +69,7 @@ def ranks(
     output
         Which output of the network to show.
     bins
-        Number of bins.
+        Number of bins; by default so many that each holds 50 draws of a chain, 5 to 20.
     ax
         Axes to draw into; new ones by default.
     """
@@ -77,6 +77,7 @@ def ranks(
     chains, draws = values.shape
     if chains < 2:
         raise ValueError("ranks compare chains, but this ensemble has only one")
+    bins = min(max(draws // 50, 5), 20, draws) if bins is None else bins
     if not 1 <= bins <= draws:
         raise ValueError(f"`bins` must be 1 to the number of draws, {draws}, got {bins!r}")
     ax = new_figure()[1] if ax is None else ax
@@ -89,10 +90,11 @@ def ranks(
     ax.axhline(1.0, color="0.6", lw=0.8)
     for chain, own in enumerate(rank.reshape(values.shape) / values.size):
         height = np.histogram(own, edges)[0] * bins / draws
-        ax.stairs(height, edges, color=chain_color(chain), lw=1.5, label=f"chain {chain}")
+        color = chain_color(chain)
+        ax.stairs(height, edges, baseline=None, color=color, lw=1.5, label=f"chain {chain}")
     ax.set(xlabel=f"rank of {_label(x)}", ylabel="relative frequency", xlim=(0, 1))
     ax.set_ylim(0, max(2.0, ax.get_ylim()[1]))
-    _outside_legend(ax)
+    legend_above(ax)
     return ax
 
 
@@ -143,8 +145,3 @@ def _label(x: ArrayLike) -> str:
     row = np.atleast_1d(np.asarray(x))
     inputs = ", ".join(f"{each:.3g}" for each in row[:4].tolist())
     return f"prediction at ({inputs}, ...)" if len(row) > 4 else f"prediction at {inputs}"
-
-
-def _outside_legend(ax: Axes) -> None:
-    """To the right, where it hides no data."""
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.plots.figure import chain_color, new_figure
+from tensorbnn.plots.figure import chain_color, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,12 +52,12 @@ def hyperparameters(
     ax.set_ylim(len(series) - 0.5, -0.5)
     ax.grid(axis="x", color="0.9", lw=0.6)
     ax.set(xlabel="value", axisbelow=True)
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend_above(ax)
     return ax
 
 
 def hyperparameter(
-    ensemble: Ensemble, name: str, *, bins: int = 40, ax: Axes | None = None
+    ensemble: Ensemble, name: str, *, bins: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Histogram of one hyper-parameter: of all chains (filled), and of each chain.
 
@@ -81,7 +81,7 @@ def hyperparameter(
     ax.stairs(together, edges, fill=True, color="0.85", label="all chains")
     for chain, own in enumerate(values):
         height = np.histogram(own, edges, density=True)[0]
-        ax.stairs(height, edges, color=chain_color(chain), lw=1, label=f"chain {chain}")
+        ax.stairs(height, edges, baseline=None, color=chain_color(chain), label=f"chain {chain}")
     ax.set(xlabel=name, ylabel="density", xlim=(edges[0], edges[-1]))
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
