@@ -40,7 +40,8 @@ from tensorbnn.model.priors import (
     StudentT,
 )
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.store import RunError
+from tensorbnn.resuming import resume
+from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import load, sample
 
 __version__ = _version("tensorbnn")
@@ -91,5 +92,6 @@ __all__ = [
     "Tanh",
     "load",
     "pretrain",
+    "resume",
     "sample",
 ]

@@ -1,7 +1,8 @@
-"""The command line: ``tensorbnn demo``."""
+"""The command line: ``tensorbnn demo`` and ``tensorbnn resume``."""
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -9,11 +10,21 @@ from pathlib import Path
 import numpy as np
 
 from tensorbnn.demo import Demo, run_demo
-from tensorbnn.runs.store import RunError
+from tensorbnn.ensemble.diagnostics import Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.resuming import resume
+from tensorbnn.runs.files import RunError
+from tensorbnn.runs.store import DirectoryStore
+
+# Rows of the training data at which a run is diagnosed, at most.
+DIAGNOSED_ROWS = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns 0 if it succeeded, 1 if it failed, 130 if it was interrupted."""
+    """Run a command; returns 0 if it succeeded, 1 if it failed, 130 if it was interrupted.
+
+    One that is stopped by SIGTERM exits with 143.
+    """
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
@@ -42,6 +53,10 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--draws", type=int, default=1000, help="networks saved from each chain")
     demo.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
     demo.set_defaults(command=_demo)
+    again = commands.add_parser("resume", help="go on with a run that was stopped, or extend it")
+    again.add_argument("path", type=Path, help="the run directory")
+    again.add_argument("--draws", type=int, help="networks of each chain in all")
+    again.set_defaults(command=_resume)
     return parser
 
 
@@ -57,19 +72,55 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
+def _resume(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    ensemble = resume(options.path, draws=options.draws)
+    lines = _networks(ensemble) | {"time": f"{time.monotonic() - began:.1f} s since it went on"}
+    lines |= _sampler(ensemble)
+    data = DirectoryStore(options.path).data()
+    if data is not None:
+        rows = data["x"][:: -(-len(data["x"]) // DIAGNOSED_ROWS)]
+        lines |= _convergence(ensemble.diagnose(rows))
+    print(_text(lines | _where(options.path)))
+    return 0
+
+
 def _summary(demo: Demo) -> str:
-    ensemble, diagnosis = demo.ensemble, demo.diagnosis
-    gradients = int(ensemble.info["num_steps"].sum())
-    acceptance = " ".join(f"{value:.2f}" for value in diagnosis.acceptance)
-    lines = {
-        "networks": f"{len(ensemble):,} from {ensemble.num_chains} chains",
-        "time": f"{demo.seconds:.1f} s for burn-in and {gradients:,} gradients after it",
+    gradients = int(demo.ensemble.info["num_steps"].sum())
+    spent = f"{demo.seconds:.1f} s for burn-in and {gradients:,} gradients after it"
+    return _text(
+        _networks(demo.ensemble)
+        | {"time": spent}
+        | _sampler(demo.ensemble)
+        | _convergence(demo.diagnosis)
+        | {"figure": str(demo.figure)}
+        | _where(demo.run)
+    )
+
+
+def _networks(ensemble: Ensemble) -> dict[str, str]:
+    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chains"}
+
+
+def _sampler(ensemble: Ensemble) -> dict[str, str]:
+    acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
+    return {
         "acceptance": f"{acceptance} (each chain)",
-        "divergences": f"{int(diagnosis.divergences.sum())} transitions",
+        "divergences": f"{int(ensemble.info['divergent'].sum())} transitions",
+    }
+
+
+def _convergence(diagnosis: Diagnosis) -> dict[str, str]:
+    return {
         "R-hat": f"at most {np.nanmax(diagnosis.rhat):.3f} over {len(diagnosis.rhat)} points",
         "ESS": f"at least {np.nanmin(diagnosis.ess):,.0f} over the same points",
         "verdict": diagnosis.verdict,
-        "figure": str(demo.figure),
-        "run": f"{demo.run}  (read it with tb.load({str(demo.run)!r}))",
     }
+
+
+def _where(run: Path) -> dict[str, str]:
+    return {"run": f"{run}  (read it with tb.load({str(run)!r}))"}
+
+
+def _text(lines: dict[str, str]) -> str:
     return "\n".join(f"{name:<12} {text}" for name, text in lines.items())

@@ -39,6 +39,8 @@ class Bar:
         What is being done.
     total
         Number of steps in all.
+    done
+        Number of steps that were done before.
     show
         Whether to show anything.
     delay
@@ -52,13 +54,14 @@ class Bar:
         description: str,
         total: int,
         *,
+        done: int = 0,
         show: bool,
         delay: float = 1.0,
         console: Console | None = None,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._display = _Display(self._console)
-        self._task = self._display.add_task(description, total=total, note="")
+        self._task = self._display.add_task(description, total=total, completed=done, note="")
         self._show = show
         self.live = _is_live(self._console)
         """Whether the bar moves on a terminal and shows rows; otherwise it is lines in a log."""
@@ -115,6 +118,11 @@ class Bar:
     def _log(self) -> None:
         line = log_line(self._display.tasks[0])
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line on standard error."""
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def log_line(task: Task) -> str:

@@ -1,29 +1,37 @@
 """`sample` and `load`: from a posterior, or from a run on disk, to an ensemble."""
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
+import numbers
 import os
+import shlex
+import signal
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.ensemble.metrics import named_metrics
+from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count, check_inputs, check_rows
 from tensorbnn.posterior import Posterior, precision
+from tensorbnn.progress import say
+from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.report import Metric, Reporting, Rows
-from tensorbnn.runs.sample import run_chains
+from tensorbnn.runs.sample import Outcome, Pace, run_chains
 from tensorbnn.runs.start import Plan, start_chains
-from tensorbnn.runs.store import FORMAT, DirectoryStore, MemoryStore, Store, check_free
+from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store, check_free
 
 
 def sample(
@@ -37,6 +45,8 @@ def sample(
     every: int = 1,
     path: str | os.PathLike[str] | None = None,
     networks_per_file: int = 100,
+    checkpoint_draws: int | None = None,
+    checkpoint_seconds: float = 10.0,
     metrics: Sequence[Metric] | None = None,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     report_every: int = 100,
@@ -68,9 +78,14 @@ def sample(
         Transitions between two saved networks.
     path
         Directory to save the run in; networks are written as they are drawn and can be read by
-        `load` while the run goes on. Left out, the run is kept in memory.
+        `load` while the run goes on, and `resume` goes on with it. Left out, the run is kept in
+        memory.
     networks_per_file
         Networks in a file of the run directory.
+    checkpoint_draws, checkpoint_seconds
+        A chain saves what it has drawn and where it is after so many draws, `networks_per_file` by
+        default and at most, and after so many seconds, in burn-in too: so much is lost at most if
+        the run is killed.
     metrics
         What to report of the networks while the chains run: `SquaredError`, `PercentError`,
         `Accuracy`, or functions ``(predictions, targets) -> float`` of your own, for the expected
@@ -93,7 +108,8 @@ def sample(
 
     Returns
     -------
-    The sampled networks.
+    The sampled networks. Ctrl-C stops the chains: a run at `path` is saved and a message says how
+    to go on; of a run in memory you get what all chains have drawn.
 
     Examples
     --------
@@ -120,28 +136,26 @@ def sample(
         seed=check_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
-    reporting = _reporting(posterior, metrics, validation, report_every)
+    every_report = check_count("report_every", report_every, least=1)
+    reporting = make_reporting(posterior, named_metrics(metrics), validation, every_report)
+    pace = make_pace(plan, checkpoint_draws, checkpoint_seconds)
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
     started = start_chains(posterior, sampler, plan, start or {})
     with precision(posterior.dtype):
         reporting.check(started[0])
-    store = _make_store(
-        posterior, sampler, plan, reporting, path, store_data=store_data, overwrite=overwrite
-    )
-    run_chains(
-        started,
-        sampler,
-        plan,
-        store,
-        reporting=reporting,
-        dtype=posterior.dtype,
-        progress=progress,
-    )
-    return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
+        checkpoints = [first_checkpoint(each) for each in started]
+    recipe = Recipe(posterior, sampler, plan, reporting, pace)
+    store = _make_store(recipe, checkpoints, path, store_data=store_data, overwrite=overwrite)
+    return carry_out(recipe, store, checkpoints, progress=progress)
 
 
-def load(path: str | os.PathLike[str], *, custom: Mapping[str, type] | None = None) -> Ensemble:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    custom: Mapping[str, type] | None = None,
+    skip_damaged: bool = False,
+) -> Ensemble:
     """Read the networks of a run directory, also while the run goes on.
 
     Parameters
@@ -150,17 +164,103 @@ def load(path: str | os.PathLike[str], *, custom: Mapping[str, type] | None = No
         The directory that was given to `sample`.
     custom
         The user's own layers, priors and likelihoods in the run, by class name.
+    skip_damaged
+        Leave out files that are damaged, with a warning, and those with the same number of the
+        other chains. Otherwise they are an error when they are met.
     """
-    return Ensemble.from_store(DirectoryStore(path), custom or {})
+    return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
 
 
-def _reporting(
+class Recipe(NamedTuple):
+    """All that says what chains do."""
+
+    posterior: Posterior
+    sampler: Sampler
+    plan: Plan
+    reporting: Reporting
+    pace: Pace
+
+    def run(
+        self, store: Store, checkpoints: Sequence[Checkpoint], *, progress: bool = False
+    ) -> Outcome:
+        """Run chains, all of a run or some, from where they are to their end."""
+        return run_chains(
+            checkpoints,
+            self.sampler,
+            self.plan,
+            store,
+            reporting=self.reporting,
+            pace=self.pace,
+            dtype=self.posterior.dtype,
+            progress=progress,
+        )
+
+
+def carry_out(
+    recipe: Recipe, store: Store, checkpoints: Sequence[Checkpoint], *, progress: bool
+) -> Ensemble:
+    """Run all chains, record how that ended, and close the store."""
+    with contextlib.closing(store):
+        try:
+            outcome = recipe.run(store, checkpoints, progress=progress)
+        except BaseException as error:
+            with contextlib.suppress(RunError):  # the first error is the one to be told
+                store.update(status="interrupted")
+            if isinstance(error, KeyboardInterrupt) and isinstance(store, DirectoryStore):
+                say(f"stopped at once; {_how_to_go_on(store.path)} from the last checkpoint")
+            raise
+        store.update(status="complete" if outcome.complete else "interrupted")
+    if outcome.signal is not None and isinstance(store, DirectoryStore):
+        say(_how_far(outcome, recipe.plan, store.path))
+        _raise_signal(outcome.signal)
+    if outcome.signal is not None and (outcome.signal == signal.SIGTERM or not outcome.draws):
+        _raise_signal(outcome.signal)
+    if outcome.signal is not None:
+        warnings.warn(
+            f"interrupted: the ensemble has the {outcome.draws:,} of {recipe.plan.draws:,} draws "
+            "that all chains have",
+            UserWarning,
+            stacklevel=3,
+        )
+    posterior = recipe.posterior
+    return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
+
+
+def make_pace(plan: Plan, draws: int | None, seconds: float) -> Pace:
+    """How often chains are saved, checked."""
+    if not isinstance(seconds, numbers.Real) or isinstance(seconds, bool) or not seconds > 0:
+        raise ValueError(f"`checkpoint_seconds` must be a positive number, got {seconds!r}")
+    count = plan.networks_per_file if draws is None else draws
+    return Pace(check_count("checkpoint_draws", count, least=1), float(seconds))
+
+
+def _how_far(outcome: Outcome, plan: Plan, path: Path) -> str:
+    if outcome.complete:
+        return f"stopped, but all {plan.draws:,} draws of each chain are saved in {path}"
+    return (
+        f"stopped after {outcome.draws:,} of {plan.draws:,} draws of each chain, which are saved; "
+        f"{_how_to_go_on(path)}"
+    )
+
+
+def _how_to_go_on(path: Path) -> str:
+    return f"go on with tb.resume({str(path)!r}) or: tensorbnn resume {shlex.quote(str(path))}"
+
+
+def _raise_signal(number: int) -> None:
+    """What Python and shells expect of a program that a signal has stopped."""
+    if number == signal.SIGTERM:
+        raise SystemExit(128 + number)
+    raise KeyboardInterrupt
+
+
+def make_reporting(
     posterior: Posterior,
-    metrics: Sequence[Metric] | None,
+    named: Mapping[str, Metric],
     validation: tuple[ArrayLike, ArrayLike] | None,
-    report_every: int,
+    every: int,
 ) -> Reporting:
-    every, named = check_count("report_every", report_every, least=1), named_metrics(metrics)
+    """What is reported of a run, checked."""
     if validation is not None and not named:
         raise ValueError(
             "`validation` is given but `metrics` is not: say what to report of these data, such as "
@@ -196,45 +296,55 @@ def _validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLik
 
 
 def _make_store(
-    posterior: Posterior,
-    sampler: Sampler,
-    plan: Plan,
-    reporting: Reporting,
+    recipe: Recipe,
+    checkpoints: Sequence[Checkpoint],
     path: str | os.PathLike[str] | None,
     *,
     store_data: bool,
     overwrite: bool,
 ) -> Store:
+    posterior, plan, reporting = recipe.posterior, recipe.plan, recipe.reporting
     data: dict[str, NDArray[Any]] | None = None
     if posterior.x is not None and posterior.y is not None:
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
         return MemoryStore({"chains": plan.chains, "status": "running"}, data)
-    fingerprint = _fingerprint(data)
     if data is not None and "validation" in reporting.rows:
         rows = reporting.rows["validation"]
         data |= {"validation_x": rows.x, "validation_y": rows.y}
     manifest = {
         "format": FORMAT,
-        "library": importlib.metadata.version("tensorbnn"),
+        **versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "status": "running",
         "network": describe(posterior.network),
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
-        "data": fingerprint,
-        "sampler": describe(sampler),
+        "data": fingerprint(posterior),
+        "sampler": describe(recipe.sampler),
         **dataclasses.asdict(plan),
-        "metrics": list(reporting.metrics),
+        "metrics": describe_metrics(reporting.metrics),
         "report_every": reporting.every,
     }
-    return DirectoryStore.create(path, manifest, data if store_data else None, overwrite=overwrite)
+    states = [state for each in checkpoints for state in pack_checkpoint(each)]
+    kept = data if store_data else None
+    return DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
 
 
-def _fingerprint(data: Mapping[str, NDArray[Any]] | None) -> dict[str, Any] | None:
-    if data is None:
+def versions() -> dict[str, str]:
+    """Versions on which the bits of a run depend."""
+    return {
+        "library": importlib.metadata.version("tensorbnn"),
+        "jax": importlib.metadata.version("jax"),
+    }
+
+
+def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
+    """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
+    if posterior.x is None or posterior.y is None:
         return None
+    data = {"x": posterior.x, "y": posterior.y}
     digest = hashlib.sha256()
     for name in ("x", "y"):
         array = np.ascontiguousarray(data[name])

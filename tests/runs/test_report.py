@@ -1,6 +1,5 @@
 """Reports come when they are due, with the right numbers, and change nothing; the display."""
 
-import json
 import threading
 import time
 from io import StringIO
@@ -139,7 +138,9 @@ def test_memory_and_directory_report_the_same(tmp_path):
     assert numbers(run.reports) == numbers(memory.reports)
     assert tb.load(tmp_path / "run").reports == run.reports
     manifest = DirectoryStore(tmp_path / "run").manifest
-    assert (manifest["metrics"], manifest["report_every"]) == (["squared_error"], 7)
+    described = {"type": "SquaredError", "mean": 0.0, "sd": 2.0, "exp": False}
+    assert manifest["metrics"] == {"squared_error": described}
+    assert manifest["report_every"] == 7
 
 
 def test_validation_data_are_kept_with_the_run(tmp_path):
@@ -220,8 +221,8 @@ def failing(good_calls):
     return fragile
 
 
-@pytest.mark.parametrize(("every", "draws", "transitions"), [(1, 20, 30), (4, 5, 30), (7, 2, 24)])
-def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws, transitions):
+@pytest.mark.parametrize(("every", "draws"), [(1, 20), (4, 5), (7, 2)])
+def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws):
     """It is called at the start, at 10 and at 20; the fourth call fails, in the midst of a draw."""
     options = {"chains": 1, "burn_in": 10, "every": every, "report_every": 10}
     message = r"metric `fragile` failed on the training data at epoch 30 of chain 0: KeyError"
@@ -233,7 +234,11 @@ def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws, trans
     assert [report["epoch"] for report in kept.reports] == [10, 20]
     store = DirectoryStore(tmp_path / "run")
     assert store.manifest["status"] == "interrupted"
-    assert store.read_state(0)["transitions"] == transitions
+    assert store.read_state(0)["transitions"] == 30
+    longer = tb.resume(tmp_path / "run", draws=draws + 3, metrics=[failing(100)], progress=False)
+    assert same_draws(longer, draw(**options, draws=draws + 3))
+    end = 10 + (draws + 3) * every
+    assert [report["epoch"] for report in longer.reports] == [*range(10, end, 10), end]
 
 
 @pytest.mark.parametrize("metric", [failing(0), lambda p, y: p, lambda p, y: "good"])
@@ -263,12 +268,18 @@ def test_reports_can_be_read_while_the_run_goes_on(tmp_path):
         assert all(report == whole[report["chain"], report["epoch"]] for report in early)
 
 
+@pytest.fixture
+def directory(tmp_path):
+    draw(path=tmp_path / "run", draws=1)
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    return DirectoryStore(tmp_path / "run")
+
+
 @pytest.fixture(params=["memory", "directory"])
-def store(request, tmp_path):
-    manifest = {"format": 1, "chains": 2, "status": "running"}
+def store(request):
     if request.param == "memory":
-        return MemoryStore(manifest, None)
-    return DirectoryStore.create(tmp_path / "run", manifest, None, overwrite=False)
+        return MemoryStore({"chains": 2}, None)
+    return request.getfixturevalue("directory")
 
 
 def test_reports_come_back_in_order_the_latest_of_an_epoch(store):
@@ -280,28 +291,41 @@ def test_reports_come_back_in_order_the_latest_of_an_epoch(store):
     ]
 
 
-def test_a_torn_line_is_not_read_and_does_no_harm(tmp_path):
-    store = DirectoryStore.create(
-        tmp_path / "run", {"format": 1, "chains": 1}, None, overwrite=False
-    )
+def test_a_torn_line_is_not_read_and_does_no_harm(directory):
     reports = [{"chain": 0, "epoch": epoch, "name": "ä"} for epoch in range(1, 4)]
-    store.append_report(reports[0])
-    file = tmp_path / "run" / "metrics.jsonl"
-    whole = json.dumps(reports[1], ensure_ascii=False).encode()
-    for cut in range(1, len(whole)):
-        file.write_bytes(json.dumps(reports[0]).encode() + b"\n" + whole[:cut])
-        assert store.reports() == reports[:1]
-    DirectoryStore(tmp_path / "run").append_report(reports[2])
-    assert store.reports() == [reports[0], reports[2]]
+    directory.append_report(reports[0])
+    file = directory.path / "metrics.jsonl"
+    first = file.read_bytes()
+    directory.append_report(reports[1])
+    second = file.read_bytes()[len(first) :]
+    for cut in range(1, len(second)):
+        file.write_bytes(first + second[:cut])
+        assert directory.reports() == reports[:1]
+    file.write_bytes(first + second[:9])
+    directory.append_report(reports[2])
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is damaged in line 2: left out"):
+        assert directory.reports(skip_damaged=True) == [reports[0], reports[2]]
 
 
-def test_an_unwritable_file_is_named(tmp_path):
-    store = DirectoryStore.create(
-        tmp_path / "run", {"format": 1, "chains": 1}, None, overwrite=False
-    )
-    (tmp_path / "run" / "metrics.jsonl").mkdir()
+def test_a_damaged_line_is_named(directory):
+    for epoch in range(1, 5):
+        directory.append_report({"chain": 0, "epoch": epoch, "acceptance": 0.5})
+    file = directory.path / "metrics.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([lines[0], lines[1].replace(b"0.5", b"0.6"), *lines[2:]]))
+    with pytest.raises(tb.RunError, match=r"metrics.jsonl is damaged in line 2; the other 3"):
+        directory.reports()
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is damaged in line 2: left out"):
+        assert [each["epoch"] for each in directory.reports(skip_damaged=True)] == [1, 3, 4]
+    file.write_bytes(b"".join([b"[]\n", *lines, b"null\n", b"{}\n", b"\xff\n"]))
+    with pytest.raises(tb.RunError, match=r"is damaged in 4 lines, first line 1"):
+        directory.reports()
+
+
+def test_an_unwritable_file_is_named(directory):
+    (directory.path / "metrics.jsonl").mkdir()
     with pytest.raises(tb.RunError, match=r"metrics\.jsonl can't be written"):
-        store.append_report({"chain": 0, "epoch": 1})
+        directory.append_report({"chain": 0, "epoch": 1})
 
 
 REPORT = {

@@ -9,10 +9,44 @@ import safetensors.numpy
 
 import tensorbnn as tb
 from tensorbnn.runs import store as store_module
+from tensorbnn.runs.files import pack_arrays
+from tensorbnn.runs.manifest import pack_manifest
 from tensorbnn.runs.store import DirectoryStore, MemoryStore
 
-MANIFEST = {"format": 1, "chains": 2, "status": "running"}
+MANIFEST = {
+    "format": 1,
+    "library": "0",
+    "jax": "0",
+    "status": "running",
+    "network": {},
+    "likelihood": {},
+    "dtype": "float32",
+    "engine": "jax",
+    "data": None,
+    "sampler": {},
+    "chains": 2,
+    "burn_in": 5,
+    "draws": 10,
+    "every": 1,
+    "networks_per_file": 4,
+    "seed": 0,
+    "sample_hyperparameters": True,
+    "metrics": {},
+    "report_every": 100,
+}
 DATA = {"x": np.arange(6.0).reshape(3, 2), "y": np.ones((3, 1))}
+
+
+def state(transitions=0):
+    return {"transitions": np.asarray(transitions)}
+
+
+def create(path, *, overwrite=False, data=DATA, **fields):
+    manifest = MANIFEST | fields
+    states = [state()] * manifest["chains"]
+    store = DirectoryStore.create(path, manifest, data, states, overwrite=overwrite)
+    store.close()
+    return store
 
 
 def chunk(first, draws=4):
@@ -27,14 +61,16 @@ def chunk(first, draws=4):
 def store(request, tmp_path):
     if request.param == "memory":
         return MemoryStore(dict(MANIFEST), DATA)
-    return DirectoryStore.create(tmp_path / "run", dict(MANIFEST), DATA, overwrite=False)
+    return create(tmp_path / "run")
 
 
 def test_chunks_come_back_as_they_were_written(store):
     store.write_chunk(1, 0, chunk(0))
     store.write_chunk(1, 1, chunk(4, draws=2))
-    assert store.chunk_sizes(1) == [4, 2]
-    assert store.chunk_sizes(0) == []
+    assert store.chunk_sizes(1) == {0: 4, 1: 2}
+    assert store.chunk_sizes(0) == {}
+    assert store.chunk_sizes(1, left_out={0}) == {1: 2}
+    assert store.damage() == {}
     read = store.read_chunk(1, 1, "parameters/")
     assert list(read) == ["dense_0.weights"]
     np.testing.assert_array_equal(
@@ -45,9 +81,9 @@ def test_chunks_come_back_as_they_were_written(store):
 
 def test_a_chunk_can_be_replaced(store):
     store.write_chunk(0, 0, chunk(0, draws=2))
-    assert store.chunk_sizes(0) == [2]
+    assert store.chunk_sizes(0) == {0: 2}
     store.write_chunk(0, 0, chunk(0, draws=3))
-    assert store.chunk_sizes(0) == [3]
+    assert store.chunk_sizes(0) == {0: 3}
     np.testing.assert_array_equal(
         store.read_chunk(0, 0, "parameters/")["dense_0.weights"],
         chunk(0, 3)["parameters/dense_0.weights"],
@@ -61,13 +97,27 @@ def test_data_and_state_come_back(store):
     np.testing.assert_array_equal(state["position"], np.arange(3.0))
     assert state["iteration"].dtype == np.int32
     assert state["iteration"] == 7
-    store.finish("complete")
+    store.update(status="complete")
     assert store.manifest["status"] == "complete"
+    store.refresh()
+    assert store.manifest["status"] == "complete"
+    store.close()
 
 
 @pytest.fixture
 def run(tmp_path):
-    return DirectoryStore.create(tmp_path / "run", dict(MANIFEST), DATA, overwrite=False)
+    return create(tmp_path / "run")
+
+
+def file_of(run, chain, index):
+    return run.path / f"chain-{chain:02d}" / f"draws-{index:05d}.safetensors"
+
+
+def fill(run, chunks=3):
+    for chain in range(2):
+        for index in range(chunks):
+            run.write_chunk(chain, index, chunk(4 * index + 100 * chain))
+        run.write_state(chain, state(5 + 4 * chunks))
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(run, monkeypatch):
@@ -77,43 +127,207 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(run, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(tb.RunError, match=r"draws-00001.*No space left.*before it are whole"):
+    go_on = r"before it are whole\. When that is repaired, go on from there with tb.resume"
+    with pytest.raises(tb.RunError, match=rf"draws-00001.*No space left.*{go_on}"):
         run.write_chunk(0, 1, chunk(4))
     with pytest.raises(tb.RunError, match=r"draws-00000.*No space left"):
         run.write_chunk(0, 0, chunk(9))
     monkeypatch.undo()
-    assert [file.name for file in (run.path / "chain-00").iterdir()] == ["draws-00000.safetensors"]
+    names = {file.name for file in (run.path / "chain-00").iterdir()}
+    assert names == {"draws-00000.safetensors", "state.safetensors"}
     np.testing.assert_array_equal(
         run.read_chunk(0, 0, "parameters/")["dense_0.weights"],
         chunk(0)["parameters/dense_0.weights"],
     )
 
 
-def test_leftover_temporary_files_are_not_read(run):
+def test_leftover_temporary_files_are_not_read_and_go_with_the_next_writer(run):
     run.write_chunk(0, 0, chunk(0))
-    (run.path / "chain-00" / ".draws-00001.safetensors.abc.tmp").write_bytes(b"half a file")
-    assert DirectoryStore(run.path).chunk_sizes(0) == [4]
+    leftovers = [
+        run.path / "chain-00" / ".draws-00001.safetensors.abc.tmp",
+        run.path / ".run.json.0123.tmp",
+    ]
+    for file in leftovers:
+        file.write_bytes(b"half a file")
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
+    assert all(file.exists() for file in leftovers)
+    DirectoryStore.open_to_write(run.path).close()
+    assert not any(file.exists() for file in leftovers)
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
 
 
-@pytest.mark.parametrize("content", [b"", b"not safetensors at all", None], ids=str)
-def test_a_damaged_chunk_is_named(run, content):
-    run.write_chunk(0, 0, chunk(0))
-    run.write_chunk(1, 0, chunk(0))
-    file = run.path / "chain-00" / "draws-00000.safetensors"
-    file.write_bytes(file.read_bytes()[:-5] if content is None else content)
+def test_one_writer_any_number_of_readers(run):
+    first = DirectoryStore.open_to_write(run.path)
+    with pytest.raises(tb.RunError, match=r"the run .* is being written by process"):
+        DirectoryStore.open_to_write(run.path)
+    with pytest.raises(tb.RunError, match=r"the run .* is being written by process"):
+        create(run.path, overwrite=True)
+    first.write_chunk(0, 0, chunk(0))
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
+    first.close()
+    DirectoryStore.open_to_write(run.path).close()
+
+
+def flipped(content, name):
+    """`content` with one bit of the arrays changed."""
+    return content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: b"", "is damaged"),
+        (lambda content: b"not safetensors at all", "is damaged"),
+        (lambda content: content[:-5], "is damaged"),
+        (lambda content: content.replace(b"index", b"indxe"), "checksum of its metadata"),
+        (
+            lambda content: content.replace(b'"parameters/', b'"parameterz/', 1),
+            "is damaged",
+        ),
+        (lambda content: flipped(content, ""), "the checksum of .* does not match"),
+        (lambda content: safetensors.numpy.save({"weight": np.ones(3)}), "not written by this"),
+        (
+            lambda content: pack_arrays({}, "draws", {"format": 7}),
+            "has format 7, but this version of the library reads up to 1",
+        ),
+        (lambda content: pack_arrays({}, "state", {}), "belongs elsewhere: its kind is 'state'"),
+        (None, "is missing"),
+    ],
+)
+def test_a_damaged_chunk_is_named_and_the_others_stay_readable(run, change, message):
+    fill(run)
+    file = file_of(run, 1, 1)
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
     fresh = DirectoryStore(run.path)
-    with pytest.raises(tb.RunError, match=r"chain-00.draws-00000.safetensors is damaged"):
-        fresh.chunk_sizes(0)
-    with pytest.raises(tb.RunError, match=r"chain-00.draws-00000.safetensors is damaged"):
-        fresh.read_chunk(0, 0, "parameters/")
-    assert fresh.chunk_sizes(1) == [4]
+    usable = (
+        r"still readable are draws 0 to 3, 8 to 11 of chain 1 and all draws of 1 other chains: "
+        r"tb.load\(.*, skip_damaged=True\)"
+    )
+    with pytest.raises(
+        tb.RunError, match=rf"chain-01.draws-00001.safetensors .*{message}.*{usable}"
+    ):
+        fresh.chunk_sizes(1) and fresh.read_chunk(1, 1, "")
+    assert list(fresh.damage()) == [(1, 1)]
+    assert fresh.chunk_sizes(0) == {0: 4, 1: 4, 2: 4}
+    assert fresh.chunk_sizes(1, left_out=[1]) == {0: 4, 2: 4}
+    assert fresh.read_chunk(1, 2, "parameters/")["dense_0.weights"][0, 0, 0] == 108
 
 
-def test_another_programs_file_is_not_taken_for_a_chunk(run):
-    file = run.path / "chain-00" / "draws-00000.safetensors"
-    file.write_bytes(safetensors.numpy.save({"weight": np.ones(3)}))
-    with pytest.raises(tb.RunError, match="not a file of this library"):
-        run.chunk_sizes(0)
+def test_a_file_in_another_place_is_not_taken_for_the_one_that_belongs_there(run, tmp_path):
+    fill(run)
+    file_of(run, 0, 0).write_bytes(file_of(run, 1, 0).read_bytes())
+    with pytest.raises(tb.RunError, match="belongs elsewhere: its chain is 1, not 0"):
+        DirectoryStore(run.path).chunk_sizes(0)
+    file_of(run, 0, 0).write_bytes(file_of(run, 0, 1).read_bytes())
+    with pytest.raises(tb.RunError, match="belongs elsewhere: its index is 1, not 0"):
+        DirectoryStore(run.path).chunk_sizes(0)
+    other = create(tmp_path / "other", seed=1)
+    fill(other)
+    file_of(run, 0, 0).write_bytes(file_of(other, 0, 0).read_bytes())
+    with pytest.raises(tb.RunError, match="belongs elsewhere: its run is"):
+        DirectoryStore(run.path).read_chunk(0, 0, "")
+
+
+def test_an_older_shorter_file_is_noticed(run):
+    run.write_chunk(0, 0, chunk(0, draws=2))
+    old = file_of(run, 0, 0).read_bytes()
+    fill(run)
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4, 1: 4, 2: 4}
+    file_of(run, 0, 2).unlink()
+    with pytest.raises(tb.RunError, match=r"draws-00002.safetensors is missing; still readable"):
+        DirectoryStore(run.path).chunk_sizes(0)
+    file_of(run, 0, 0).write_bytes(old)
+    with pytest.raises(tb.RunError, match="it has 2 draws where 4 were written"):
+        DirectoryStore(run.path).chunk_sizes(0)
+
+
+def test_without_the_state_what_is_there_is_read(run):
+    fill(run)
+    (run.path / "chain-00" / "state.safetensors").write_bytes(b"")
+    fresh = DirectoryStore(run.path)
+    assert fresh.chunk_sizes(0) == {0: 4, 1: 4, 2: 4}
+    with pytest.raises(tb.RunError, match=r"state.safetensors .*chain 0 can't go on, but draws"):
+        fresh.read_state(0)
+    file_of(run, 0, 1).unlink()
+    with pytest.raises(tb.RunError, match=r"draws-00001.safetensors is missing"):
+        DirectoryStore(run.path).chunk_sizes(0)
+
+
+def test_a_chain_that_is_missing_is_named(run):
+    fill(run)
+    for file in (run.path / "chain-01").iterdir():
+        file.unlink()
+    (run.path / "chain-01").rmdir()
+    with pytest.raises(tb.RunError, match="chain-01 is missing"):
+        DirectoryStore(run.path).chunk_sizes(1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_draws_that_are_no_numbers_are_neither_written_nor_read(run, value):
+    bad = chunk(0)
+    bad["parameters/dense_0.weights"][2] = value
+    message = r"NaN or infinite values of parameters/dense_0.weights, first in its draw 2 of 4"
+    with pytest.raises(tb.RunError, match=f"would hold {message}; the draws before it are whole"):
+        run.write_chunk(0, 0, bad)
+    assert not file_of(run, 0, 0).exists()
+    run.write_chunk(0, 0, chunk(0) | {"info/acceptance": np.full(4, value, np.float32)})
+    run.write_chunk(0, 1, chunk(0))
+    facts = {"chain": 0, "run": run._identity, "index": 1, "draws": 4}
+    file_of(run, 0, 1).write_bytes(pack_arrays(bad, "draws", facts))
+    with pytest.raises(tb.RunError, match=f"draws-00001.safetensors holds {message}; still"):
+        run.read_chunk(0, 1, "parameters/")
+    assert len(run.read_chunk(0, 1, "info/")["acceptance"]) == 4
+
+
+def test_nothing_outside_the_run_is_read_or_written(run, tmp_path):
+    fill(run)
+    outside = tmp_path / "secret.safetensors"
+    outside.write_bytes(file_of(run, 0, 1).read_bytes())
+    file_of(run, 0, 1).unlink()
+    file_of(run, 0, 1).symlink_to(outside)
+    with pytest.raises(tb.RunError, match=r"draws-00001.safetensors leads out of the run"):
+        DirectoryStore(run.path).chunk_sizes(0)
+    away = tmp_path / "away"
+    (run.path / "chain-01").rename(away)
+    (run.path / "chain-01").symlink_to(away)
+    with pytest.raises(tb.RunError, match="chain-01 leads out of the run"):
+        DirectoryStore(run.path).chunk_sizes(1)
+    with pytest.raises(tb.RunError, match="chain-01 leads out of the run"):
+        run.write_chunk(1, 5, chunk(0))
+    for name in ("data.safetensors", "run.json"):
+        (tmp_path / name).write_bytes((run.path / name).read_bytes())
+        (run.path / name).unlink()
+        (run.path / name).symlink_to(tmp_path / name)
+        with pytest.raises(tb.RunError, match=f"{name} leads out of the run"):
+            run.data() if name == "data.safetensors" else DirectoryStore(run.path)
+
+
+def test_nothing_is_written_through_a_link(run, tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    for name in ("run.lock", "metrics.jsonl"):
+        (run.path / name).symlink_to(tmp_path / "mine")
+    with pytest.raises(tb.RunError, match=r"run.lock can't be written"):
+        DirectoryStore.open_to_write(run.path)
+    with pytest.raises(tb.RunError, match=r"metrics.jsonl can't be written"):
+        run.append_report({"chain": 0, "epoch": 1})
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_a_run_that_is_reached_by_a_link_is_a_run(run, tmp_path):
+    fill(run)
+    (tmp_path / "link").symlink_to(run.path)
+    assert DirectoryStore(tmp_path / "link").chunk_sizes(0) == {0: 4, 1: 4, 2: 4}
+
+
+def test_what_is_not_a_file_is_not_waited_for(run):
+    fill(run)
+    file_of(run, 0, 1).unlink()
+    os.mkfifo(file_of(run, 0, 1))
+    with pytest.raises(tb.RunError, match=r"draws-00001.safetensors is not a file"):
+        DirectoryStore(run.path).read_chunk(0, 1, "")
 
 
 @pytest.mark.parametrize(
@@ -122,12 +336,39 @@ def test_another_programs_file_is_not_taken_for_a_chunk(run):
         ("{", "run.json is damaged"),
         ("[]", "run.json was not written by this library"),
         ('{"name": "other"}', "run.json was not written by this library"),
-        (json.dumps(MANIFEST | {"format": 99}), "has format 99, .* reads up to 1"),
+        ('{"format": 1, "chains": 2}', "run.json was not written by this library"),
+        ("[" * 100_000, "run.json is damaged"),
+        (json.dumps(MANIFEST | {"format": 99, "sha256": ""}), "has format 99, .* reads up to 1"),
+        (json.dumps(MANIFEST | {"sha256": ""}), "its checksum does not match; the draws, in"),
+        (json.dumps(MANIFEST | {"seed": float("nan"), "sha256": None}), "checksum|bad field"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_manifest_that_is_not_ours_is_refused(run, content, message):
     (run.path / "run.json").write_text(content)
     with pytest.raises(tb.RunError, match=message):
+        DirectoryStore(run.path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("chains", 0, "a whole number of at least 1, got 0"),
+        ("chains", True, "a whole number of at least 1, got True"),
+        ("chains", "2", "a whole number of at least 1, got '2'"),
+        ("networks_per_file", -1, "a whole number of at least 1, got -1"),
+        ("every", 1.5, "a whole number of at least 1, got 1.5"),
+        ("dtype", "int8", r"one of \['float32', 'float64'\], got 'int8'"),
+        ("status", "done", "one of .*'interrupted'.*, got 'done'"),
+        ("network", [], r"a description, got \[\]"),
+        ("data", {"sha256": "../../etc"}, "null, or shapes and a SHA-256"),
+        ("metrics", ["squared_error"], "descriptions by name"),
+        ("sample_hyperparameters", 1, "true or false, got 1"),
+    ],
+)
+def test_a_bad_field_is_named(run, field, value, wanted):
+    (run.path / "run.json").write_bytes(pack_manifest(MANIFEST | {field: value}))
+    with pytest.raises(tb.RunError, match=rf"run.json has a bad field: `{field}` must be {wanted}"):
         DirectoryStore(run.path)
 
 
@@ -138,24 +379,57 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 def test_an_existing_run_is_replaced_only_when_asked(run):
     run.write_chunk(0, 0, chunk(0))
-    with pytest.raises(FileExistsError, match=r"already holds a run.*tb.load.*overwrite=True"):
-        DirectoryStore.create(run.path, dict(MANIFEST), DATA, overwrite=False)
-    assert DirectoryStore(run.path).chunk_sizes(0) == [4]
-    new = DirectoryStore.create(run.path, dict(MANIFEST), None, overwrite=True)
-    assert new.chunk_sizes(0) == []
+    message = r"already holds a run.*tb.load.*tb.resume.*overwrite=True"
+    with pytest.raises(FileExistsError, match=message):
+        create(run.path)
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
+    new = create(run.path, overwrite=True, data=None)
+    assert new.chunk_sizes(0) == {}
     assert new.data() is None
+    assert [file.name for file in run.path.parent.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_run_that_can_not_be_made_leaves_the_old_one(run, number, monkeypatch):
+    run.write_chunk(0, 0, chunk(0))
+    calls = []
+
+    def full(descriptor, content):
+        calls.append(1)
+        if len(calls) > number:
+            raise OSError(28, "No space left on device")
+        os.write(descriptor, content)
+
+    for module in ("files", "lock"):
+        monkeypatch.setattr(f"tensorbnn.runs.{module}.write_bytes", full)
+    with pytest.raises(tb.RunError, match="No space left"):
+        create(run.path, overwrite=True)
+    monkeypatch.undo()
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
+    assert [file.name for file in run.path.parent.iterdir()] == ["run"]
+
+
+def test_a_folder_that_was_being_made_when_the_process_was_killed_may_be_used(run):
+    (run.path / "run.json").unlink()
+    with pytest.raises(FileExistsError, match="is not a run of this library"):
+        create(run.path)
+    (run.path / "run.lock").write_text("of a process that was killed")
+    create(run.path, data=None)
+    assert DirectoryStore(run.path).data() is None
+    assert not (run.path / "run.lock").exists()
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_a_folder_of_something_else_is_never_touched(tmp_path, overwrite):
     (tmp_path / "thesis.tex").write_text("years of work")
+    (tmp_path / "run.lock").write_text("")
     with pytest.raises(FileExistsError, match="is not a run of this library"):
-        DirectoryStore.create(tmp_path, dict(MANIFEST), DATA, overwrite=overwrite)
+        create(tmp_path, overwrite=overwrite)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
 def test_an_empty_folder_may_be_used(tmp_path):
-    DirectoryStore.create(tmp_path, dict(MANIFEST), DATA, overwrite=False)
+    create(tmp_path)
     assert (tmp_path / "run.json").exists()
 
 
@@ -165,4 +439,4 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     with pytest.raises(FileExistsError, match="is not a run of this library"):
         store_module.check_free(file, overwrite=True)
     with pytest.raises(tb.RunError, match="can't be made"):
-        DirectoryStore.create(file / "run", dict(MANIFEST), DATA, overwrite=False)
+        create(file / "run")

@@ -8,13 +8,14 @@ of the targets, and a logarithm, before they compare: both sides, predictions an
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.runs.description import describe, restore
 from tensorbnn.runs.report import Metric
 
 
@@ -183,6 +184,28 @@ def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
             name = f"{base}_{number}"
         found[name] = metric
     return found
+
+
+_KNOWN = {known.__name__: known for known in (SquaredError, PercentError, Accuracy)}
+
+
+def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """Metrics by name for JSON: the library's own with their numbers, ``None`` for functions.
+
+    Examples
+    --------
+    >>> describe_metrics({"accuracy": Accuracy(), "worst": max})
+    {'accuracy': {'type': 'Accuracy', 'mean': 0.0, 'sd': 1.0, 'exp': False}, 'worst': None}
+    """
+    return {
+        name: describe(metric) if isinstance(metric, _Scaled) else None
+        for name, metric in metrics.items()
+    }
+
+
+def restore_metrics(described: Mapping[str, Any]) -> dict[str, Metric]:
+    """The library's own metrics among those that `describe_metrics` described."""
+    return {name: restore(each, _KNOWN) for name, each in described.items() if each is not None}
 
 
 def _name(metric: Metric) -> str:

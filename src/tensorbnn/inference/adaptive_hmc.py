@@ -98,9 +98,9 @@ class AdaptiveHMC:
     def init(self, target: Target, positions: Array, burn_in: int) -> "AdaptiveState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
         settings = Settings(
-            burn_in=jnp.asarray(burn_in),
-            hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in)),
-            hyper_leapfrog=jnp.asarray(self.hyper_leapfrog),
+            burn_in=jnp.asarray(burn_in, jnp.int32),
+            hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in), jnp.int32),
+            hyper_leapfrog=jnp.asarray(self.hyper_leapfrog, jnp.int32),
             hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
         )
@@ -131,12 +131,12 @@ class AdaptiveHMC:
             leapfrogs=trajectory_adapter.axis(leapfrogs),
             leapfrog_min=jnp.asarray(self.leapfrog_min, dtype=float),
             leapfrog_increment=jnp.asarray(self.leapfrog_increment, dtype=float),
-            averaging_steps=jnp.asarray(self.averaging_steps),
+            averaging_steps=jnp.asarray(self.averaging_steps, jnp.int32),
             a=jnp.asarray(self.a, dtype=float),
             delta=jnp.asarray(self.delta, dtype=float),
             k=jnp.asarray(self.k, dtype=float),
-            strikes=jnp.asarray(self.strikes),
-            random_steps=jnp.asarray(self.random_steps),
+            strikes=jnp.asarray(self.strikes, jnp.int32),
+            random_steps=jnp.asarray(self.random_steps, jnp.int32),
         )
 
 

@@ -84,13 +84,13 @@ class HMC:
         if jitter is None:
             jitter = 0.5 if self.num_leapfrog is None else 0.0
         settings = Settings(
-            adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0),
-            num_leapfrog=jnp.asarray(self.num_leapfrog or 0),
+            adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
+            num_leapfrog=jnp.asarray(self.num_leapfrog or 0, jnp.int32),
             trajectory_length=jnp.asarray(self.trajectory_length, dtype=float),
             target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
             num_leapfrog_jitter=jnp.asarray(jitter, dtype=float),
-            max_leapfrog=jnp.asarray(self.max_leapfrog),
+            max_leapfrog=jnp.asarray(self.max_leapfrog, jnp.int32),
         )
         settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size

@@ -104,21 +104,28 @@ def no_sums(chains: int) -> RunningSums:
 
 
 def first_draws(call: Call, draws: int) -> Kept:
-    """The first `draws` draws of a call."""
-    return jax.tree.map(lambda leaf: leaf[:, :draws], Kept(call.position, call.info))
+    """The first `draws` draws of a call, without the rest of its buffers."""
+    return jax.tree.map(lambda leaf: np.array(leaf[:, :draws]), Kept(call.position, call.info))
 
 
 def _fold_in(keys: Array, index: Array) -> Array:
     return jax.vmap(lambda key: jax.random.fold_in(key, index))(keys)
 
 
-def named_arrays(target: Target, kept: Kept, capacity: int) -> dict[str, NDArray[Any]]:
-    """Draws as named natural values ``(chains, draws, ...)``."""
-    draws = kept.position.shape[1]
-    padded = np.pad(kept.position, ((0, 0), (0, capacity - draws), (0, 0)), mode="edge")
+def named_arrays(
+    target: Target, kept: Kept, capacity: int, first: int = 0
+) -> dict[str, NDArray[Any]]:
+    """Draws as named natural values ``(chains, draws, ...)``.
+
+    They are put in rows `first` and on of `capacity`, where they stand in their file: so each is
+    computed in the same way however the run was cut, by a program that is compiled once.
+    """
+    end = first + kept.position.shape[1]
+    padded = np.pad(kept.position, ((0, 0), (first, capacity - end), (0, 0)), mode="edge")
     parameters, hypers = named(target, padded)
-    arrays = {f"parameters/{name}": np.asarray(v)[:, :draws] for name, v in parameters.items()}
-    arrays |= {f"hyperparameters/{name}": np.asarray(v)[:, :draws] for name, v in hypers.items()}
+    rows = slice(first, end)
+    arrays = {f"parameters/{name}": np.asarray(v)[:, rows] for name, v in parameters.items()}
+    arrays |= {f"hyperparameters/{name}": np.asarray(v)[:, rows] for name, v in hypers.items()}
     return arrays | {f"info/{name}": np.asarray(v) for name, v in kept.info._asdict().items()}
 
 

@@ -10,14 +10,14 @@ multiple of ``report_every``, and at its end. It is a line of ``metrics.jsonl``:
     step_size, log_density  of the last transition, as in `Info`
     training.<metric>       each metric for the network the chain is at, on the training data
     validation.<metric>     the same on the validation data, where they are given
-    seconds                 since the run began
+    seconds                 since the run began, without the time between a stop and a resume
 
 Numbers that are not finite are ``null``. Reports only look: no draw depends on them.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -72,12 +72,12 @@ class Reporting:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     rows: Mapping[str, Rows] = field(default_factory=dict)
 
-    def check(self, start: Start) -> None:
+    def check(self, start: Start, epoch: int = 0) -> None:
         """Compute every metric once, where chains start, so that a bad one is known at once."""
-        self.scores(start.chains, start.target, start.state.position, epoch=0)
+        self.scores(start.chains, start.target, start.state.position, epoch)
 
     def scores(
-        self, chains: range, target: Target, positions: Array, epoch: int
+        self, chains: Sequence[int], target: Target, positions: Array, epoch: int
     ) -> list[dict[str, float | None]]:
         """Every metric by name for each of `chains`, at `positions` ``(chains, dimension)``."""
         found: list[dict[str, float | None]] = [{} for _ in chains]
@@ -123,8 +123,6 @@ class Moment(NamedTuple):
     epoch: int
     phase: str
     since_report: Sums
-    call: Sums
-    """Over the transitions of the call."""
     step_size: NDArray[Any]
     log_density: NDArray[Any]
     position: Array
@@ -134,13 +132,21 @@ class Reporter:
     """Reports of some chains that are advanced together, and what the display shows of them."""
 
     def __init__(
-        self, start: Start, reporting: Reporting, transitions: int, store: Store, bar: Bar
+        self,
+        start: Start,
+        reporting: Reporting,
+        transitions: int,
+        store: Store,
+        bar: Bar,
+        *,
+        shown: int = 0,
+        seconds: float = 0.0,
     ) -> None:
         self._chains, self._target = start.chains, start.target
         self._reporting, self._end = reporting, transitions
         self._store, self._bar = store, bar
-        self._began = time.monotonic()
-        self._reported = self._shown = 0
+        self._began = time.monotonic() - seconds
+        self._shown = shown
         self._scores: list[dict[str, float | None]] = [{} for _ in start.chains]
         self._phase, self._divergences = "", np.zeros(len(start.chains), np.int64)
 
@@ -150,7 +156,14 @@ class Reporter:
 
     def due(self, epoch: int) -> bool:
         """Whether a report is due after `epoch` transitions."""
-        return epoch % self._reporting.every == 0 or epoch == self._end
+        return self.begins_anew(epoch) or epoch == self._end
+
+    def begins_anew(self, epoch: int) -> bool:
+        """Whether sums for reports begin anew after `epoch` transitions.
+
+        Not with the last report of a run, so that a longer run goes on as if it had not ended.
+        """
+        return epoch % self._reporting.every == 0
 
     def write(self, moment: Moment) -> None:
         """Write a report of each chain."""
@@ -160,18 +173,20 @@ class Reporter:
         for report in self._reports(moment):
             self._store.append_report(report)
         self._show_rows(moment)
-        self._reported = moment.epoch
 
-    def show(self, moment: Moment, seconds: float) -> None:
-        """Show where chains are after a call that took `seconds`; metrics as last reported."""
+    def show(self, moment: Moment, call: Sums, seconds: float) -> None:
+        """Show where chains are after a call that took `seconds`; metrics as last reported.
+
+        `call` are sums over the transitions of the call.
+        """
         if moment.phase != self._phase:
             self._phase, self._divergences = moment.phase, np.zeros_like(self._divergences)
-        self._divergences += moment.call.divergent
+        self._divergences += call.divergent
         self._show_rows(moment)
         count, self._shown = moment.epoch - self._shown, moment.epoch
-        note = f"{np.sum(moment.call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
+        note = f"{np.sum(call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
-            note = f"acceptance {np.mean(moment.call.acceptance) / count:.2f}, {note}"
+            note = f"acceptance {np.mean(call.acceptance) / count:.2f}, {note}"
         self._bar.advance(count * len(self._chains), note)
 
     def _show_rows(self, moment: Moment) -> None:
@@ -182,7 +197,7 @@ class Reporter:
             self._bar.row(report["chain"], cells(shown))
 
     def _reports(self, moment: Moment) -> list[dict[str, Any]]:
-        sums, count = moment.since_report, max(moment.epoch - self._reported, 1)
+        sums, count = moment.since_report, (moment.epoch - 1) % self._reporting.every + 1
         return [
             {
                 "chain": chain,

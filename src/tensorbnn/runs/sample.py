@@ -2,29 +2,32 @@
 
 Each chain is a task of its own: on a CPU one compiled program that advances a single chain is run
 by as many threads as there are cores, so that a chain's draws depend neither on the number of
-cores nor on the other chains; nor do they depend on how a run is cut into calls. An accelerator
-advances all chains at once.
+cores nor on the other chains; nor do they depend on how a run is cut into calls, or on where it was
+stopped and taken up again. An accelerator advances all chains at once.
 """
 
 import collections
 import os
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType
 from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
-from tensorbnn.runs.advance import Call, Kept, advance, first_draws, named_arrays, no_sums
-from tensorbnn.runs.report import MetricError, Moment, Reporter, Reporting, Sums
-from tensorbnn.runs.start import Plan, Start
+from tensorbnn.runs.advance import Call, Kept, advance, first_draws, named_arrays
+from tensorbnn.runs.checkpoint import Checkpoint, pack_checkpoint
+from tensorbnn.runs.files import RunError
+from tensorbnn.runs.interrupt import Interrupts, Stop
+from tensorbnn.runs.report import Moment, Reporter, Reporting, Sums
+from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import Store
 
 # One call of the compiled program is to take about this long, so that progress moves and an
@@ -33,200 +36,297 @@ SECONDS_PER_CALL = 0.25
 _DONE = object()
 
 
+class Pace(NamedTuple):
+    """How often a chain is saved, at least: after so many draws, and after so many seconds."""
+
+    draws: int
+    seconds: float
+
+
+class Outcome(NamedTuple):
+    """How far chains came."""
+
+    draws: int
+    """Draws that every one of them has."""
+    complete: bool
+    signal: int | None
+    """The signal that stopped them."""
+
+
 def run_chains(
-    starts: list[Start],
+    checkpoints: Sequence[Checkpoint],
     sampler: Sampler,
     plan: Plan,
     store: Store,
     *,
     reporting: Reporting,
+    pace: Pace,
     dtype: DType,
     progress: bool,
-) -> None:
-    """Run every chain of `plan` to its end and leave draws and reports in `store`.
+) -> Outcome:
+    """Run chains from where they are to the end of `plan`; draws and reports go to `store`.
 
-    An interrupt (Ctrl-C) or an error stops every chain after the call it is in; what was drawn is
-    kept.
+    These may be all chains of a run or some of them; one that is at its end is left as it is. An
+    interrupt (Ctrl-C, SIGTERM) or an error stops every chain after the call it is in, and saves
+    where it is. So does a second Ctrl-C, but without waiting for calls: chains then go on from
+    where they were last saved.
     """
-    total = plan.chains * plan.transitions
-    with precision(dtype), Bar("compiling", total, show=progress, delay=0.0) as bar:
-        for chain in reversed(range(plan.chains)):  # of many rows, those set last are shown
-            bar.row(chain, {"chain": str(chain), "phase": "waiting"})
+    total = sum(len(at.start.chains) for at in checkpoints) * plan.transitions
+    done = sum(len(at.start.chains) * at.transitions for at in checkpoints)
+    stop = Stop()
+    with (
+        precision(dtype),
+        Interrupts(stop) as interrupts,
+        Bar("compiling", total, done=done, show=progress, delay=0.0) as bar,
+    ):
+        spent = _seconds_spent(store) if done else {}
         tasks = []
-        for start in starts:
-            reporter = Reporter(start, reporting, plan.transitions, store, bar)
-            tasks.append(_ChainGroup(start, sampler.step, plan, store, reporter))
-        status = "interrupted"
-        try:
-            tasks[0].compile()
-            bar.describe("sampling")
-            _run_all(tasks, dtype)
-            status = "complete"
-        finally:
-            store.finish(status)
+        for at in checkpoints:
+            reporter = Reporter(
+                at.start,
+                reporting,
+                plan.transitions,
+                store,
+                bar,
+                shown=at.transitions,
+                seconds=max(spent.get(chain, 0.0) for chain in at.start.chains),
+            )
+            tasks.append(_ChainGroup(at, sampler.step, plan, store, reporter, pace, stop))
+        for task in reversed(tasks):  # of many rows, those set last are shown
+            for chain in reversed(task.chains):
+                bar.row(chain, {"chain": str(chain), "phase": "done" if task.done else "waiting"})
+        unfinished = [task for task in tasks if not task.done]
+        if unfinished:
+            unfinished[0].compile()
+        bar.describe("sampling")
+        _run_all(tasks, stop, dtype)
+    draws = min(task.drawn for task in tasks)
+    return Outcome(draws, all(task.done for task in tasks), interrupts.received)
 
 
 class _ChainGroup:
     """Chains that are advanced by one call; on a CPU a single chain."""
 
     def __init__(
-        self, start: Start, step: Any, plan: Plan, store: Store, reporter: Reporter
+        self,
+        at: Checkpoint,
+        step: Any,
+        plan: Plan,
+        store: Store,
+        reporter: Reporter,
+        pace: Pace,
+        stop: Stop,
     ) -> None:
-        self.chains, self.target, self.keys, self.state = start
-        self.step, self.plan, self.store = step, plan, store
-        self.reporter = reporter
-        self.stop = threading.Event()
-        self.transitions = 0
-        self.sums = no_sums(len(self.chains))
-        # State and transitions after the last whole draw, which is what is saved.
-        self.whole = (self.state, self.transitions)
-        self.files = 0
-        self.pending: list[Kept] = []
+        self._at, self._saved = at, at
+        self._step, self._plan, self._store = step, plan, store
+        self._reporter, self._pace, self._stop = reporter, pace, stop
+        self._saved_at = time.monotonic()
+        self._count = 1  # transitions of the next call, as far as time goes
+        # Of the file that is being filled: what is named already, and what is not yet.
+        self._rows = self._saved_rows()
+        self._new: list[Kept] = []
+        # Held while files are written, and then whether that is still wanted.
+        self._writing, self._abandoned = threading.Lock(), False
+
+    @property
+    def chains(self) -> Sequence[int]:
+        """Numbers of the chains."""
+        return self._at.start.chains
+
+    @property
+    def done(self) -> bool:
+        """Whether the plan is fulfilled."""
+        return self._at.transitions >= self._plan.transitions
+
+    @property
+    def drawn(self) -> int:
+        """Whole draws of each chain."""
+        return max(self._at.transitions - self._plan.burn_in, 0) // self._plan.every
 
     def compile(self) -> None:
         """Compile before the threads start, so that each program is compiled once."""
         self._advance(0, 1)
 
     def calls(self) -> Iterator[None]:
-        """Burn in, then draw and save, until the plan is fulfilled or `stop` is set.
+        """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.
 
-        Pauses after each call or so, so that chains can take turns on fewer cores.
+        Pauses after each call, so that chains can take turns on fewer cores.
         """
         try:
-            for _ in self._calls("burn-in", self.plan.burn_in, every=1):
+            self._report()  # one that was due when the chain was stopped
+            while not self.done and not self._stop.asked:
+                self._call()
+                self._report()
+                if self._is_checkpoint_due():
+                    self._save()
                 yield
-            for kept in self._calls("sampling", self.plan.draws, every=self.plan.every):
-                self.pending.append(kept)
-                if self._num_pending == self.plan.networks_per_file:
-                    self._flush()
-                yield
-        except MetricError:
-            self._flush()
+        except RunError:  # nothing more can be written
             raise
-        self._flush()
+        except Exception:
+            self._save()
+            raise
+        self._save()
+
+    def abandon(self) -> None:
+        """Write nothing more; waits for a file that is being written, not for a call."""
+        with self._writing:
+            self._abandoned = True
+
+    def _call(self) -> None:
+        """One call of the compiled program, of about `SECONDS_PER_CALL`."""
+        every = self._every
+        count = min(self._count, self._room())
+        rows, rest = divmod(int(self._at.sums.begun) + count, every)
+        began = time.monotonic()
+        state, call = self._advance(count, every)
+        call_arrays: Call = jax.tree.map(np.asarray, call)
+        seconds = time.monotonic() - began
+        burning_in = self._at.transitions < self._plan.burn_in
+        last = rows if rest else rows - 1  # the row of the last transition
+        self._at = self._at._replace(
+            start=self._at.start._replace(state=state),
+            transitions=self._at.transitions + count,
+            step_size=call_arrays.info.step_size[:, last],
+            sums=call.sums,
+        )
+        if rows and not burning_in:
+            self._new.append(first_draws(call_arrays, rows))
+        self._reporter.show(self._moment(), call_arrays.own, seconds)
+        self._count = min(2 * count, max(1, int(count * SECONDS_PER_CALL / max(seconds, 1e-9))))
 
     @property
-    def _num_pending(self) -> int:
-        return sum(kept.position.shape[1] for kept in self.pending)
+    def _every(self) -> int:
+        return 1 if self._at.transitions < self._plan.burn_in else self._plan.every
 
-    def _calls(self, phase: str, draws: int, every: int) -> Iterator[Kept]:
-        """Advance by `draws` draws in calls of about `SECONDS_PER_CALL`."""
-        first, count = self.transitions, 1
-        while self.transitions < first + draws * every and not self.stop.is_set():
-            done, begun = divmod(self.transitions - first, every)
-            count = min(count, self._room(done, begun, draws, every))
-            began = time.monotonic()
-            call = self._advance(count, every)
-            seconds = time.monotonic() - began
-            if (begun + count) % every == 0:
-                self.whole = (self.state, self.transitions)
-            moment = self._moment(phase, call, row=(begun + count - 1) // every)
-            self.reporter.show(moment, seconds)
-            if rows := (begun + count) // every:
-                yield first_draws(call, rows)
-            if self.reporter.due(self.transitions):
-                self.reporter.write(moment)
-                self.sums = self.sums._replace(report=Sums.zero(len(self.chains)))
-            count = min(2 * count, max(1, int(count * SECONDS_PER_CALL / max(seconds, 1e-9))))
+    def _room(self) -> int:
+        """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
+        size, room = self._plan.networks_per_file, self._reporter.room(self._at.transitions)
+        if self._at.transitions < self._plan.burn_in:
+            return min(room, size, self._plan.burn_in - self._at.transitions)
+        inside = self.drawn % size
+        draws = min(self._pace.draws - inside % self._pace.draws, size - inside)
+        return min(room, draws * self._every - int(self._at.sums.begun))
 
-    def _room(self, done: int, begun: int, draws: int, every: int) -> int:
-        """Transitions the next call may make at most: up to the end of a file, or to a report.
+    def _is_checkpoint_due(self) -> bool:
+        inside = self.drawn % self._plan.networks_per_file
+        by_draws = bool(self._new) and inside % self._pace.draws == 0
+        return by_draws or time.monotonic() - self._saved_at >= self._pace.seconds
 
-        A call that ends within a draw makes no other one, so that the state between two draws is
-        always known.
-        """
-        file = self.plan.networks_per_file
-        room = min(file - done % file, draws - done) * every - begun
-        room = min(room, self.reporter.room(self.transitions))
-        return room if begun + room <= every else room - (begun + room) % every
-
-    def _advance(self, transitions: int, every: int) -> Call:
-        self.state, call = advance(
-            self.step,
-            self.plan.networks_per_file,
-            self.target,
-            self.keys,
-            self.state,
-            jnp.asarray(self.transitions),
+    def _advance(self, transitions: int, every: int) -> tuple[Any, Call]:
+        start = self._at.start
+        return advance(
+            self._step,
+            self._plan.networks_per_file,
+            start.target,
+            start.keys,
+            start.state,
+            jnp.asarray(self._at.transitions),
             jnp.asarray(transitions),
             jnp.asarray(every),
-            self.sums,
+            self._at.sums,
         )
-        self.transitions += transitions
-        self.sums = call.sums
-        return jax.tree.map(np.asarray, call)
 
-    def _moment(self, phase: str, call: Call, row: int) -> Moment:
+    def _report(self) -> None:
+        """Write a report if one is due."""
+        epoch = self._at.transitions
+        if epoch == 0 or epoch == self._at.reported or not self._reporter.due(epoch):
+            return
+        self._reporter.write(self._moment())
+        sums = self._at.sums
+        if self._reporter.begins_anew(epoch):
+            sums = sums._replace(report=Sums.zero(len(self.chains)))
+        self._at = self._at._replace(reported=epoch, sums=sums)
+
+    def _moment(self) -> Moment:
+        at = self._at
         return Moment(
-            epoch=self.transitions,
-            phase=phase,
-            since_report=call.sums.report,
-            call=call.own,
-            step_size=np.asarray(call.info.step_size)[:, row],
-            log_density=np.asarray(call.info.log_density)[:, row],
-            position=self.state.position,
+            epoch=at.transitions,
+            phase="burn-in" if at.transitions <= self._plan.burn_in else "sampling",
+            since_report=jax.tree.map(np.asarray, at.sums.report),
+            step_size=np.asarray(at.step_size),
+            log_density=np.asarray(at.start.state.log_density),
+            position=at.start.state.position,
         )
 
-    def _flush(self) -> None:
-        """Write the pending draws of every chain as one file each, then the states."""
-        if self.pending:
-            kept: Kept = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self.pending)
-            arrays = named_arrays(self.target, kept, self.plan.networks_per_file)
-            for row, chain in enumerate(self.chains):
-                self.store.write_chunk(chain, self.files, {k: v[row] for k, v in arrays.items()})
-            self.files += 1
-            self.pending = []
-        self._save_state()
+    def _save(self) -> None:
+        """Write the draws of every chain, then where it is, which makes them count."""
+        if self._at is self._saved:
+            return
+        with self._writing:
+            if self._abandoned:
+                return
+            if self._new:
+                self._write_chunk()
+            for chain, arrays in zip(self.chains, pack_checkpoint(self._at), strict=True):
+                self._store.write_state(chain, arrays)
+        self._saved, self._saved_at = self._at, time.monotonic()
 
-    def _save_state(self) -> None:
-        state, transitions = self.whole
-        leaves = jax.tree_util.tree_flatten_with_path(state)[0]
-        for row, chain in enumerate(self.chains):
+    def _write_chunk(self) -> None:
+        kept: Kept = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self._new)
+        size, new = self._plan.networks_per_file, kept.position.shape[1]
+        index, first = divmod(self.drawn - new, size)
+        arrays = named_arrays(self._at.start.target, kept, size, first)
+        if self._rows:
             arrays = {
-                jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf[row])
-                for path, leaf in leaves
+                name: np.concatenate([self._rows[name], each], axis=1)
+                for name, each in arrays.items()
             }
-            self.store.write_state(chain, arrays | {"transitions": np.asarray(transitions)})
+        for row, chain in enumerate(self.chains):
+            self._store.write_chunk(chain, index, {k: v[row] for k, v in arrays.items()})
+        self._rows, self._new = ({} if first + new == size else arrays), []
+
+    def _saved_rows(self) -> dict[str, NDArray[Any]]:
+        """Draws of the last file that is not full, each ``(chains, draws, ...)``.
+
+        The file may hold more than the state counts, where a run was killed between the two: they
+        are drawn again, with the same bits.
+        """
+        index, draws = divmod(self.drawn, self._plan.networks_per_file)
+        if not draws:
+            return {}
+        chunks = [self._store.read_chunk(chain, index, "") for chain in self.chains]
+        for chain, chunk in zip(self.chains, chunks, strict=True):
+            if any(len(each) < draws for each in chunk.values()):
+                raise RunError(
+                    f"chain {chain} can't go on: its last file (number {index}) holds fewer than "
+                    f"the {draws} draws that were written"
+                )
+        return {name: np.stack([chunk[name][:draws] for chunk in chunks]) for name in chunks[0]}
 
 
-def restore_state(store: Store, template: Any, chain: int) -> Any:
-    """A chain's saved state, in the shape of `template` (a state of one chain), bit for bit."""
-    arrays = store.read_state(chain)
-    paths, structure = jax.tree_util.tree_flatten_with_path(template)
-    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
-    return jax.tree_util.tree_unflatten(
-        structure, [jnp.asarray(arrays[name])[None] for name in names]
-    )
-
-
-def _run_all(tasks: list[_ChainGroup], dtype: DType) -> None:
+def _run_all(tasks: list[_ChainGroup], stop: Stop, dtype: DType) -> None:
     """Run all tasks on the machine's cores; the first error, or an interrupt, stops them all.
 
     Where there are more chains than cores they take turns, so that all of them grow together and a
     run can be read, and judged, while it goes on.
     """
     waiting = collections.deque(task.calls() for task in tasks)
+    errors: list[BaseException] = []
 
     def work() -> None:
         with precision(dtype):
             while (calls := _take(waiting)) is not None:
-                if next(calls, _DONE) is not _DONE:
-                    waiting.append(calls)
+                try:
+                    if next(calls, _DONE) is not _DONE:
+                        waiting.append(calls)
+                except BaseException as error:
+                    errors.append(error)
+                    stop.asked = True
 
-    workers = min(len(tasks), _cores())
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = [pool.submit(work) for _ in range(workers)]
-        try:
-            running = True
-            while running:  # in short waits, so that an interrupt is answered on every system
-                done, pending = wait(futures, timeout=0.5, return_when=FIRST_EXCEPTION)
-                running = bool(pending) and not any(future.exception() for future in done)
-            for future in done:
-                future.result()
-        except BaseException:
-            for task in tasks:
-                task.stop.set()
-            raise
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(tasks), _cores()))]
+    for worker in workers:
+        worker.start()
+    try:
+        for worker in workers:
+            while worker.is_alive():  # in short waits: a signal is answered on every system
+                worker.join(timeout=0.5)
+    except BaseException:
+        stop.asked = True
+        for task in tasks:
+            task.abandon()
+        raise
+    if errors:
+        raise errors[0]
 
 
 def _take(waiting: "collections.deque[Iterator[None]]") -> Iterator[None] | None:
@@ -234,6 +334,14 @@ def _take(waiting: "collections.deque[Iterator[None]]") -> Iterator[None] | None
         return waiting.popleft()
     except IndexError:  # the rest are being run by other workers
         return None
+
+
+def _seconds_spent(store: Store) -> dict[int, float]:
+    """Seconds each chain has run for, as far as its reports say."""
+    spent: dict[int, float] = {}
+    for report in store.reports(skip_damaged=True):
+        spent[report["chain"]] = max(spent.get(report["chain"], 0.0), report.get("seconds", 0.0))
+    return spent
 
 
 def _cores() -> int:

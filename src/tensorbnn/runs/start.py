@@ -1,7 +1,8 @@
 """Where chains start: their keys, their first positions, and the sampler's first state."""
 
+import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +35,10 @@ class Plan:
         """Transitions of one chain in all."""
         return self.burn_in + self.draws * self.every
 
+    def with_draws(self, draws: int) -> "Plan":
+        """The same chains, made longer or shorter."""
+        return dataclasses.replace(self, draws=draws)
+
 
 class Start(NamedTuple):
     """Chains that are advanced together, ready to run: on a CPU one chain, on an accelerator all.
@@ -41,7 +46,7 @@ class Start(NamedTuple):
     Every array has the chains as its first axis.
     """
 
-    chains: range
+    chains: Sequence[int]
     target: Target
     keys: Array
     state: Any
@@ -55,39 +60,44 @@ def start_chains(
     `given` holds the user's own starting values by name.
     """
     with precision(posterior.dtype):
-        root = jax.random.key(plan.seed, impl="threefry2x32")
-        start_keys, keys = _chain_keys(root, plan.chains)
+        start_keys, keys = chain_keys(plan)
         values = _given_starts(posterior, plan, given)
         starts = []
-        for chains in _groups(plan.chains):
+        for chains in groups(range(plan.chains)):
             rows = slice(chains.start, chains.stop)
             own = {name: value[rows] for name, value in values.items()}
             positions, phis = _positions(posterior.model, start_keys[rows], own)
             held = None if plan.sample_hyperparameters else phis[0]
             target = Target(posterior.model, posterior.data, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
+            # No weak types, which a state that comes from a file does not have: compiled once.
+            state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
             _check_start(chains, state.log_density)
             starts.append(Start(chains, target, keys[rows], state))
     return starts
 
 
-def _groups(chains: int) -> list[range]:
+def groups(chains: range) -> list[range]:
     """Chains that are advanced by one call: alone on a CPU, so that none depends on the others."""
     if jax.default_backend() == "cpu":
-        return [range(chain, chain + 1) for chain in range(chains)]
-    return [range(chains)]
+        return [range(chain, chain + 1) for chain in chains]
+    return [chains]
+
+
+def chain_keys(plan: Plan) -> tuple[Array, Array]:
+    """Two keys for every chain of a plan: one for its start, one for its transitions."""
+    return _chain_keys(jax.random.key(plan.seed, impl="threefry2x32"), plan.chains)
 
 
 @functools.partial(jax.jit, static_argnums=1)
 def _chain_keys(root: Array, chains: int) -> tuple[Array, Array]:
-    """Two keys for every chain: one for its start, one for its transitions."""
     keys = jax.vmap(lambda chain: jax.random.split(jax.random.fold_in(root, chain)))(
         jnp.arange(chains)
     )
     return keys[:, 0], keys[:, 1]
 
 
-def _check_start(chains: range, log_densities: Array) -> None:
+def _check_start(chains: Sequence[int], log_densities: Array) -> None:
     for chain, value in zip(chains, np.asarray(log_densities), strict=True):
         if not np.isfinite(value):
             raise ValueError(

@@ -5,47 +5,62 @@
     chain-00/draws-00000.safetensors    draws: named parameters, hyper-parameters, sampler info
     chain-00/state.safetensors          all that the chain needs to go on
     metrics.jsonl                       a line of JSON for every report of a chain
+    run.lock                            who is writing; there only meanwhile
 
 Every file is written under a temporary name, synced to the disk and renamed, so that the directory
 is a valid run at every instant and can be read while it grows; only reports are appended, a line
-each, and a line that is not whole is not read. JSON and safetensors only: reading executes nothing.
+each. ``run.json`` is written when everything else is there. A chain's state comes after the draws
+it counts, so that a chain can always go on from it. JSON and safetensors only: reading executes
+nothing, and never leaves the directory.
 """
 
-import json
+import contextlib
 import os
+import re
 import shutil
-import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
-FORMAT = 1
-Arrays = Mapping[str, NDArray[Any]]
+from tensorbnn.runs import report_lines
+from tensorbnn.runs.files import (
+    Arrays,
+    DamagedFileError,
+    RunError,
+    append_line,
+    check_inside,
+    pack_arrays,
+    read_arrays,
+    read_facts,
+    remove_leftovers,
+    write_file,
+)
+from tensorbnn.runs.lock import Lock
+from tensorbnn.runs.manifest import identity, pack_manifest, read_manifest
 
-
-class RunError(RuntimeError):
-    """A run directory that can't be read or written; the message says which file and why."""
+_CHUNK = re.compile(r"draws-(\d{5,})\.safetensors")
+# What a directory may hold before its run.json is written.
+_UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|metrics\.jsonl|\..+\.tmp")
 
 
 class Store(ABC):
     """What a run writes and an ensemble reads.
 
     A chunk is a dict of arrays with the draws as first axis, named ``parameters/<name>``,
-    ``hyperparameters/<name>`` and ``info/<name>``. Chunks of a chain are numbered from 0.
+    ``hyperparameters/<name>`` and ``info/<name>``. Chunks of a chain are numbered from 0, and each
+    but the last holds ``networks_per_file`` draws; the last one is replaced as it grows.
     """
 
     manifest: dict[str, Any]
 
     @abstractmethod
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
-        """Add chunk number `index` of a chain."""
+        """Add chunk number `index` of a chain, or replace it by a longer one."""
 
     @abstractmethod
     def write_state(self, chain: int, arrays: Arrays) -> None:
@@ -56,12 +71,16 @@ class Store(ABC):
         """The state of a chain as it was last written."""
 
     @abstractmethod
-    def chunk_sizes(self, chain: int) -> list[int]:
-        """Number of draws in each complete chunk of a chain."""
+    def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
+        """Number of draws in each chunk of a chain, by the chunk's number."""
 
     @abstractmethod
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         """Arrays of a chunk whose names start with `prefix`, by the rest of their names."""
+
+    @abstractmethod
+    def damage(self) -> dict[tuple[int, int], str]:
+        """What is wrong with the chunks that can't be read, by chain and number."""
 
     @abstractmethod
     def data(self) -> dict[str, NDArray[Any]] | None:
@@ -72,12 +91,20 @@ class Store(ABC):
         """Add a report; it has at least ``chain`` and ``epoch``, and only values JSON knows."""
 
     @abstractmethod
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
         """All reports, by chain and epoch; of two for the same epoch the later one."""
 
     @abstractmethod
-    def finish(self, status: str) -> None:
-        """Record how the run ended: ``"complete"`` or ``"interrupted"``."""
+    def update(self, **fields: Any) -> None:
+        """Change fields of the manifest: how the run ended, or how long it is to be."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """See what was written meanwhile."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let others write."""
 
 
 class MemoryStore(Store):
@@ -100,11 +127,15 @@ class MemoryStore(Store):
     def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
         return self._states[chain]
 
-    def chunk_sizes(self, chain: int) -> list[int]:
-        return [len(next(iter(arrays.values()))) for arrays in self._chunks.get(chain, [])]
+    def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
+        sizes = (len(next(iter(arrays.values()))) for arrays in self._chunks.get(chain, []))
+        return {index: size for index, size in enumerate(sizes) if index not in left_out}
 
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         return _with_prefix(self._chunks[chain][index], prefix)
+
+    def damage(self) -> dict[tuple[int, int], str]:
+        return {}
 
     def data(self) -> dict[str, NDArray[Any]] | None:
         return self._data
@@ -112,21 +143,29 @@ class MemoryStore(Store):
     def append_report(self, report: Mapping[str, Any]) -> None:
         self._reports.append(dict(report))
 
-    def reports(self) -> list[dict[str, Any]]:
-        return _in_order(self._reports)
+    def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
+        return report_lines.in_order(self._reports)
 
-    def finish(self, status: str) -> None:
-        self.manifest["status"] = status
+    def update(self, **fields: Any) -> None:
+        self.manifest |= fields
+
+    def refresh(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
 
 
 class DirectoryStore(Store):
-    """A run directory; made by `create`, read by ``DirectoryStore(path)``."""
+    """A run directory: read by ``DirectoryStore(path)``, written by `create` and `open_to_write`.
+
+    Who writes holds the lock of the directory until `close`. Readers never look at it.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.manifest = _read_manifest(self.path)
-        self._sizes: dict[Path, int] = {}
-        self._append_lock = threading.Lock()
+        self._lock = Lock(self.path / "run.lock", f"the run {self.path}")
+        self.refresh()
 
     @classmethod
     def create(
@@ -134,76 +173,218 @@ class DirectoryStore(Store):
         path: str | os.PathLike[str],
         manifest: dict[str, Any],
         data: Arrays | None,
+        states: Sequence[Arrays],
         *,
         overwrite: bool,
     ) -> "DirectoryStore":
-        """Make a new run directory; an existing run is replaced only with `overwrite`."""
+        """Make a new run directory, with the `states` in which its chains start.
+
+        An existing run is replaced only with `overwrite`, and only when the new one is there.
+        """
         path = Path(path)
         check_free(path, overwrite=overwrite)
         try:
-            if path.exists() and overwrite:
-                shutil.rmtree(path)
-            path.mkdir(parents=True, exist_ok=True)
-            if data is not None:
-                _write(path / "data.safetensors", safetensors.numpy.save(dict(data)))
-            for chain in range(manifest["chains"]):
-                (path / f"chain-{chain:02d}").mkdir()
-            _write(path / "run.json", _json(manifest))
+            with _out_of_the_way(path) as lock:
+                _fill(path, manifest, data, states)
         except OSError as error:
             raise RunError(f"the run directory {path} can't be made: {error}") from error
-        return cls(path)
+        store = cls(path)
+        store._lock = lock
+        return store
+
+    @classmethod
+    def open_to_write(cls, path: str | os.PathLike[str]) -> "DirectoryStore":
+        """Open a run to go on with it: takes its lock, and cleans up after a writer that died."""
+        store = cls(path)
+        store._lock.acquire()
+        store.refresh()
+        with store._writing(store.path):
+            remove_leftovers(store.path)
+            for chain in range(store.manifest["chains"]):
+                remove_leftovers(store._chain(chain))
+        return store
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
-        count = str(len(next(iter(arrays.values()))))
-        content = safetensors.numpy.save(dict(arrays), {"format": str(FORMAT), "draws": count})
-        self._sizes.pop(self._chunk(chain, index), None)
-        _write(self._chunk(chain, index), content)
+        file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
+        _check_finite(file, arrays, f"; the draws before it are whole: tb.load({str(self.path)!r})")
+        facts = self._facts(chain) | {"index": index, "draws": draws}
+        with self._writing(file):
+            write_file(file, pack_arrays(arrays, "draws", facts))
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
-        content = safetensors.numpy.save(dict(arrays), {"format": str(FORMAT)})
-        _write(self._chain(chain) / "state.safetensors", content)
+        file = self._state(chain)
+        with self._writing(file):
+            write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
 
     def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
-        return _read_arrays(self._chain(chain) / "state.safetensors", "")
+        try:
+            return self._read_state(chain, "")
+        except DamagedFileError as error:
+            raise RunError(
+                f"{error}; without it chain {chain} can't go on, but draws stay readable by "
+                f"tb.load({str(self.path)!r})"
+            ) from error
 
-    def chunk_sizes(self, chain: int) -> list[int]:
-        sizes: list[int] = []
-        while (file := self._chunk(chain, len(sizes))).exists():
-            if file not in self._sizes:
-                self._sizes[file] = _read_size(file)
-            sizes.append(self._sizes[file])
+    def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
+        sizes = {}
+        for index, least in self._expected(chain).items():
+            if index not in left_out:
+                try:
+                    sizes[index] = self._size(chain, index, least)
+                except DamagedFileError as error:
+                    raise self._damaged(error) from error
         return sizes
 
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
-        return _read_arrays(self._chunk(chain, index), prefix)
+        try:
+            return self._read_chunk(chain, index, prefix)
+        except DamagedFileError as error:
+            raise self._damaged(error) from error
+
+    def damage(self) -> dict[tuple[int, int], str]:
+        found = {}
+        for chain in range(self.manifest["chains"]):
+            for index, least in self._expected(chain).items():
+                try:
+                    self._size(chain, index, least)
+                    self._read_chunk(chain, index, "")
+                except DamagedFileError as error:
+                    found[chain, index] = str(error)
+        return found
 
     def data(self) -> dict[str, NDArray[Any]] | None:
         file = self.path / "data.safetensors"
-        return _read_arrays(file, "") if file.exists() else None
+        if not file.exists():
+            return None
+        check_inside(file, self.path)
+        return read_arrays(file, "data", {})
 
     def append_report(self, report: Mapping[str, Any]) -> None:
-        line = json.dumps(report, allow_nan=False).encode() + b"\n"
-        with self._append_lock:
-            _append_line(self.path / "metrics.jsonl", line)
-
-    def reports(self) -> list[dict[str, Any]]:
         file = self.path / "metrics.jsonl"
-        return _in_order(_read_lines(file)) if file.exists() else []
+        with self._writing(file):
+            append_line(file, report_lines.pack(report))
 
-    def finish(self, status: str) -> None:
-        self.manifest["status"] = status
-        _write(self.path / "run.json", _json(self.manifest))
+    def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
+        file = self.path / "metrics.jsonl"
+        if not file.exists():
+            return []
+        check_inside(file, self.path)
+        return report_lines.in_order(report_lines.read(file, skip_damaged=skip_damaged))
+
+    def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """Write all reports anew."""
+        file = self.path / "metrics.jsonl"
+        with self._writing(file):
+            write_file(file, b"".join(map(report_lines.pack, reports)))
+
+    def update(self, **fields: Any) -> None:
+        self.manifest |= fields
+        with self._writing(self.path / "run.json"):
+            write_file(self.path / "run.json", pack_manifest(self.manifest))
+
+    def refresh(self) -> None:
+        self.manifest = read_manifest(self.path)
+        # Of full chunks, which don't change.
+        self._sizes: dict[tuple[int, int], int] = {}
+        self._identity = identity(self.manifest)
+
+    def close(self) -> None:
+        self._lock.release()
 
     def _chain(self, chain: int) -> Path:
-        return self.path / f"chain-{chain:02d}"
+        return _chain_directory(self.path, chain)
+
+    def _state(self, chain: int) -> Path:
+        return self._chain(chain) / "state.safetensors"
 
     def _chunk(self, chain: int, index: int) -> Path:
         return self._chain(chain) / f"draws-{index:05d}.safetensors"
 
+    def _facts(self, chain: int) -> dict[str, Any]:
+        return {"chain": chain, "run": self._identity}
+
+    def _read_state(self, chain: int, prefix: str) -> dict[str, NDArray[Any]]:
+        file = self._state(chain)
+        check_inside(file, self.path)
+        return read_arrays(file, "state", self._facts(chain), prefix)
+
+    def _expected(self, chain: int) -> dict[int, int]:
+        """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
+
+        The state is read first: the draws that it counts were written before it.
+        """
+        try:
+            transitions = int(self._read_state(chain, "transitions")["transitions"])
+        except (DamagedFileError, KeyError):  # then there is only what there is
+            transitions = 0
+        size = self.manifest["networks_per_file"]
+        drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["every"]
+        directory = self._chain(chain)
+        if not directory.is_dir():
+            raise DamagedFileError(directory, "is missing")
+        names = (_CHUNK.fullmatch(file.name) for file in directory.iterdir())
+        found = {int(name[1]) for name in names if name}
+        # A chunk that others follow is full, and one more is there than the last.
+        gaps = set(range(min(max(found, default=0), len(found)))) - found
+        indices = sorted(found | gaps | set(range(-(-drawn // size))))
+        return {
+            index: size if index != indices[-1] else max(min(drawn - index * size, size), 1)
+            for index in indices
+        }
+
+    def _size(self, chain: int, index: int, least: int) -> int:
+        size = self._sizes.get((chain, index))
+        if size is None:
+            file = self._chunk(chain, index)
+            check_inside(file, self.path)
+            facts = self._facts(chain) | {"index": index}
+            size = int(read_facts(file, "draws", facts)["draws"])
+            if size < least:
+                reason = f"belongs elsewhere: it has {size} draws where {least} were written"
+                raise DamagedFileError(file, reason)
+            if size == self.manifest["networks_per_file"]:
+                self._sizes[chain, index] = size
+        return size
+
+    def _read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
+        file = self._chunk(chain, index)
+        check_inside(file, self.path)
+        arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
+        _check_finite(file, arrays, "")
+        return _with_prefix(arrays, prefix)
+
+    def _damaged(self, error: DamagedFileError) -> RunError:
+        return RunError(
+            f"{error}; still readable are {self._readable()}: tb.load({str(self.path)!r}, "
+            "skip_damaged=True) takes the draws that all chains have"
+        )
+
+    def _readable(self) -> str:
+        """The draws that are whole, in words."""
+        size, damage, parts = self.manifest["networks_per_file"], self.damage(), []
+        for chain in sorted({chain for chain, _ in damage}):
+            bad = {index for other, index in damage if other == chain}
+            sizes = self.chunk_sizes(chain, bad)
+            spans = [(index * size, index * size + count) for index, count in sizes.items()]
+            draws = ", ".join(f"{first} to {end - 1}" for first, end in _merged(spans))
+            parts.append(f"draws {draws} of chain {chain}" if draws else f"none of chain {chain}")
+        whole = self.manifest["chains"] - len(parts)
+        return " and ".join([*parts, *([f"all draws of {whole} other chains"] if whole else [])])
+
+    @contextlib.contextmanager
+    def _writing(self, file: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"{file} can't be written: {error}; files written before it are whole. When that "
+                f"is repaired, go on from there with tb.resume({str(self.path)!r})"
+            ) from error
+
 
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raise where `path` is not free for a new run, before anything is computed."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
         return
     if not (path / "run.json").is_file():
         raise FileExistsError(
@@ -211,114 +392,104 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         )
     if not overwrite:
         raise FileExistsError(
-            f"{path} already holds a run: read it with tb.load({str(path)!r}), choose another "
-            "`path`, or replace it with `overwrite=True`"
+            f"{path} already holds a run: read it with tb.load({str(path)!r}), go on with it with "
+            f"tb.resume({str(path)!r}), choose another `path`, or replace it with `overwrite=True`"
         )
 
 
-def _write(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all: temporary name, sync, rename, sync of the directory."""
-    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
+def _is_unfinished(path: Path) -> bool:
+    """Whether `path` is what is left where a run was stopped while its directory was made.
+
+    It has our lock, which is made first, and no run.json, which is made last.
+    """
+    if not path.is_dir() or not (path / "run.lock").is_file():
+        return False
+    return all(_UNFINISHED.fullmatch(file.name) for file in path.iterdir())
+
+
+@contextlib.contextmanager
+def _out_of_the_way(path: Path) -> Iterator[Lock]:
+    """Make `path` an empty directory that is locked; what was there is removed at the end.
+
+    Where the block fails what was there is put back.
+    """
+    real = Path(os.path.realpath(path))
+    old = real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
+    if (path / "run.json").exists():
+        # Nobody may be writing. Released for systems that don't rename what is open.
+        Lock(path / "run.lock", f"the run {path}").acquire().release()
+        real.rename(old)
     try:
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RunError(
-            f"{file} can't be written: {error}; files written before it are whole"
-        ) from error
-    _sync_directory(file.parent)
-
-
-def _append_line(file: Path, line: bytes) -> None:
-    """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
-    try:
-        with file.open("a+b") as stream:
-            if stream.tell():
-                stream.seek(-1, os.SEEK_END)
-                if stream.read(1) != b"\n":
-                    stream.write(b"\n")
-            stream.write(line)
-    except OSError as error:
-        raise RunError(f"{file} can't be written: {error}") from error
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "nt":  # directories can't be opened there, and renames are journalled
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _json(manifest: dict[str, Any]) -> bytes:
-    return (json.dumps(manifest, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
-    if not file.is_file():
-        raise FileNotFoundError(f"{path} is not a run: it has no run.json")
-    try:
-        manifest = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise RunError(f"{file} is damaged: {error}") from error
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if not isinstance(found, int) or "chains" not in manifest:
-        raise RunError(f"{file} was not written by this library")
-    if found > FORMAT:
-        raise RunError(
-            f"{file} has format {found}, but this version of the library reads up to {FORMAT}: "
-            "install a newer version"
-        )
-    return manifest
-
-
-def _read_size(file: Path) -> int:
-    try:
-        with safe_open(file, framework="numpy") as content:
-            return int((content.metadata() or {})["draws"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise RunError(_damaged(file, error)) from error
-
-
-def _read_arrays(file: Path, prefix: str) -> dict[str, NDArray[Any]]:
-    try:
-        with safe_open(file, framework="numpy") as content:
-            names = [name for name in content.keys() if name.startswith(prefix)]  # noqa: SIM118
-            return {name.removeprefix(prefix): content.get_tensor(name) for name in names}
-    except (SafetensorError, OSError) as error:
-        raise RunError(_damaged(file, error)) from error
-
-
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Reports of a file that may be growing: a line that is not whole is left out."""
-    found = []
-    for line in file.read_bytes().splitlines():
+        real.mkdir(parents=True, exist_ok=True)
+        lock = Lock(path / "run.lock", f"the run {path}").acquire()
         try:
-            report = json.loads(line)
-        except ValueError:
+            _empty(real, keep="run.lock")
+            yield lock
+        except BaseException:
+            _empty(real, keep="run.lock")
+            lock.release()
+            raise
+    except BaseException:
+        if old.exists():
+            real.rmdir()
+            old.rename(real)
+        raise
+    for other in real.parent.glob(f".{real.name}.*.old"):
+        shutil.rmtree(other, ignore_errors=True)
+
+
+def _empty(directory: Path, keep: str) -> None:
+    for file in directory.iterdir():
+        if file.name == keep:
             continue
-        if isinstance(report, dict) and {"chain", "epoch"} <= report.keys():
-            found.append(report)
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+
+def _fill(
+    path: Path, manifest: dict[str, Any], data: Arrays | None, states: Sequence[Arrays]
+) -> None:
+    """Write all files of a run that begins; ``run.json`` makes it one, so it comes last."""
+    if data is not None:
+        write_file(path / "data.safetensors", pack_arrays(data, "data", {}))
+    for chain, state in enumerate(states):
+        directory = path / f"chain-{chain:02d}"
+        directory.mkdir()
+        facts = {"chain": chain, "run": identity(manifest)}
+        write_file(directory / "state.safetensors", pack_arrays(state, "state", facts))
+    write_file(path / "run.json", pack_manifest(manifest))
+
+
+def _chain_directory(path: Path, chain: int) -> Path:
+    directory = path / f"chain-{chain:02d}"
+    if not directory.resolve().is_relative_to(path.resolve()):
+        raise DamagedFileError(directory, "leads out of the run, and is not used")
+    return directory
+
+
+def _check_finite(file: Path, arrays: Arrays, usable: str) -> None:
+    for name, values in arrays.items():
+        if name.startswith(("parameters/", "hyperparameters/")) and not np.isfinite(values).all():
+            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            first = int(np.argmin(finite))
+            verb = "would hold" if usable else "holds"
+            raise DamagedFileError(
+                file,
+                f"{verb} NaN or infinite values of {name}, first in its draw {first} of "
+                f"{len(values)}{usable}",
+            )
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, neighbours joined."""
+    found: list[tuple[int, int]] = []
+    for first, end in spans:
+        if found and found[-1][1] == first:
+            first = found.pop()[0]
+        found.append((first, end))
     return found
-
-
-def _in_order(reports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    latest = {(report["chain"], report["epoch"]): report for report in reports}
-    return [latest[key] for key in sorted(latest)]
-
-
-def _damaged(file: Path, error: Exception) -> str:
-    return (
-        f"{file} is damaged or not a file of this library ({error}); "
-        "the other files of the run are not affected"
-    )
 
 
 def _with_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,194 @@
+"""Files of a run directory: written whole or not at all, and checked when they are read.
+
+A file is written under a temporary name, synced to the disk and renamed. Arrays are in safetensors
+files whose metadata has one entry, ``tensorbnn``: JSON that says what the file is (``kind``,
+``format``, and facts such as chain and index), a SHA-256 of every array with its name, type and
+shape, and one of all of this. So what is read is what was written, or an error says what is wrong.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+FORMAT = 1
+Arrays = Mapping[str, NDArray[Any]]
+
+_METADATA = "tensorbnn"
+_LEFTOVER = re.compile(r"\..+\.tmp")
+# Windows would change line ends; elsewhere a link would lead out of the run.
+PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class RunError(RuntimeError):
+    """A run directory that can't be read or written; the message says which file and why."""
+
+
+class DamagedFileError(RunError):
+    """A file that is not what was written, or not there."""
+
+    def __init__(self, file: Path, reason: str) -> None:
+        super().__init__(f"{file} {reason}")
+        self.file, self.reason = file, reason
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all: temporary name, sync, rename, sync of the directory."""
+    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN
+    try:
+        descriptor = os.open(temporary, flags, 0o666)
+        try:
+            write_bytes(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(file.parent)
+
+
+def append_line(file: Path, line: bytes) -> None:
+    """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN, 0o666)
+    try:
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) != b"\n":
+                line = b"\n" + line
+        write_bytes(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(descriptor: int, content: bytes) -> None:
+    """Write all of `content`; everything that a run writes goes through here."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_directory(directory: Path) -> None:
+    """Bring the names of a directory's files to the disk."""
+    if os.name == "nt":  # directories can't be opened there, and renames are journalled
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove temporary files that a killed writer has left."""
+    for file in directory.iterdir():
+        if _LEFTOVER.fullmatch(file.name) and not file.is_dir():
+            file.unlink(missing_ok=True)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same for the same value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def pack_arrays(arrays: Arrays, kind: str, facts: Mapping[str, Any]) -> bytes:
+    """A safetensors file of `arrays` that says what it is and can be checked."""
+    ordered = {name: np.asarray(each, order="C") for name, each in arrays.items()}
+    described: dict[str, Any] = {"format": FORMAT, "kind": kind, **facts}
+    described["arrays"] = {name: _array_digest(name, each) for name, each in ordered.items()}
+    described["sha256"] = digest(canonical(described).encode())
+    return safetensors.numpy.save(ordered, {_METADATA: canonical(described)})
+
+
+def read_facts(file: Path, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of itself, which must be a `kind` with these `facts`."""
+    with _opened(file) as content:
+        return _described(file, content, kind, facts)
+
+
+def read_arrays(
+    file: Path, kind: str, facts: Mapping[str, Any], prefix: str = ""
+) -> dict[str, NDArray[Any]]:
+    """Arrays of a file whose names start with `prefix`, each compared with its checksum."""
+    with _opened(file) as content:
+        sums = _described(file, content, kind, facts)["arrays"]
+        found = {name: content.get_tensor(name) for name in sums if name.startswith(prefix)}
+    for name, array in found.items():
+        if _array_digest(name, array) != sums[name]:
+            raise DamagedFileError(file, f"is damaged: the checksum of {name} does not match")
+    return found
+
+
+def check_inside(file: Path, root: Path) -> None:
+    """Raise where `file`, followed through links, is not a plain file inside the run `root`."""
+    try:
+        real = file.resolve(strict=True)
+    except FileNotFoundError:
+        raise DamagedFileError(file, "is missing") from None
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise DamagedFileError(file, f"can't be read: {error}") from error
+    if not real.is_relative_to(root.resolve()):
+        raise DamagedFileError(file, f"leads out of the run, to {real}, and is not read")
+    if not real.is_file():
+        raise DamagedFileError(file, "is not a file")
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    try:
+        with safe_open(file, framework="numpy") as content:
+            yield content
+    except DamagedFileError:
+        raise
+    except FileNotFoundError:
+        raise DamagedFileError(file, "is missing") from None
+    except PermissionError as error:
+        raise DamagedFileError(file, f"can't be read: {error}") from error
+    except Exception as error:  # whatever a parser makes of bytes that are not the ones written
+        raise DamagedFileError(file, f"is damaged: {error}") from error
+
+
+def _described(file: Path, content: Any, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    text = (content.metadata() or {}).get(_METADATA)
+    if text is None:
+        raise DamagedFileError(file, "was not written by this library")
+    described = json.loads(text)
+    if described["format"] > FORMAT:
+        raise DamagedFileError(
+            file,
+            f"has format {described['format']}, but this version of the library reads up to "
+            f"{FORMAT}: install a newer version",
+        )
+    if described.pop("sha256", None) != digest(canonical(described).encode()):
+        raise DamagedFileError(file, "is damaged: the checksum of its metadata does not match")
+    if set(content.keys()) != set(described["arrays"]):
+        raise DamagedFileError(file, "is damaged: it does not hold the arrays that it lists")
+    for name, value in {"kind": kind, **facts}.items():
+        if described.get(name) != value:
+            raise DamagedFileError(
+                file,
+                f"belongs elsewhere: its {name} is {described.get(name)!r}, not {value!r}",
+            )
+    return described
+
+
+def _array_digest(name: str, array: NDArray[Any]) -> str:
+    head = f"{name} {array.dtype.str} {array.shape} ".encode()
+    return digest(head + np.asarray(array, order="C").tobytes())

@@ -1,0 +1,131 @@
+"""``run.json``: what was run, with a checksum, every field checked before it is used."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorbnn.runs.files import (
+    FORMAT,
+    DamagedFileError,
+    RunError,
+    canonical,
+    check_inside,
+    digest,
+)
+
+STATUSES = ("running", "complete", "interrupted")
+# What makes the chains of a run what they are; the number of draws may grow.
+_IDENTITY = (
+    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
+    "seed", "sample_hyperparameters",
+)  # fmt: skip
+
+
+def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
+    """The text of ``run.json``."""
+    checked = {**manifest, "sha256": _checksum(manifest)}
+    return (json.dumps(checked, indent=2, allow_nan=False) + "\n").encode()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of the run directory `path`, checked."""
+    file = path / "run.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{path} is not a run: it has no run.json")
+    check_inside(file, path)
+    try:
+        manifest = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(file, f"is damaged: {error}; {_DRAWS_ARE_WHOLE}") from error
+    except OSError as error:
+        raise RunError(f"{file} can't be read: {error}") from error
+    found: Any = manifest.get("format") if isinstance(manifest, dict) else None
+    if not _is_count(found, 1) or "sha256" not in manifest:
+        raise DamagedFileError(file, "was not written by this library")
+    if found > FORMAT:
+        raise DamagedFileError(
+            file,
+            f"has format {found}, but this version of the library reads up to {FORMAT}: install a "
+            "newer version",
+        )
+    if manifest.pop("sha256") != _checksum(manifest):
+        raise DamagedFileError(
+            file, f"is damaged or was changed: its checksum does not match; {_DRAWS_ARE_WHOLE}"
+        )
+    for name, (is_good, wanted) in _FIELDS.items():
+        if not is_good(manifest.get(name)):
+            raise DamagedFileError(
+                file, f"has a bad field: `{name}` must be {wanted}, got {manifest.get(name)!r:.80}"
+            )
+    return manifest
+
+
+def identity(manifest: Mapping[str, Any]) -> str:
+    """A short name of what the chains of a run are, the same for two runs with the same bits."""
+    return digest(canonical([manifest[name] for name in _IDENTITY]).encode())[:16]
+
+
+_DRAWS_ARE_WHOLE = (
+    "the draws, in chain-*/draws-*.safetensors, are plain safetensors files and not affected"
+)
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str | None:
+    try:
+        return digest(canonical(manifest).encode())
+    except (ValueError, RecursionError):  # NaN, which is never written
+        return None
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _count(least: int) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: _is_count(value, least), f"a whole number of at least {least}"
+
+
+def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, str) and value in values, f"one of {list(values)}"
+
+
+def _of_type(kind: type, wanted: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, kind), wanted
+
+
+def _is_data(value: object) -> bool:
+    if value is None:
+        return True
+    sha256 = value.get("sha256") if isinstance(value, dict) else None
+    return isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256) is not None
+
+
+def _is_metrics(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        each is None or isinstance(each, dict) for each in value.values()
+    )
+
+
+_DESCRIPTION = _of_type(dict, "a description")
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "library": _of_type(str, "a version"),
+    "jax": _of_type(str, "a version"),
+    "status": _one_of(*STATUSES),
+    "network": _DESCRIPTION,
+    "likelihood": _DESCRIPTION,
+    "dtype": _one_of("float32", "float64"),
+    "engine": _of_type(str, "a name"),
+    "data": (_is_data, "null, or shapes and a SHA-256"),
+    "sampler": _DESCRIPTION,
+    "chains": _count(1),
+    "burn_in": _count(0),
+    "draws": _count(1),
+    "every": _count(1),
+    "networks_per_file": _count(1),
+    "seed": _count(0),
+    "sample_hyperparameters": _of_type(bool, "true or false"),
+    "metrics": (_is_metrics, "descriptions by name"),
+    "report_every": _count(1),
+}

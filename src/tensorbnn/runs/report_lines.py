@@ -1,0 +1,63 @@
+"""Reports as lines of ``metrics.jsonl``, each with a short checksum.
+
+A last line without its end is being written, or was when its writer was killed: it is left out.
+"""
+
+import json
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorbnn.runs.files import DamagedFileError, digest
+
+
+def pack(report: Mapping[str, Any]) -> bytes:
+    """A report as a line."""
+    return json.dumps({**report, "check": _check(report)}, allow_nan=False).encode() + b"\n"
+
+
+def read(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
+    """Reports of a file that may be growing; a line that is damaged is an error, or a warning."""
+    found, damaged = [], []
+    lines = file.read_bytes().split(b"\n")[:-1]
+    for number, line in enumerate(lines, start=1):
+        if not line:  # between two writers, one of which saw the other's line half written
+            continue
+        report = _unpack(line)
+        if report is None:
+            damaged.append(number)
+        else:
+            found.append(report)
+    if damaged:
+        reason = f"is damaged in line {damaged[0]}"
+        if len(damaged) > 1:
+            reason = f"is damaged in {len(damaged)} lines, first line {damaged[0]}"
+        if not skip_damaged:
+            raise DamagedFileError(
+                file, f"{reason}; the other {len(found)} reports are read with `skip_damaged=True`"
+            )
+        warnings.warn(f"{file} {reason}: left out", UserWarning, stacklevel=2)
+    return found
+
+
+def in_order(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Reports by chain and epoch; of two for the same epoch the later one."""
+    latest = {(report["chain"], report["epoch"]): dict(report) for report in reports}
+    return [latest[key] for key in sorted(latest)]
+
+
+def _unpack(line: bytes) -> dict[str, Any] | None:
+    try:
+        report = json.loads(line)
+        check = report.pop("check")
+        good = check == _check(report) and all(
+            type(report[name]) is int for name in ("chain", "epoch")
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return report if good else None
+
+
+def _check(report: Mapping[str, Any]) -> str:
+    return digest(json.dumps(report, allow_nan=False).encode())[:12]
