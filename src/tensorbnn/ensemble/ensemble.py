@@ -413,14 +413,18 @@ class Ensemble:
         """Of each training row, ``(chains, draws, rows)``."""
         targets = self.likelihood.targets(rows.y, self.network.outputs)
         model = (self.network, self.likelihood, self.dtype)
-        return self._shape(log_likelihood(*model, self._batches(every), rows.x, targets))
+        return self._shape(
+            log_likelihood(*model, self._batches(every, self._pieces), rows.x, targets)
+        )
 
     def _new_targets(
         self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0
     ) -> NDArray[Any]:
         """Noise included, ``(networks, rows, columns)``."""
         model = (self.network, self.likelihood, self.dtype)
-        return new_targets(*model, self._batches(every), x, seed=seed, first_row=first_row)
+        return new_targets(
+            *model, self._batches(every, self._pieces), x, seed=seed, first_row=first_row
+        )
 
     def _data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows | None:
         """Training data: given, or kept in the run; ``None`` for the prior."""
