@@ -6,6 +6,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scoring import ClassScores, Scores
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
@@ -39,6 +40,7 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
 from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
@@ -83,6 +85,7 @@ __all__ = [
     "Prior",
     "ReLU",
     "RunError",
+    "Scaling",
     "Scores",
     "Sigmoid",
     "Softmax",
@@ -90,6 +93,7 @@ __all__ = [
     "SquaredError",
     "StudentT",
     "Tanh",
+    "Weights",
     "load",
     "pretrain",
     "resume",

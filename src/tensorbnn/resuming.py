@@ -101,7 +101,7 @@ def resume(
     if complete and total in (None, reader.manifest["draws"]):
         if posterior is None:
             return Ensemble.from_store(reader, custom or {})
-        return Ensemble(reader, posterior.network, posterior.likelihood, posterior.dtype)
+        return Ensemble.of(reader, posterior)
     store = DirectoryStore.open_to_write(path)
     try:
         _check_options(store, given, sampler, posterior)
@@ -196,6 +196,7 @@ def _check_options(
             "dtype": posterior.dtype,
             "engine": posterior.engine,
             "data": fingerprint(posterior),
+            "scaling": describe(posterior.scaling),
         }
     for name, value in wanted.items():
         if value != manifest[name]:
@@ -223,7 +224,11 @@ def _check_draws(store: DirectoryStore, plan: Plan, checkpoints: Sequence[Checkp
 def _restore_posterior(store: DirectoryStore, custom: Mapping[str, type]) -> Posterior:
     manifest = store.manifest
     network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
-    options = {"dtype": manifest["dtype"], "engine": manifest["engine"]}
+    options = {
+        "dtype": manifest["dtype"],
+        "engine": manifest["engine"],
+        "standardise": restore(manifest["scaling"], {}),
+    }
     if manifest["data"] is None:
         return Posterior(network, likelihood, **options)
     data = store.data()

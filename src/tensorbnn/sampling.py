@@ -22,7 +22,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import check_count, check_inputs, check_rows
+from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import say
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
@@ -38,7 +38,7 @@ def sample(
     posterior: Posterior,
     sampler: Sampler | None = None,
     *,
-    start: Mapping[str, ArrayLike] | None = None,
+    start: Mapping[str, ArrayLike] | Ensemble | None = None,
     chains: int = 4,
     burn_in: int = 1000,
     draws: int = 1000,
@@ -67,7 +67,8 @@ def sample(
     start
         Natural values by name at which chains start, each of the parameter's shape (for all chains)
         or with the chains as first axis. What is left out starts as the layers say: weights and
-        biases from Gaussian He, drawn anew for each chain.
+        biases from Gaussian He, drawn anew for each chain. An `Ensemble` stands for the last draws
+        of its chains: to sample a model that is not far from its own.
     chains
         Number of independent chains; they run side by side on the machine's cores.
     burn_in
@@ -141,7 +142,7 @@ def sample(
     pace = make_pace(plan, checkpoint_draws, checkpoint_seconds)
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    started = start_chains(posterior, sampler, plan, start or {})
+    started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
     with precision(posterior.dtype):
         reporting.check(started[0])
         checkpoints = [first_checkpoint(each) for each in started]
@@ -169,6 +170,19 @@ def load(
         other chains. Otherwise they are an error when they are met.
     """
     return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
+
+
+def _start_values(
+    start: Mapping[str, ArrayLike] | Ensemble | None, posterior: Posterior, plan: Plan
+) -> Mapping[str, ArrayLike]:
+    """Starting values by name; of an ensemble, those that the new model has."""
+    if not isinstance(start, Ensemble):
+        return start or {}
+    parameters, hypers = start.last_draws(plan.chains)
+    if not plan.sample_hyperparameters:  # they are held where the model says
+        return parameters
+    known = {entry.name for entry in posterior.model.phi.entries}
+    return parameters | {name: each for name, each in hypers.items() if name in known}
 
 
 class Recipe(NamedTuple):
@@ -223,7 +237,7 @@ def carry_out(
             stacklevel=3,
         )
     posterior = recipe.posterior
-    return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
+    return Ensemble.of(store, posterior)
 
 
 def make_pace(plan: Plan, draws: int | None, seconds: float) -> Pace:
@@ -276,23 +290,19 @@ def make_reporting(
     rows = {"training": Rows(posterior.x, posterior.y, posterior.data)}
     if validation is not None:
         rows["validation"] = _validation_rows(posterior, validation)
-    return Reporting(every, named, rows)
+    return Reporting(every, named, rows, posterior.scaling)
 
 
 def _validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
-    network, likelihood, dtype = posterior.network, posterior.likelihood, posterior.dtype
     try:
-        x, y = check_rows("x", validation[0], dtype), check_rows("y", validation[1], dtype)
-        check_inputs(x, network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        targets = likelihood.targets(y, network.outputs).astype(dtype)
+        given = posterior.take(*validation)
     except (TypeError, ValueError) as error:
         raise type(error)(f"in `validation`, {error}") from error
-    with precision(dtype):
-        return Rows(x, y, forward.arrange(network, x, targets))
+    with precision(posterior.dtype):
+        data = forward.arrange(posterior.network, given.inputs, given.targets)
+        return Rows(given.x, given.y, data)
 
 
 def _make_store(
@@ -308,7 +318,8 @@ def _make_store(
     if posterior.x is not None and posterior.y is not None:
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
-        return MemoryStore({"chains": plan.chains, "status": "running"}, data)
+        held = {"sample_hyperparameters": plan.sample_hyperparameters}
+        return MemoryStore({"chains": plan.chains, "status": "running", **held}, data)
     if data is not None and "validation" in reporting.rows:
         rows = reporting.rows["validation"]
         data |= {"validation_x": rows.x, "validation_y": rows.y}
@@ -322,6 +333,7 @@ def _make_store(
         "dtype": posterior.dtype,
         "engine": posterior.engine,
         "data": fingerprint(posterior),
+        "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),
         **dataclasses.asdict(plan),
         "metrics": describe_metrics(reporting.metrics),

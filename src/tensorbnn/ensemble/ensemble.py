@@ -9,17 +9,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.engine import forward
+from tensorbnn.engine.forward import Data
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
 from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.ensemble.reweight import (
+    Weights,
+    both_sides,
+    log_ratios,
+    warn_where_untrustworthy,
+    weigh,
+)
 from tensorbnn.ensemble.rows import Rows, checked_rows, kept_rows
 from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.posterior import Model, Posterior, precision
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.store import Store
@@ -40,6 +51,8 @@ class Ensemble:
         The network that was sampled.
     likelihood : Likelihood
         Its likelihood.
+    scaling : Scaling
+        The shifts and scales by which data were standardised; none by default.
     dtype : str
         ``"float32"`` or ``"float64"``.
     num_chains, num_draws : int
@@ -53,13 +66,21 @@ class Ensemble:
         likelihood: Likelihood,
         dtype: DType,
         *,
+        scaling: Scaling | None = None,
         skip_damaged: bool = False,
     ) -> None:
         self.network, self.likelihood = network, likelihood
+        self.scaling = scaling or Scaling()
         self.dtype: DType = dtype
         self._store, self._skip_damaged = store, skip_damaged
         self.num_chains: int = store.manifest["chains"]
         self._pieces = self._find_pieces()
+
+    @classmethod
+    def of(cls, store: Store, posterior: Posterior) -> "Ensemble":
+        """The networks in `store`, of a posterior that is at hand."""
+        model = posterior.network, posterior.likelihood, posterior.dtype
+        return cls(store, *model, scaling=posterior.scaling)
 
     @classmethod
     def from_store(
@@ -67,8 +88,16 @@ class Ensemble:
     ) -> "Ensemble":
         """Read the description of a run; `custom` holds the user's own classes by name."""
         manifest = store.manifest
-        network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
-        return cls(store, network, likelihood, manifest["dtype"], skip_damaged=skip_damaged)
+        described = [manifest["network"], manifest["likelihood"], manifest["scaling"]]
+        network, likelihood, scaling = restore(described, custom)
+        return cls(
+            store,
+            network,
+            likelihood,
+            manifest["dtype"],
+            scaling=scaling,
+            skip_damaged=skip_damaged,
+        )
 
     @property
     def num_draws(self) -> int:
@@ -117,13 +146,22 @@ class Ensemble:
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 
-    def predict(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Prediction:
+    def predict(
+        self,
+        x: ArrayLike,
+        *,
+        weights: Weights | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Prediction:
         """Predict the rows of `x` with every network, or with every n-th of each chain.
 
         Parameters
         ----------
         x
             Inputs ``(rows, inputs)``, or ``(rows,)`` for a network with one input.
+        weights
+            What `reweight` returned: predictions of the other model.
         every
             Use only every n-th draw of each chain.
         progress
@@ -141,20 +179,90 @@ class Ensemble:
         >>> p.mean.shape, p.networks.shape
         ((5, 1), (40, 5, 1))
         """
-        rows = check_rows("x", x, self.dtype)
+        rows = self._rows(x)
         check_inputs(rows, self.network)
         if not isinstance(every, numbers.Integral) or every < 1:
             raise ValueError(f"`every` must be a whole number of at least 1, got {every!r}")
         draws, pieces = len(range(0, self.num_draws, every)), self._pieces
+        likelihood = self.likelihood if weights is None else self._checked(weights).likelihood
         return Prediction(
             self.network,
-            self.likelihood,
+            likelihood,
             self.dtype,
-            rows,
-            lambda: self._batches(int(every), pieces),
+            self.scaling.inputs(rows, self.dtype),
+            lambda: self._batches(likelihood, int(every), pieces),
             self.num_chains * draws,
             progress=progress,
+            scaling=self.scaling,
+            weights=None if weights is None else self._thinned(weights, every).ravel(),
         )
+
+    def reweight(
+        self,
+        *,
+        network: Network | None = None,
+        likelihood: Likelihood | None = None,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: bool = True,
+    ) -> Weights:
+        """Weights with which these networks stand for another prior, likelihood, or both.
+
+        Parameters
+        ----------
+        network
+            The same network with other priors or hyper-priors. A number may stand where the run
+            has a `Hyper`, but not the other way round: a hyper-parameter that was not sampled can't
+            be made up.
+        likelihood
+            Another likelihood of the same data, in the units of the model (standardised, where data
+            were standardised).
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        progress
+            Show a bar where it takes longer than a second.
+
+        Returns
+        -------
+        The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
+        (k-hat above 0.7), and what to do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 20)
+        >>> wide, narrow = (
+        ...     tb.Network(tb.Dense(1, tb.Normal(0, sd), tb.Normal(0, 1)), inputs=1)
+        ...     for sd in (1.0, 0.8)
+        ... )
+        >>> posterior = tb.Posterior(wide, tb.Gaussian(sd=0.5), x, x)
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
+        >>> w = ensemble.reweight(network=narrow)
+        >>> w.trustworthy, bool(w.effective_size > 900)
+        (True, True)
+        >>> ensemble.predict(x, weights=w).mean.shape
+        (20, 1)
+        """
+        if network is None and likelihood is None:
+            raise ValueError("give another `network`, another `likelihood`, or both")
+        run = self._model()
+        other = Posterior(
+            self.network if network is None else network,
+            self.likelihood if likelihood is None else likelihood,
+            standardise=self.scaling,
+            dtype="float64",
+        ).model
+        sides = both_sides(run, other, held=self._held)
+        ratios = log_ratios(
+            sides,
+            self._named(),
+            self._float64_data(data, other.likelihood),
+            total=len(self),
+            progress=progress,
+        )
+        weights = weigh(self._shape(ratios), other.likelihood)
+        warn_where_untrustworthy(weights, stacklevel=2)
+        return weights
 
     def diagnose(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Diagnosis:
         """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
@@ -180,7 +288,7 @@ class Ensemble:
         return diagnose(
             self._by_chain(x, every=every, progress=progress),
             self.info,
-            x=check_rows("x", x, self.dtype),
+            x=self._rows(x),
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
         )
 
@@ -284,7 +392,7 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = checked_rows(x, y, self.network, self.likelihood, self.dtype)
+        rows = self._checked_rows(x, y)
         seed = check_count("seed", seed, least=0)
         prediction = self.predict(rows.x, every=every, progress=progress)
         if self.likelihood.link in (Sigmoid, Softmax):
@@ -338,7 +446,7 @@ class Ensemble:
         """
         every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
         rows = self._data(data)
-        where = (None if rows is None else rows.x) if x is None else check_rows("x", x, self.dtype)
+        where = (None if rows is None else rows.x) if x is None else self._rows(x)
         draws = None
         if rows is not None and type(self.likelihood).sample is not Likelihood.sample:
             draws = self._shape(self._new_targets(rows.x, every=every, seed=seed))
@@ -401,6 +509,68 @@ class Ensemble:
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
 
+    def last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Last parameters and hyper-parameters of the chains by name, for `chains` new chains.
+
+        Where there are more new chains than old ones, also draws from further back.
+        """
+        rounds = -(-chains // self.num_chains)
+        step = max(self.num_draws // rounds, 1)
+        chosen = np.arange(chains)
+        draws = np.maximum(self.num_draws - 1 - chosen // self.num_chains * step, 0)
+        where = chosen % self.num_chains, draws
+        named = self.parameters, self.hyperparameters
+        parameters, hypers = ({name: each[where] for name, each in own.items()} for own in named)
+        return parameters, hypers
+
+    @property
+    def _held(self) -> bool:
+        """Whether hyper-parameters were held."""
+        return not self._store.manifest.get("sample_hyperparameters", True)
+
+    def _model(self) -> Model:
+        return Model(self.network, self.likelihood)
+
+    def _named(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """Parameters and hyper-parameters of all networks by name, in batches."""
+        for parameters, hypers in self._draws(1, self._pieces):
+            yield parameters | hypers
+
+    def _float64_data(
+        self, given: tuple[ArrayLike, ArrayLike] | None, likelihood: Likelihood
+    ) -> Data | None:
+        """Training data as the engine wants them, if they matter under another likelihood."""
+        if likelihood == self.likelihood:
+            return None
+        rows = self._data(given)
+        if rows is None:
+            return None
+        targets = likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)
+        inputs = self.scaling.inputs(rows.x, "float64")
+        with precision("float64"):
+            return forward.arrange(self.network, inputs, targets.astype(np.float64))
+
+    def _checked(self, weights: Weights) -> Weights:
+        if not isinstance(weights, Weights):
+            raise TypeError(
+                f"`weights` must be what `reweight` returned, got {type(weights).__name__}"
+            )
+        if len(weights) != len(self):
+            raise ValueError(
+                f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
+                "are of another one, or of this one before it grew; reweight it anew"
+            )
+        return weights
+
+    def _thinned(self, weights: Weights, every: int) -> NDArray[Any]:
+        """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
+        chosen = self._shape(self._checked(weights).weights)[:, ::every]
+        return chosen / chosen.sum()
+
+    def _rows(self, x: ArrayLike) -> NDArray[Any]:
+        """Inputs of the user's, checked."""
+        return check_rows("x", x, self.scaling.user_dtype(self.dtype))
+
     def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
         return self._shape(self.predict(x, every=every, progress=progress).networks)
@@ -411,20 +581,22 @@ class Ensemble:
 
     def _log_likelihood(self, rows: Rows, *, every: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        targets = self.likelihood.targets(rows.y, self.network.outputs)
+        targets = self.likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)
+        inputs = self.scaling.inputs(rows.x, self.dtype)
+        batches = self._batches(self.likelihood, every, self._pieces)
         model = (self.network, self.likelihood, self.dtype)
-        return self._shape(
-            log_likelihood(*model, self._batches(every, self._pieces), rows.x, targets)
-        )
+        each = log_likelihood(*model, batches, inputs, targets)
+        return self._shape(each) + self.scaling.log_jacobian
 
     def _new_targets(
         self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0
     ) -> NDArray[Any]:
         """Noise included, ``(networks, rows, columns)``."""
         model = (self.network, self.likelihood, self.dtype)
-        return new_targets(
-            *model, self._batches(every, self._pieces), x, seed=seed, first_row=first_row
-        )
+        batches = self._batches(self.likelihood, every, self._pieces)
+        inputs = self.scaling.inputs(x, self.dtype)
+        found = new_targets(*model, batches, inputs, seed=seed, first_row=first_row)
+        return self.scaling.natural(found)
 
     def _data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows | None:
         """Training data: given, or kept in the run; ``None`` for the prior."""
@@ -432,7 +604,11 @@ class Ensemble:
             return kept_rows(self._store)
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise TypeError(f"`data` must be a pair (x, y), got {type(given).__name__}")
-        return checked_rows(*given, self.network, self.likelihood, self.dtype)
+        return self._checked_rows(*given)
+
+    def _checked_rows(self, x: ArrayLike, y: ArrayLike) -> Rows:
+        dtype = self.scaling.user_dtype(self.dtype)
+        return checked_rows(x, y, self.network, self.likelihood, dtype)
 
     def _needed_data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows:
         rows = self._data(given)
@@ -497,8 +673,10 @@ class Ensemble:
             yield first, {name: each[:size] for name, each in arrays.items()}
             first += size
 
-    def _batches(self, every: int, pieces: Mapping[int, int]) -> Iterator[Batch]:
-        own = {f"likelihood.{name}": name for name in self.likelihood.hypers()}
+    def _draws(
+        self, every: int, pieces: Mapping[int, int]
+    ) -> Iterator[tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]]:
+        """Parameters and hyper-parameters by name, in batches of networks."""
         for chain in range(self.num_chains):
             hypers = self._chunks(chain, "hyperparameters/", pieces)
             for (first, arrays), (_, scalars) in zip(
@@ -507,4 +685,11 @@ class Ensemble:
                 chosen = slice(-first % every, None, every)
                 parameters = {name: each[chosen] for name, each in arrays.items()}
                 if len(next(iter(parameters.values()))):
-                    yield Batch(parameters, {own[k]: scalars[k][chosen] for k in own})
+                    yield parameters, {name: each[chosen] for name, each in scalars.items()}
+
+    def _batches(
+        self, likelihood: Likelihood, every: int, pieces: Mapping[int, int]
+    ) -> Iterator[Batch]:
+        for parameters, hypers in self._draws(every, pieces):
+            own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
+            yield Batch(parameters, own)

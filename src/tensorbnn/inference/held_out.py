@@ -8,7 +8,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.model.checks import check_inputs, check_rows
 from tensorbnn.posterior import Posterior
 
 
@@ -16,7 +15,7 @@ class Rows(NamedTuple):
     """Data row by row."""
 
     x: NDArray[Any]
-    """Inputs ``(rows, inputs)``."""
+    """Inputs ``(rows, inputs)``, as the model takes them."""
     y: NDArray[Any]
     """Targets as the user gave them, ``(rows, columns)``."""
     targets: NDArray[Any]
@@ -38,14 +37,7 @@ def validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
     try:
-        x, y = (
-            check_rows(name, values, posterior.dtype)
-            for name, values in zip("xy", validation, strict=True)
-        )
-        check_inputs(x, posterior.network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        return _rows(posterior, x, y)
+        return _rows(posterior, *validation)
     except (TypeError, ValueError) as error:
         raise type(error)(f"in `validation`, {error}") from error
 
@@ -65,9 +57,9 @@ def split(rows: Rows, fraction: float, key: Array) -> tuple[Rows, Rows | None]:
     return _take(rows, np.sort(order[aside:])), _take(rows, np.sort(order[:aside]))
 
 
-def _rows(posterior: Posterior, x: NDArray[Any], y: NDArray[Any]) -> Rows:
-    targets = posterior.likelihood.targets(y, posterior.network.outputs)
-    return Rows(x, y, targets.astype(posterior.dtype))
+def _rows(posterior: Posterior, x: ArrayLike, y: ArrayLike) -> Rows:
+    given = posterior.take(x, y)
+    return Rows(given.inputs, given.y, given.targets)
 
 
 def _take(rows: Rows, chosen: NDArray[Any]) -> Rows:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.special import ndtr
 from numpy.typing import NDArray
 
 from tensorbnn.model.hyper import Number, Parametric
@@ -29,6 +30,9 @@ class Likelihood(Parametric, ABC):
 
     link: ClassVar[type[Layer] | None] = None
     """The activation this likelihood applies itself; a network may end in it or leave it out."""
+
+    real_targets: ClassVar[bool] = False
+    """Whether targets are real numbers in some unit, which `standardise` may shift and scale."""
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
@@ -71,6 +75,16 @@ class Likelihood(Parametric, ABC):
             f"{type(self).__name__} can't draw new targets: define its `sample(key, outputs)`"
         )
 
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        """Probability that a new target is at most `targets`, both ``(outputs, rows)``, each alone.
+
+        Needed only for quantiles, intervals and densities of new targets (``noise=True``).
+        """
+        raise NotImplementedError(
+            f"quantiles and densities with noise need the distribution function of a target, which "
+            f"{type(self).__name__} does not have: define its `cdf(outputs, targets)`"
+        )
+
 
 @final
 @dataclass(frozen=True)
@@ -81,7 +95,8 @@ class Gaussian(Likelihood):
     ----------
     sd
         A number (known noise) or a `Hyper` (learned noise). ``Hyper(0.1)`` has a log-normal prior
-        around 0.1 with a log-sd of 1.
+        around 0.1 with a log-sd of 1. Where targets are standardised it is in units of their
+        standard deviation.
 
     Examples
     --------
@@ -93,6 +108,7 @@ class Gaussian(Likelihood):
 
     sd: Number = 0.1
     positive_arguments: ClassVar[tuple[str, ...]] = ("sd",)
+    real_targets: ClassVar[bool] = True
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
         return Normal().bind({"loc": outputs, "scale": self.sd}).log_density(targets).sum(axis=0)
@@ -105,6 +121,9 @@ class Gaussian(Likelihood):
 
     def sample(self, key: Array, outputs: Array) -> Array:
         return outputs + self.sd * jax.random.normal(key, outputs.shape, outputs.dtype)
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        return ndtr((targets - outputs) / self.sd)
 
 
 @final
