@@ -61,6 +61,7 @@ ORDER = [
     "tensorbnn.ensemble.rows",
     "tensorbnn.ensemble.datatree",
     "tensorbnn.ensemble.reweight",
+    "tensorbnn.ensemble.sensitivity",
     "tensorbnn.ensemble.ensemble",
     # The front-ends.
     "tensorbnn.sampling",
@@ -72,6 +73,7 @@ ORDER = [
     "tensorbnn.plots.convergence",
     "tensorbnn.plots.calibration",
     "tensorbnn.plots.hyperparameters",
+    "tensorbnn.plots.sensitivity",
     "tensorbnn.plots",
     "tensorbnn.demo",
     "tensorbnn.cli",

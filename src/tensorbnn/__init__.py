@@ -8,6 +8,7 @@ from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.pretrain import Pretrained, pretrain
@@ -87,6 +88,7 @@ __all__ = [
     "RunError",
     "Scaling",
     "Scores",
+    "Sensitivity",
     "Sigmoid",
     "Softmax",
     "SquarePReLU",

@@ -3,6 +3,14 @@
 Weights of a network are not identified (units can be swapped, signs flipped), so chains are
 compared by what their networks say at given inputs, in function space. What to make of the numbers
 is in `verdict.py`.
+
+With weights ``w_j`` of ``n`` networks, a weighted mean ``m`` errs as the plain mean of
+
+    z_j = n w_j (f_j - m)
+
+does, its influence (the delta method), and so do quantiles and standard deviations by theirs:
+chains are compared by these series, and an effective sample size is the variance of ``f`` over the
+square of the error.
 """
 
 from collections.abc import Mapping
@@ -12,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.ensemble import weighted
 from tensorbnn.ensemble.verdict import Evidence, judge
 
 LEAST_DRAWS = 4
@@ -88,6 +97,8 @@ def diagnose(
     *,
     x: NDArray[Any] | None = None,
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
+    weights: NDArray[Any] | None = None,
+    pareto_k: float | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -103,6 +114,10 @@ def diagnose(
         by number otherwise.
     hyperparameters
         Hyper-parameters by name, each ``(chains, draws)``.
+    weights
+        Weights ``(chains, draws)`` that sum to one.
+    pareto_k
+        k-hat of the weights, for the verdict.
     """
     from arviz_stats.base import array_stats  # imported here: it takes a second
 
@@ -110,14 +125,13 @@ def diagnose(
         raise ValueError(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
-    found = convergence(values)
-    series = _series(values)
+    found = convergence(values, weights)
+    errors = _errors(values, weights)
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
-        errors = [np.asarray(array_stats.mcse(series, method=each)) for each in ("mean", "sd")]
         ebfmi = np.asarray(array_stats.bfmi(np.asarray(info["energy"], np.float64)))
-    hypers = {name: convergence(each) for name, each in (hyperparameters or {}).items()}
+    hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
     evidence = Evidence(
-        values=values,
+        values=values if weights is None else _influence(values, weights),
         rhat=found.rhat,
         ess=np.minimum(found.ess, found.ess_tail),
         acceptance=info["acceptance"].mean(axis=1),
@@ -125,6 +139,7 @@ def diagnose(
         ebfmi=ebfmi,
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         x=x,
+        pareto_k=pareto_k,
     )
     return Diagnosis(
         **found._asdict(),
@@ -138,8 +153,10 @@ def diagnose(
     )
 
 
-def convergence(values: NDArray[Any]) -> Convergence:
+def convergence(values: NDArray[Any], weights: NDArray[Any] | None = None) -> Convergence:
     """R-hat and effective sample sizes of ``(chains, draws, ...)``, each of the shape ``...``.
+
+    With `weights` ``(chains, draws)``, those of the weighted mean and the weighted quantiles.
 
     Examples
     --------
@@ -149,6 +166,8 @@ def convergence(values: NDArray[Any]) -> Convergence:
     """
     from arviz_stats.base import array_stats
 
+    if weights is not None:
+        return _weighted_convergence(values, weights)
     series = _series(values)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Convergence(
@@ -156,6 +175,57 @@ def convergence(values: NDArray[Any]) -> Convergence:
             ess=np.asarray(array_stats.ess(series)),
             ess_tail=np.asarray(array_stats.ess(series, method="tail", prob=TAIL)),
         )
+
+
+def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Convergence:
+    from arviz_stats.base import array_stats
+
+    variance = _flat_moments(values, weights)[1]
+    tails = []
+    flat = values.reshape(-1, *values.shape[2:])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for end in weighted.quantile(flat, np.array(TAIL), weights.ravel()):
+            below = (values <= end).astype(np.float64)
+            share = _flat_moments(below, weights)[0]
+            tails.append(share * (1 - share) / np.square(_error(_influence(below, weights))))
+        influence = _influence(values, weights)
+        return Convergence(
+            rhat=np.asarray(array_stats.rhat(_series(influence))),
+            ess=np.asarray(variance / np.square(_error(influence))),
+            ess_tail=np.minimum(*tails),
+        )
+
+
+def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
+    """Monte Carlo standard errors of mean and sd."""
+    from arviz_stats.base import array_stats
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if weights is None:
+            series = _series(values)
+            return [np.asarray(array_stats.mcse(series, method=each)) for each in ("mean", "sd")]
+        mean, variance = _flat_moments(values, weights)
+        # The variance is a mean of squares, and the sd errs by its error over twice the sd.
+        squares = _influence(np.square(values - mean), weights)
+        return [_error(_influence(values, weights)), _error(squares) / (2 * np.sqrt(variance))]
+
+
+def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """What each draw of ``(chains, draws, ...)`` adds to a weighted mean, times their number."""
+    mean = _flat_moments(values, weights)[0]
+    own = weights.reshape(*weights.shape, *(1,) * (values.ndim - 2))
+    return weights.size * own * (values - mean)
+
+
+def _error(influence: NDArray[Any]) -> NDArray[Any]:
+    from arviz_stats.base import array_stats
+
+    return np.asarray(array_stats.mcse(_series(influence), method="mean"))
+
+
+def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    flat = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
+    return weighted.moments(flat, weights.ravel())
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:

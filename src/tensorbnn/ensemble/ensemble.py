@@ -3,7 +3,7 @@
 import functools
 import numbers
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,13 @@ from tensorbnn.ensemble.reweight import (
 )
 from tensorbnn.ensemble.rows import Rows, checked_rows, kept_rows
 from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
+from tensorbnn.ensemble.sensitivity import (
+    Sensitivity,
+    check_values,
+    find_numbers,
+    moved_likelihood,
+    moved_sides,
+)
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
@@ -256,7 +263,7 @@ class Ensemble:
         ratios = log_ratios(
             sides,
             self._named(),
-            self._float64_data(data, other.likelihood),
+            self._float64_data(data, other.likelihood, needed=other.likelihood != self.likelihood),
             total=len(self),
             progress=progress,
         )
@@ -264,13 +271,108 @@ class Ensemble:
         warn_where_untrustworthy(weights, stacklevel=2)
         return weights
 
-    def diagnose(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Diagnosis:
+    def sensitivity(
+        self,
+        name: str | Sequence[str],
+        values: ArrayLike,
+        x: ArrayLike,
+        *,
+        held_out: tuple[ArrayLike, ArrayLike] | None = None,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Sensitivity:
+        """How predictions at `x` move with a number of the prior or likelihood, by re-weighting.
+
+        Parameters
+        ----------
+        name
+            The number to move, such as ``"dense_0.weights.scale"``; several, or a pattern such as
+            ``"*.weights.scale"``, are moved together. A hyper-parameter is moved as if it were a
+            number; ``"dense_0.weights.scale.loc"`` is the centre of its own prior.
+        values
+            The values to give it, ``(n,)``.
+        x
+            Inputs ``(rows, inputs)`` you care about.
+        held_out
+            Rows ``(x, y)`` that the run has not seen, to score each value by.
+        data
+            Training data ``(x, y)``, for a run that did not keep them, to move the likelihood.
+        every
+            Predict only with every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Returns
+        -------
+        Means, sds, weights and evidences for each value, and the best of them; values at which the
+        weights can't be trusted are marked. `plots.sensitivity` draws it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 20)
+        >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
+        >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
+        >>> found = ensemble.sensitivity("dense_0.weights.scale", [0.1, 0.3, 1.0, 3.0], [1.0])
+        >>> found.mean.shape, found.best().value
+        ((4, 1, 1), 0.3)
+        """
+        model = self._model()
+        names = find_numbers(model, name)
+        grid = check_values(model, names, values)
+        likelihoods = [moved_likelihood(self.likelihood, names, value) for value in grid]
+        ratios = log_ratios(
+            moved_sides(model, names, held=self._held),
+            self._named(),
+            self._float64_data(data, likelihoods[0], needed=likelihoods[0] != self.likelihood),
+            moved=dict.fromkeys(names, grid),
+            total=len(self),
+            progress=progress,
+        )
+        weights = tuple(
+            weigh(self._shape(own), likelihood)
+            for own, likelihood in zip(ratios, likelihoods, strict=True)
+        )
+        predictions = [
+            self.predict(x, weights=own, every=every, progress=progress) for own in weights
+        ]
+        scores = None
+        if held_out is not None:
+            rows = self._checked_rows(*held_out)
+            scores = [
+                self.predict(rows.x, weights=own, every=every, progress=progress).log_score(rows.y)
+                for own in weights
+            ]
+        return Sensitivity(
+            names=names,
+            values=grid,
+            x=self._rows(x),
+            mean=np.stack([each.mean for each in predictions]),
+            sd=np.stack([each.sd for each in predictions]),
+            weights=weights,
+            log_score=None if scores is None else np.array(scores),
+        )
+
+    def diagnose(
+        self,
+        x: ArrayLike,
+        *,
+        weights: Weights | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Diagnosis:
         """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
 
         Parameters
         ----------
         x
             Inputs ``(rows, inputs)`` you care about.
+        weights
+            What `reweight` returned: R-hat, effective sizes and errors are then those of weighted
+            means, quantiles and sds.
         every
             Use only every n-th draw of each chain.
         progress
@@ -290,6 +392,8 @@ class Ensemble:
             self.info,
             x=self._rows(x),
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
+            weights=None if weights is None else self._thinned(weights, every),
+            pareto_k=None if weights is None else weights.pareto_k,
         )
 
     def autocorrelation(
@@ -537,12 +641,14 @@ class Ensemble:
             yield parameters | hypers
 
     def _float64_data(
-        self, given: tuple[ArrayLike, ArrayLike] | None, likelihood: Likelihood
+        self,
+        given: tuple[ArrayLike, ArrayLike] | None,
+        likelihood: Likelihood,
+        *,
+        needed: bool,
     ) -> Data | None:
-        """Training data as the engine wants them, if they matter under another likelihood."""
-        if likelihood == self.likelihood:
-            return None
-        rows = self._data(given)
+        """Training data as the engine wants them, where they matter; ``None`` for the prior."""
+        rows = self._data(given) if needed else None
         if rows is None:
             return None
         targets = likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data, Outputs
+from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -34,10 +35,10 @@ from tensorbnn.model.network import Network
 from tensorbnn.posterior import Model, precision
 from tensorbnn.progress import Bar
 
-# Above this k-hat, averages over weights can't be trusted.
-PARETO_K_LIMIT = 0.7
 # With fewer networks there is no tail to fit.
 LEAST_NETWORKS = 25
+# Log-ratios that differ by less differ by rounding.
+NEGLIGIBLE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +218,7 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
 
     flat = ratios.ravel()
     shifted = flat - flat.max()
-    if np.ptp(flat) == 0:
+    if flat.max() - flat.min() < NEGLIGIBLE:
         return flat, -np.inf
     if len(flat) < LEAST_NETWORKS:
         return flat, np.nan

@@ -16,6 +16,7 @@ ESS_LIMIT = 400.0
 DIVERGENCE_LIMIT = 0.01
 EBFMI_LIMIT = 0.3
 ACCEPTANCE_LIMIT = 0.1
+PARETO_K_LIMIT = 0.7
 # Rows named in a verdict, rows looked at to find an odd chain, inputs for which x is shown.
 ROWS_NAMED = 4
 ROWS_COMPARED = 16
@@ -42,6 +43,8 @@ class Evidence(NamedTuple):
     hyper_rhat: Mapping[str, float]
     x: NDArray[Any] | None = None
     """``(rows, inputs)``."""
+    pareto_k: float | None = None
+    """k-hat of the weights, where networks have any; `values` are then their influences."""
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> str:
@@ -116,6 +119,12 @@ def _remedy(values: NDArray[Any], rhat: Rhat) -> str:
 
 
 def _notes(evidence: Evidence) -> Iterable[str]:
+    if evidence.pareto_k is not None and not evidence.pareto_k <= PARETO_K_LIMIT:
+        yield (
+            f"but the weights can't be trusted (k-hat {evidence.pareto_k:.2f}, {PARETO_K_LIMIT} is "
+            "the limit), and these numbers with them: sample the other model, "
+            "tb.sample(posterior, start=ensemble)"
+        )
     share = np.mean(evidence.divergent > 0)  # a draw may be several transitions
     if share > DIVERGENCE_LIMIT:
         yield (

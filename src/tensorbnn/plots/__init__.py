@@ -6,6 +6,7 @@ from tensorbnn.plots.figure import new_figure
 from tensorbnn.plots.functions import autocorrelation, ranks, trace
 from tensorbnn.plots.hyperparameters import hyperparameter, hyperparameters
 from tensorbnn.plots.predictions import bands
+from tensorbnn.plots.sensitivity import sensitivity
 from tensorbnn.plots.training import losses
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "pit",
     "ranks",
     "rhat",
+    "sensitivity",
     "trace",
 ]
