@@ -192,7 +192,7 @@ def test_quantiles_and_densities_of_new_targets_are_those_of_the_mixture(gaussia
     density = p.density(edges, noise=True)
     assert density.shape == (45, 2, 3)
     expected = mixture_cdf(0.5) - mixture_cdf(0.0)
-    np.testing.assert_allclose(density[..., 1] * 0.5, expected, rtol=1e-9)
+    np.testing.assert_allclose(density[..., 1] * 0.5, expected, rtol=1e-9, atol=1e-14)
 
 
 def test_noise_of_a_million_to_one(gaussian):

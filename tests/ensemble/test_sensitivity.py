@@ -79,7 +79,7 @@ def test_a_hyper_parameter_is_moved_as_a_number_or_by_its_own_prior():
     ensemble = hierarchical_ensemble()
     number = tb.Normal(0.0, 1.8)
     w = ensemble.reweight(network=linear(number, number))
-    both = ensemble.sensitivity("*.scale", [1.8], [0.0])
+    both = ensemble.sensitivity("*.*.scale", [1.8], [0.0])
     assert both.names == ("dense_0.weights.scale", "dense_0.biases.scale")
     np.testing.assert_allclose(both.weights[0].log_ratios, w.log_ratios, atol=1e-9)
     centred = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(1.9, 0.2)))
@@ -89,12 +89,12 @@ def test_a_hyper_parameter_is_moved_as_a_number_or_by_its_own_prior():
     )
     np.testing.assert_allclose(found.weights[0].log_ratios, w.log_ratios, atol=1e-9)
     with pytest.raises(ValueError, match=r"'dense_0.weights.scale.loc'.* belong to the prior"):
-        ensemble.sensitivity("dense_0.weights.*", [1.0], [0.0])
+        ensemble.sensitivity(["dense_0.weights.*", "*.weights.scale.loc"], [1.0], [0.0])
 
 
 def test_where_no_weights_are_trustworthy_there_is_no_best():
     ensemble = hierarchical_ensemble()
-    found = ensemble.sensitivity("*.scale", [20.0, 50.0], [0.0])
+    found = ensemble.sensitivity("*.*.scale", [20.0, 50.0], [0.0])
     assert not found.trustworthy.any()
     assert np.all(found.pareto_k > 0.7)
     with pytest.raises(ValueError, match=r"at none of the values .*try values nearer"):

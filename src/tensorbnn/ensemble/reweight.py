@@ -200,7 +200,7 @@ def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
         weights=weights,
         log_weights=smoothed - smoothed.max() - np.log(total),
         log_ratios=flat,
-        effective_size=float(1 / np.sum(np.square(weights))),
+        effective_size=min(float(1 / np.sum(np.square(weights))), float(len(flat))),
         pareto_k=pareto_k,
         log_evidence_ratio=float(smoothed.max() + np.log(total / len(flat))),
         likelihood=likelihood,
@@ -219,7 +219,7 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
     flat = ratios.ravel()
     shifted = flat - flat.max()
     if flat.max() - flat.min() < NEGLIGIBLE:
-        return flat, -np.inf
+        return np.full_like(flat, flat.mean()), -np.inf
     if len(flat) < LEAST_NETWORKS:
         return flat, np.nan
     with np.errstate(all="ignore"):  # what can't be fitted comes out as NaN

@@ -106,6 +106,8 @@ class Sensitivity:
 def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     """Names of the model's numbers that match names or patterns such as ``*.weights.scale``.
 
+    A ``*`` stands for one part of a name, between dots.
+
     Examples
     --------
     >>> from tensorbnn.model.layers import CauchyDense
@@ -117,9 +119,9 @@ def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     """
     known = list(_owners(model))
     patterns = [wanted] if isinstance(wanted, str) else list(wanted)
-    found = [name for name in known if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+    found = [name for name in known if any(_matches(name, each) for each in patterns)]
     for pattern in patterns:
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in known):
+        if not any(_matches(name, pattern) for name in known):
             raise ValueError(f"the model has no number {pattern!r}: there are {sorted(known)}")
     inside = [name for name in found if any(name.startswith(f"{each}.") for each in found)]
     if inside:
@@ -168,6 +170,14 @@ def moved_likelihood(likelihood: Likelihood, names: Sequence[str], value: float)
     """The likelihood with those of its numbers that are moved at `value`."""
     own = [name for name in likelihood.arguments() if f"likelihood.{name}" in names]
     return likelihood.bind(dict.fromkeys(own, float(value)))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Part by part, so that ``*`` never stands for more than one."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(
+        fnmatch.fnmatchcase(part, each) for part, each in zip(parts, wanted, strict=True)
+    )
 
 
 def _owners(model: Model) -> dict[str, Parametric]:
