@@ -55,9 +55,10 @@ def sensitivity(
     _curve(panels[2], values, found.effective_size[order], good, "black", None)
     panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.weights[0])))
     panels[2].set_xlabel(found.names[0] if len(found.names) == 1 else _together(found.names))
+    legend_above(panels[0])
     for ax in panels:
         _mark(ax, found, values, good)
-    legend_above(panels[0])
+    panels[2].legend(frameon=False, loc="best")
     return panels
 
 
@@ -82,9 +83,14 @@ def _curve(
 
 
 def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.bool_]) -> None:
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
     positive = bool(np.all(values > 0))
     if positive:
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_locator(NullLocator())
     # Each value stands for the points that are nearer to it than to others.
     places = np.log(values) if positive else values
     middle = 0.5 * (places[1:] + places[:-1])
