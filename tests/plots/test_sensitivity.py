@@ -46,7 +46,7 @@ def test_curves_are_in_order_and_dotted_where_not_trusted(found, axes):
 def test_what_is_marked(found, axes):
     labels = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in axes[::2]]
     assert labels == [
-        [f"x = {each:.3g}" for each in (-1.0, -0.5, -0.25, 0.25, 0.5, 1.0)],
+        [f"x = {each:.3g}" for each in (-1.0, -0.5, 0.0, 0.5, 1.0)],
         ["weights can't be trusted", "highest evidence"],
     ]
     assert len(axes[0].patches) == 2

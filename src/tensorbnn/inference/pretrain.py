@@ -517,7 +517,7 @@ def _check_start(losses: Array) -> None:
         if not np.isfinite(loss):
             raise ValueError(
                 f"the validation loss at the start of network {network} is {loss}: "
-                "standardise `x` and `y`, or give `start`"
+                "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
             )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Rows of which curves are drawn.
-MOST_ROWS = 6
+MOST_ROWS = 5
 
 
 def sensitivity(
@@ -24,7 +24,7 @@ def sensitivity(
     """Mean, sd and effective size against the value of the number that was moved.
 
     Gray, with dotted curves, where the weights can't be trusted (k-hat above 0.7). The dashed line
-    is at the trustworthy value with the highest evidence. Of more than six rows, six are shown.
+    is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def sensitivity(
     legend_above(panels[0])
     for ax in panels:
         _mark(ax, found, values, good)
-    panels[2].legend(frameon=False, loc="best")
+    if panels[2].get_legend_handles_labels()[1]:
+        legend_above(panels[2])
     return panels
 
 

@@ -70,8 +70,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def identity(manifest: Mapping[str, Any]) -> str:
     """A short name of what the chains of a run are, the same for two runs with the same bits."""
     fields = [manifest[name] for name in _IDENTITY]
-    if manifest["scaling"] != UNSCALED:  # so that runs from before there was one keep their names
-        fields.append(manifest["scaling"])
+    scaling = manifest.get("scaling", UNSCALED)
+    if scaling != UNSCALED:  # so that runs from before there was one keep their names
+        fields.append(scaling)
     return digest(canonical(fields).encode())[:16]
 
 
