@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
-from tensorbnn.ensemble.reweight import pareto_smooth, weigh
+from tensorbnn.ensemble.reweight import pareto_smooth, relative_efficiency, weigh
 from tests.ensemble.made import coefficients, ensemble_of, linear
 from tests.oracles import oracles
 
@@ -341,6 +341,24 @@ def test_data_may_be_given(ensemble):
     np.testing.assert_allclose(w.log_ratios, expected.log_ratios)
     # Another prior needs no data.
     assert without.reweight(network=posterior_under(0.9, 0.9).network).trustworthy
+
+
+def test_data_are_refused_for_networks_of_the_prior(prior_draws):
+    with pytest.raises(ValueError, match="were sampled from the prior: no likelihood of `data`"):
+        prior_draws.reweight(likelihood=tb.Gaussian(sd=0.5), data=([0.0], [0.0]))
+    # Without data the likelihood counts for nothing.
+    w = prior_draws.reweight(likelihood=tb.Gaussian(sd=0.5))
+    np.testing.assert_array_equal(w.weights, np.full(4000, 1 / 4000))
+
+
+def test_correlated_draws_make_the_tail_longer():
+    ratios = np.random.default_rng(8).normal(size=(4, 500))
+    assert relative_efficiency(ratios) == pytest.approx(1, abs=0.25)
+    repeated = np.repeat(ratios, 10, axis=1)
+    assert relative_efficiency(repeated) == pytest.approx(0.1, rel=0.3)
+    # Each ratio ten times: the distribution, and hence its tail, is the same.
+    assert pareto_smooth(repeated)[1] == pytest.approx(pareto_smooth(ratios)[1], abs=0.2)
+    assert weigh(repeated, tb.Gaussian()).log_evidence_ratio == pytest.approx(0.5, abs=0.15)
 
 
 def test_repr(ensemble):

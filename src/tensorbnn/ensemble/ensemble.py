@@ -648,6 +648,15 @@ class Ensemble:
         needed: bool,
     ) -> Data | None:
         """Training data as the engine wants them, where they matter; ``None`` for the prior."""
+        if (
+            given is not None
+            and self._store.data() is None
+            and not self._store.manifest.get("data")
+        ):
+            raise ValueError(
+                "these networks were sampled from the prior: no likelihood of `data` is in their "
+                "density that could be replaced; sample the posterior instead"
+            )
         rows = self._data(given) if needed else None
         if rows is None:
             return None

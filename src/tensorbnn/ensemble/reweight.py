@@ -224,7 +224,7 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
         return flat, np.nan
     with np.errstate(all="ignore"):  # what can't be fitted comes out as NaN
         try:
-            found, pareto_k = array_stats.psislw(-shifted, r_eff=_efficiency(ratios))
+            found, pareto_k = array_stats.psislw(-shifted, r_eff=relative_efficiency(ratios))
         except ValueError:  # the largest are all the same
             return flat, -np.inf
     least = int(np.argmin(np.where(np.isfinite(shifted), shifted, np.inf)))
@@ -233,6 +233,18 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
     if not np.isfinite(pareto_k) or not np.isfinite(smoothed.max()):
         return flat, np.inf
     return smoothed, float(pareto_k)
+
+
+def relative_efficiency(ratios: NDArray[Any]) -> float:
+    """Effective sample size of the mean of the ratios over their number, ``(chains, draws)``.
+
+    Below one where draws of a chain are correlated; one where it can't be known.
+    """
+    from arviz_stats.base import array_stats
+
+    values = np.exp(ratios - ratios.max())
+    size = float(array_stats.ess(values, method="mean")) if values.shape[1] >= 4 else np.nan
+    return size / values.size if np.isfinite(size) else 1.0
 
 
 def warn_where_untrustworthy(weights: Weights, stacklevel: int) -> None:
@@ -303,15 +315,6 @@ def _fixed(layer: Any) -> dict[str, Any]:
     """Fields of a layer that are not priors."""
     fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
     return {name: value for name, value in fields.items() if not isinstance(value, Prior)}
-
-
-def _efficiency(ratios: NDArray[Any]) -> float:
-    """Effective size of the ratios' mean over their number."""
-    from arviz_stats.base import array_stats
-
-    values = np.exp(ratios - ratios.max())
-    size = float(array_stats.ess(values, method="mean")) if values.shape[1] >= 4 else np.nan
-    return size / values.size if np.isfinite(size) else 1.0
 
 
 @functools.partial(jax.jit, static_argnums=0)
