@@ -89,7 +89,8 @@ def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.b
     positive = bool(np.all(values > 0))
     if positive:
         ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        subs = (1.0, 2.0, 5.0) if values[-1] > 10 * values[0] else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
         ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         ax.xaxis.set_minor_locator(NullLocator())
     # Each value stands for the points that are nearer to it than to others.
