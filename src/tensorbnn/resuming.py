@@ -111,7 +111,7 @@ def resume(
     if complete and total in (None, reader.manifest["draws"]):
         if posterior is None:
             return Ensemble.from_store(reader, custom or {})
-        return Ensemble(reader, posterior.network, posterior.likelihood, posterior.dtype)
+        return Ensemble.of(reader, posterior)
     store = DirectoryStore.open_to_write(path)
     try:
         _check_options(store, given, sampler, posterior)
@@ -191,6 +191,7 @@ def _check_options(
             "dtype": posterior.dtype,
             "engine": posterior.engine,
             "data": fingerprint(posterior),
+            "scaling": describe(posterior.scaling),
         }
     for name, value in wanted.items():
         if value != manifest[name]:

@@ -36,7 +36,7 @@ def sample(
     posterior: Posterior,
     sampler: Sampler | None = None,
     *,
-    start: Mapping[str, ArrayLike] | None = None,
+    start: Mapping[str, ArrayLike] | Ensemble | None = None,
     chains: int = 4,
     burn_in: int = 1000,
     draws: int = 1000,
@@ -66,7 +66,8 @@ def sample(
     start
         Natural values by name at which chains start, each of the parameter's shape (for all chains)
         or with the chains as first axis. What is left out starts as the layers say: weights and
-        biases from Gaussian He, drawn anew for each chain.
+        biases from Gaussian He, drawn anew for each chain. An `Ensemble` stands for the last draws
+        of its chains: to sample a model that is not far from its own.
     chains
         Number of independent chains; they run side by side on the machine's cores.
     burn_in
@@ -152,7 +153,7 @@ def sample(
     pace = make_pace(plan, checkpoint_draws, checkpoint_seconds)
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    started = start_chains(posterior, sampler, plan, start or {})
+    started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
     with precision(posterior.dtype):
         reporting.check(started[0])
         checkpoints = [first_checkpoint(each) for each in started]
@@ -182,6 +183,19 @@ def load(
         other chains. Otherwise they are an error when they are met.
     """
     return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
+
+
+def _start_values(
+    start: Mapping[str, ArrayLike] | Ensemble | None, posterior: Posterior, plan: Plan
+) -> Mapping[str, ArrayLike]:
+    """Starting values by name; of an ensemble, those that the new model has."""
+    if not isinstance(start, Ensemble):
+        return start or {}
+    parameters, hypers = start.last_draws(plan.chains)
+    if not plan.sample_hyperparameters:  # they are held where the model says
+        return parameters
+    known = {entry.name for entry in posterior.model.phi.entries}
+    return parameters | {name: each for name, each in hypers.items() if name in known}
 
 
 def carry_out(
@@ -219,7 +233,7 @@ def carry_out(
             stacklevel=3,
         )
     posterior = recipe.posterior
-    return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
+    return Ensemble.of(store, posterior)
 
 
 def _how_far(outcome: Outcome, plan: Plan, path: Path) -> str:
@@ -255,7 +269,8 @@ def _make_store(
     if posterior.x is not None and posterior.y is not None:
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
-        return MemoryStore({"chains": plan.chains, "status": "running"}, data)
+        held = {"sample_hyperparameters": plan.sample_hyperparameters}
+        return MemoryStore({"chains": plan.chains, "status": "running", **held}, data)
     if data is not None and "validation" in reporting.rows:
         rows = reporting.rows["validation"]
         data |= {"validation_x": rows.x, "validation_y": rows.y}
@@ -269,6 +284,7 @@ def _make_store(
         "dtype": posterior.dtype,
         "engine": posterior.engine,
         "data": fingerprint(posterior),
+        "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),
         **dataclasses.asdict(plan),
         "metrics": describe_metrics(reporting.metrics),

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorbnn.engine import forward
+from tensorbnn.inference import held_out
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import check_count, check_inputs, check_rows
+from tensorbnn.model.checks import check_count
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
+from tensorbnn.runs.description import restore
 from tensorbnn.runs.files import Arrays, RunError
 from tensorbnn.runs.interrupt import Stop
 from tensorbnn.runs.report import Metric, Reporting, Rows
@@ -77,7 +79,11 @@ def make_posterior(
 ) -> Posterior:
     """The posterior of a run on disk, whose `data` are those it was begun with, or an error."""
     manifest, known = store.manifest, data or {}
-    options = {"dtype": manifest["dtype"], "engine": manifest["engine"]}
+    options = {
+        "dtype": manifest["dtype"],
+        "engine": manifest["engine"],
+        "standardise": restore(manifest["scaling"], {}),
+    }
     posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
     if fingerprint(posterior) != manifest["data"]:
         raise RunError(
@@ -123,8 +129,8 @@ def make_reporting(
         )
     rows = {"training": Rows(posterior.x, posterior.y, posterior.data)}
     if validation is not None:
-        rows["validation"] = _validation_rows(posterior, validation)
-    return Reporting(every, named, rows)
+        rows["validation"] = _rows(posterior, validation)
+    return Reporting(every, named, rows, posterior.scaling)
 
 
 def versions() -> dict[str, str]:
@@ -148,17 +154,8 @@ def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
     return {"shapes": shapes, "sha256": digest.hexdigest()}
 
 
-def _validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
-    network, likelihood, dtype = posterior.network, posterior.likelihood, posterior.dtype
-    try:
-        x, y = check_rows("x", validation[0], dtype), check_rows("y", validation[1], dtype)
-        check_inputs(x, network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        targets = likelihood.targets(y, network.outputs).astype(dtype)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"in `validation`, {error}") from error
-    with precision(dtype):
-        return Rows(x, y, forward.arrange(network, x, targets))
+def _rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
+    rows = held_out.validation_rows(posterior, validation)
+    with precision(posterior.dtype):
+        data = forward.arrange(posterior.network, rows.inputs, rows.targets)
+    return Rows(rows.x, rows.y, data)
