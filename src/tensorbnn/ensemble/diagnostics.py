@@ -114,7 +114,7 @@ def diagnose(
     series = _series(values)
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
         errors = [np.asarray(array_stats.mcse(series, method=each)) for each in ("mean", "sd")]
-        ebfmi = np.asarray(array_stats.bfmi(np.asarray(info["energy"], np.float64)))
+        ebfmi = _ebfmi(np.asarray(info["energy"], np.float64))
     hypers = {name: convergence(each) for name, each in (hyperparameters or {}).items()}
     evidence = Evidence(
         values=values,
@@ -156,6 +156,11 @@ def convergence(values: NDArray[Any]) -> Convergence:
             ess=np.asarray(array_stats.ess(series)),
             ess_tail=np.asarray(array_stats.ess(series, method="tail", prob=TAIL)),
         )
+
+
+def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
+    """Mean squared step of the energy over its variance, for each chain of ``(chains, draws)``."""
+    return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:
