@@ -72,7 +72,10 @@ def _on_predictions(evidence: Evidence, rhat: Rhat) -> str:
         return _disagreement(evidence, rhat)
     worst, least = evidence.rhat.max(), evidence.ess.min()
     if worst < RHAT_LIMIT and least >= ESS_LIMIT:
-        return f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f}"
+        return (
+            f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f} in bulk "
+            "and tails"
+        )
     return _run_longer(worst, least)
 
 
