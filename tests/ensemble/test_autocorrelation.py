@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import emcee.autocorr
 import numpy as np
 import pytest
 
@@ -58,17 +59,16 @@ def test_of_ar1():
 
 def test_agrees_with_emcee_within_its_bias():
     """For one chain emcee's function is ours times ``(N - n) / N``; lengths differ by that too."""
-    emcee_autocorr = pytest.importorskip("emcee.autocorr")
     draws, values = 3000, ar1(0.8, 6, 3000)
     shaped = values.reshape(1, 6, draws).transpose(0, 2, 1)[..., None]  # six rows of one chain
-    theirs = np.mean([emcee_autocorr.function_1d(each) for each in values], axis=0)
+    theirs = np.mean([emcee.autocorr.function_1d(each) for each in values], axis=0)
     lags = np.arange(1, 201)
     ours = autocorrelation(shaped, 200)[:, 0]
     np.testing.assert_allclose(ours * (draws - lags) / draws, theirs[1:201], atol=1e-10)
 
     for grouped in (shaped, values[..., None, None]):  # rows of one chain, or chains of one row
         walkers = grouped.transpose(1, 0, 2, 3).reshape(draws, grouped.shape[0], -1)
-        length = np.mean(emcee_autocorr.integrated_time(walkers, tol=5))
+        length = np.mean(emcee.autocorr.integrated_time(walkers, tol=5))
         # Within the window of five lengths the bias is at most 5 * 9 / 3000 of each term, and
         # chains that have a mean of their own lack about 9 / 3000 of the variance.
         np.testing.assert_allclose(autocorrelation_length(grouped), length, rtol=0.03)

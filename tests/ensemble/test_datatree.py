@@ -2,6 +2,7 @@
 
 import warnings
 
+import arviz_stats
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -141,7 +142,6 @@ def test_loo_and_waic_of_a_gaussian_model():
 
 def test_waic_and_loo_agree_with_exact_leave_one_out():
     """A normal mean with known noise, for which the predictive density without a row is known."""
-    pytest.importorskip("xarray_einstats")
     rng = np.random.default_rng(1)
     n, draws = 40, 4000
     y = rng.normal(0.4, 1, n)
@@ -161,8 +161,6 @@ def test_waic_and_loo_agree_with_exact_leave_one_out():
 
 
 def test_arviz_works_on_it(single):
-    arviz_stats = pytest.importorskip("arviz_stats")
-    pytest.importorskip("xarray_einstats")
     tree = single.to_arviz()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 80 draws are too few, and it says so
@@ -175,12 +173,9 @@ def test_arviz_works_on_it(single):
 
 
 def test_arviz_plots_it(single):
+    import arviz_plots
     import matplotlib.pyplot as plt
 
-    try:
-        import arviz_plots
-    except (ImportError, AttributeError) as error:  # 0.8 asks Matplotlib 3.11 for what is gone
-        pytest.skip(f"arviz_plots can't be imported: {error}")
     plt.switch_backend("Agg")
     arviz_plots.plot_trace(single.to_arviz(), var_names=["dense_0.biases"], backend="matplotlib")
     plt.close("all")

@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import arviz_stats
 import numpy as np
 import pytest
 
@@ -53,13 +54,11 @@ def test_ess_of_autocorrelated_chains():
 
 
 def test_equal_to_arviz():
-    arviz_stats = pytest.importorskip("arviz_stats")
-    pytest.importorskip("xarray_einstats")
     from arviz_base import from_dict
 
     values = RNG.normal(size=(3, 200, 4, 2)).cumsum(axis=1)
     d = diagnose(values, info(3, 200))
-    tree = from_dict({"posterior": {"f": values}, "sample_stats": info(3, 200)})
+    tree = from_dict({"posterior": {"f": values}})
     theirs = {
         "rhat": arviz_stats.rhat(tree),
         "ess": arviz_stats.ess(tree),
@@ -69,7 +68,13 @@ def test_equal_to_arviz():
     }
     for name, found in theirs.items():
         np.testing.assert_allclose(getattr(d, name), found["f"], err_msg=name)
-    np.testing.assert_allclose(d.ebfmi, arviz_stats.bfmi(tree)["energy"])
+
+
+def test_ebfmi_of_autocorrelated_energies():
+    """AR(1) with correlation 0.8: the mean squared step is ``2 (1 - 0.8)`` of the variance."""
+    energy = np.stack([oracles.ar1(0.8, 50_000, RNG) for _ in range(2)])
+    d = diagnose(RNG.normal(size=(2, 10, 1, 1)), {**info(2, 50_000), "energy": energy})
+    np.testing.assert_allclose(d.ebfmi, 0.4, rtol=0.05)
 
 
 def test_hyperparameters_are_diagnosed_too():

@@ -59,6 +59,13 @@ def test_running_that_much_longer_is_enough():
     assert verdict(walk(int(2000 * factor))).startswith("trustworthy")
 
 
+@pytest.mark.parametrize("draws", [10, 20, 50, 200])
+def test_few_draws_are_not_taken_for_disagreement(draws):
+    """Chains of independent draws disagree by chance only: in less than one of a hundred runs."""
+    found = [verdict(noise(draws=draws, rows=5, seed=seed)) for seed in range(60)]
+    assert sum(each.startswith("chains disagree") for each in found) <= 2
+
+
 def test_the_odd_chain_is_named():
     values = noise()
     values[2, :, 1:] += 3
@@ -155,3 +162,6 @@ def test_hyperparameters_are_only_noted():
     assert found.startswith("trustworthy")
     assert "chains disagree about 1 of 2 hyper-parameters (R-hat up to " in found
     assert found.endswith("of b): don't interpret these")
+    apart = noise()
+    apart[:2] += 3
+    assert "hyper-parameters" not in verdict(apart, hypers=hypers)

@@ -74,9 +74,10 @@ def loo(log_likelihood: NDArray[Any]) -> "ELPDData":
     """
     import arviz_stats
     from arviz_base import from_dict
+    from arviz_stats.base import array_stats
 
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=(0, 1)))
-    sizes = arviz_stats.base.array_stats.ess(np.moveaxis(likelihood, 2, 0), method="mean")
+    sizes = array_stats.ess(np.moveaxis(likelihood, 2, 0), method="mean")
     efficiency = float(np.mean(sizes)) / (likelihood.shape[0] * likelihood.shape[1])
     tree = from_dict({"log_likelihood": {"y": log_likelihood}}, dims={"y": ["row"]})
     return arviz_stats.loo(tree, reff=efficiency, pointwise=True)

@@ -119,8 +119,6 @@ def diagnose(
     pareto_k
         k-hat of the weights, for the verdict.
     """
-    from arviz_stats.base import array_stats  # imported here: it takes a second
-
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
@@ -128,7 +126,7 @@ def diagnose(
     found = convergence(values, weights)
     errors = _errors(values, weights)
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
-        ebfmi = np.asarray(array_stats.bfmi(np.asarray(info["energy"], np.float64)))
+        ebfmi = _ebfmi(np.asarray(info["energy"], np.float64))
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
     evidence = Evidence(
         values=values if weights is None else _influence(values, weights),
@@ -226,6 +224,11 @@ def _error(influence: NDArray[Any]) -> NDArray[Any]:
 def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     flat = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
     return weighted.moments(flat, weights.ravel())
+
+
+def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
+    """Mean squared step of the energy over its variance, for each chain of ``(chains, draws)``."""
+    return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:

@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 RHAT_LIMIT = 1.01
-# Above this, chains tell different stories; between the two, they are only short.
+# Above this, chains tell different stories; between the two, they are only short. Of n independent
+# draws a chain, R-hat - 1 is about 1 / n times a chi-squared over its degrees of freedom (split
+# chains have halves), which hardly exceeds the second number.
 DISAGREEMENT = 1.05
+CHANCE = 3.5
 ESS_LIMIT = 400.0
 DIVERGENCE_LIMIT = 0.01
 EBFMI_LIMIT = 0.3
 ACCEPTANCE_LIMIT = 0.1
 PARETO_K_LIMIT = 0.7
+# Draws a chain for which second halves can say something.
+LEAST_DRAWS = 20
 # Rows named in a verdict, rows looked at to find an odd chain, inputs for which x is shown.
 ROWS_NAMED = 4
 ROWS_COMPARED = 16
@@ -66,11 +71,14 @@ def _on_predictions(evidence: Evidence, rhat: Rhat) -> str:
     evidence = evidence._replace(
         rhat=np.where(certain, 1.0, evidence.rhat), ess=np.where(certain, np.inf, evidence.ess)
     )
-    if not np.all(evidence.rhat < DISAGREEMENT):  # NaN counts: some chain is stuck there
+    if not np.all(evidence.rhat < _limit(evidence.values)):  # NaN counts: some chain is stuck there
         return _disagreement(evidence, rhat)
     worst, least = evidence.rhat.max(), evidence.ess.min()
     if worst < RHAT_LIMIT and least >= ESS_LIMIT:
-        return f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f}"
+        return (
+            f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f} in bulk "
+            "and tails"
+        )
     return _run_longer(worst, least)
 
 
@@ -85,10 +93,11 @@ def _run_longer(worst: float, least: float) -> str:
 
 def _disagreement(evidence: Evidence, rhat: Rhat) -> str:
     badness = np.where(np.isnan(evidence.rhat), np.inf, evidence.rhat).max(axis=1)
-    bad = np.flatnonzero(badness >= DISAGREEMENT)
+    limit = _limit(evidence.values)
+    bad = np.flatnonzero(badness >= limit)
     worst = bad[np.argsort(-badness[bad], kind="stable")]
     finite = evidence.rhat[np.isfinite(evidence.rhat)]
-    highest = f"R-hat up to {finite.max():.2f}, " if np.any(finite >= DISAGREEMENT) else ""
+    highest = f"R-hat up to {finite.max():.2f}, " if np.any(finite >= limit) else ""
     where = (
         f"chains disagree at {len(bad)} of {len(badness)} rows "
         f"({highest}worst at {_rows(worst, evidence.x)})"
@@ -99,7 +108,8 @@ def _disagreement(evidence: Evidence, rhat: Rhat) -> str:
 def _remedy(values: NDArray[Any], rhat: Rhat) -> str:
     """What to do about predictions of chains that disagree."""
     chains, draws = values.shape[:2]
-    if draws >= 16 and np.all(rhat(values[:, draws // 2 :]) < DISAGREEMENT):
+    halves = values[:, draws // 2 :]
+    if halves.shape[1] >= LEAST_DRAWS and np.all(rhat(halves) < _limit(halves)):
         return (
             "the second halves of the chains agree, so the burn-in was too short: "
             "sample again with a longer one"
@@ -107,7 +117,7 @@ def _remedy(values: NDArray[Any], rhat: Rhat) -> str:
     # With two chains, neither is the odd one.
     without = [rhat(np.delete(values, chain, axis=0)).max() for chain in range(chains)]
     odd = int(np.argmin(without))
-    if chains > 2 and without[odd] < DISAGREEMENT:
+    if chains > 2 and without[odd] < _limit(values):
         return (
             f"chain {odd} differs from the others, which agree: look at its trace; sample again "
             "with a longer burn-in or another seed, and trust none of the chains until all agree"
@@ -144,13 +154,19 @@ def _notes(evidence: Evidence) -> Iterable[str]:
             f"{evidence.ebfmi[slow].min():.2f}, {EBFMI_LIMIT} is the limit), so that tails may be "
             "missed: run longer, and look for a hyper-parameter that comes close to zero"
         )
-    apart = {name: each for name, each in evidence.hyper_rhat.items() if each >= DISAGREEMENT}
-    if apart:
+    limit = _limit(evidence.values)
+    apart = {name: each for name, each in evidence.hyper_rhat.items() if each >= limit}
+    if apart and not np.any(evidence.rhat >= limit):  # else there is more to worry about
         worst = max(apart, key=lambda name: apart[name])
         yield (
             f"chains disagree about {len(apart)} of {len(evidence.hyper_rhat)} hyper-parameters "
             f"(R-hat up to {apart[worst]:.2f}, of {worst}): don't interpret these"
         )
+
+
+def _limit(values: NDArray[Any]) -> float:
+    """The R-hat from which chains disagree: what so few draws show by chance is not enough."""
+    return max(DISAGREEMENT, 1 + CHANCE / values.shape[1])
 
 
 def _chains(chosen: NDArray[np.bool_]) -> str:

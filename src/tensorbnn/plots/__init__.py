@@ -1,11 +1,11 @@
 """Pictures (extra ``plots``): each function draws into an Axes and returns it."""
 
-from tensorbnn.plots.calibration import calibration, pit
 from tensorbnn.plots.convergence import ess, rhat
 from tensorbnn.plots.figure import new_figure
 from tensorbnn.plots.functions import autocorrelation, ranks, trace
-from tensorbnn.plots.hyperparameters import hyperparameter, hyperparameters
+from tensorbnn.plots.posteriors import hyperparameter, hyperparameters
 from tensorbnn.plots.predictions import bands
+from tensorbnn.plots.scores import calibration, pit
 from tensorbnn.plots.sensitivity import sensitivity
 from tensorbnn.plots.training import losses
 
