@@ -106,6 +106,33 @@ def test_against_a_fresh_run_under_the_other_prior(ensemble):
     assert np.all(np.abs(p.sd - q.sd) < oracles.z_crit(12) * error)
 
 
+@pytest.mark.soak
+def test_a_network_against_fresh_runs_under_other_priors():
+    x = np.linspace(-1, 1, 25)
+    y = np.sin(3 * x) + 0.1 * np.random.default_rng(9).normal(size=25)
+
+    def posterior(scale, noise):
+        priors = tb.Normal(0.0, tb.Hyper(scale, tb.LogNormal(math.log(scale), 0.3))), tb.Normal()
+        network = tb.Network(tb.Dense(6, *priors), "tanh", tb.Dense(1, *priors), inputs=1)
+        return tb.Posterior(network, tb.Gaussian(sd=noise), x, y)
+
+    options = {"chains": 4, "burn_in": 1000, "progress": False}
+    sampler = tb.HMC(trajectory_length=1.0)
+    run = tb.sample(posterior(1.0, 0.12), sampler, draws=5000, **options)
+    at = np.linspace(-1.5, 1.5, 7)
+    for scale, noise in ((0.9, 0.12), (1.1, 0.12), (1.0, 0.125), (0.9, 0.125)):
+        other = posterior(scale, noise)
+        w = run.reweight(network=other.network, likelihood=other.likelihood)
+        fresh = tb.sample(other, sampler, draws=5000, start=run, seed=1, **options)
+        p, q = run.predict(at, weights=w), fresh.predict(at)
+        ours, theirs = run.diagnose(at, weights=w), fresh.diagnose(at)
+        for found, expected, errors in (
+            (p.mean, q.mean, (ours.mcse_mean, theirs.mcse_mean)),
+            (p.sd, q.sd, (ours.mcse_sd, theirs.mcse_sd)),
+        ):
+            assert np.all(np.abs(found - expected) < oracles.z_crit(56) * np.hypot(*errors))
+
+
 @pytest.fixture(scope="module")
 def prior_draws():
     """Exact draws of the prior N(0, 1) of a weight and a bias, without data."""
