@@ -71,7 +71,8 @@ class Life:
     def end(self, number=None):
         """Send a signal, if any; the exit code."""
         if number is not None:
-            os.kill(self._process.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(self._process.pid, number)
         return small_runs.end(self._process)
 
     @property
