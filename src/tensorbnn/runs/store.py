@@ -38,6 +38,7 @@ from tensorbnn.runs.files import (
     read_arrays,
     read_facts,
     remove_leftovers,
+    sync_file,
     write_file,
 )
 from tensorbnn.runs.lock import Lock
@@ -164,6 +165,7 @@ class DirectoryStore(Store):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._reports, self._reports_to_sync = self.path / "metrics.jsonl", False
         self._lock = Lock(self.path / "run.lock", f"the run {self.path}")
         self.refresh()
 
@@ -213,6 +215,10 @@ class DirectoryStore(Store):
             write_file(file, pack_arrays(arrays, "draws", facts), last=False)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
+        if self._reports_to_sync:  # the state counts them
+            self._reports_to_sync = False
+            with self._writing(self._reports):
+                sync_file(self._reports)
         file = self._state(chain)
         with self._writing(file):
             write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
@@ -261,22 +267,26 @@ class DirectoryStore(Store):
         return read_arrays(file, "data", {})
 
     def append_report(self, report: Mapping[str, Any]) -> None:
-        file = self.path / "metrics.jsonl"
-        with self._writing(file):
-            append_line(file, report_lines.pack(report))
+        with self._writing(self._reports):
+            append_line(self._reports, report_lines.pack(report))
+        self._reports_to_sync = True
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
-        file = self.path / "metrics.jsonl"
-        if not file.exists():
-            return []
-        check_inside(file, self.path)
-        return report_lines.in_order(report_lines.read(file, skip_damaged=skip_damaged))
+        # Read first: the reports that states count were written before them.
+        reported = {} if skip_damaged else self._reported()
+        found: list[dict[str, Any]] = []
+        if self._reports.exists():
+            check_inside(self._reports, self.path)
+            found = report_lines.read(self._reports, skip_damaged=skip_damaged)
+        found = report_lines.in_order(found)
+        if reported:
+            self._check_reports(found, reported)
+        return found
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """Write all reports anew."""
-        file = self.path / "metrics.jsonl"
-        with self._writing(file):
-            write_file(file, b"".join(map(report_lines.pack, reports)))
+        with self._writing(self._reports):
+            write_file(self._reports, b"".join(map(report_lines.pack, reports)))
 
     def update(self, **fields: Any) -> None:
         self.manifest |= fields
@@ -308,6 +318,31 @@ class DirectoryStore(Store):
         file = self._state(chain)
         check_inside(file, self.path)
         return read_arrays(file, "state", self._facts(chain), prefix)
+
+    def _reported(self) -> dict[int, int]:
+        """The transition of each chain's last report, as its state says."""
+        found = {}
+        for chain in range(self.manifest["chains"]):
+            with contextlib.suppress(DamagedFileError, KeyError):
+                found[chain] = int(self._read_state(chain, "reported")["reported"])
+        return found
+
+    def _check_reports(
+        self, reports: Sequence[Mapping[str, Any]], reported: Mapping[int, int]
+    ) -> None:
+        """Raise where reports are missing that were written."""
+        there = {(report["chain"], report["epoch"]) for report in reports}
+        now = read_manifest(self.path)  # a run that is made longer does not keep its last report
+        every, end = now["report_every"], now["burn_in"] + now["draws"] * now["every"]
+        for chain, last in reported.items():
+            due = {*range(every, last + 1, every), *({last} & {end})}
+            missing = sorted(due - {epoch for other, epoch in there if other == chain})
+            if missing:
+                raise DamagedFileError(
+                    self._reports,
+                    f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
+                    f"the {len(reports)} that are there are read with `skip_damaged=True`",
+                )
 
     def _expected(self, chain: int) -> dict[int, int]:
         """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
