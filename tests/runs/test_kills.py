@@ -101,16 +101,15 @@ def kill_again_and_again(reference, folder, wanted):
     seed = np.random.SeedSequence().entropy
     generator = np.random.default_rng(seed)
     print(f"seed {seed}, {reference.seconds:.3f} seconds of sampling")
-    kills = 0
-    for number in itertools.count():
-        path = folder / f"run-{number}"
+    kills, numbers = 0, itertools.count()
+    while kills < wanted:
+        path = folder / f"run-{next(numbers)}"
         while kills < wanted and not is_complete(path):
             kills += kill_once(reference, path, generator)
         if not is_complete(path):
             assert Life(reference, path).end() == 0
         small_runs.assert_same_run(path, reference.path)
-        if kills == wanted:
-            return kills
+    return kills
 
 
 def kill_once(reference, path, generator):
