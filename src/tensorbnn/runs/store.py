@@ -186,8 +186,10 @@ class DirectoryStore(Store):
         path = Path(path)
         check_free(path, overwrite=overwrite)
         try:
-            with _out_of_the_way(path) as lock:
+            with _out_of_the_way(path, overwrite=overwrite) as lock:
                 _fill(path, manifest, data, states)
+        except FileExistsError:
+            raise
         except OSError as error:
             raise RunError(f"the run directory {path} can't be made: {error}") from error
         store = cls(path)
@@ -444,34 +446,45 @@ def _is_unfinished(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _out_of_the_way(path: Path) -> Iterator[Lock]:
+def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[Lock]:
     """Make `path` an empty directory that is locked; what was there is removed at the end.
 
     Where the block fails what was there is put back.
     """
     real = Path(os.path.realpath(path))
     old = real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
-    if (path / "run.json").exists():
-        # Nobody may be writing. Released for systems that don't rename what is open.
-        Lock(path / "run.lock", f"the run {path}").acquire().release()
-        real.rename(old)
-    try:
-        real.mkdir(parents=True, exist_ok=True)
-        lock = Lock(path / "run.lock", f"the run {path}").acquire()
-        try:
-            _empty(real, keep="run.lock")
-            yield lock
-        except BaseException:
-            _empty(real, keep="run.lock")
-            lock.release()
-            raise
-    except BaseException:
-        if old.exists():
-            real.rmdir()
-            old.rename(real)
-        raise
+    with contextlib.ExitStack() as undo:
+        first = lock = _make_locked(path, undo)
+        # Once more: somebody else may have made a run since that was last looked at.
+        check_free(path, overwrite=overwrite)
+        if (path / "run.json").exists():
+            if os.name == "nt":  # what is open can't be renamed there
+                first.release()
+            real.rename(old)
+            undo.callback(_put_back, old, real)
+            lock = _make_locked(path, undo)
+        undo.callback(_empty, real, keep="run.lock")
+        _empty(real, keep="run.lock")
+        yield lock
+        undo.pop_all()
     for other in real.parent.glob(f".{real.name}.*.old"):
         shutil.rmtree(other, ignore_errors=True)
+    if first is not lock:
+        first.release()
+
+
+def _make_locked(path: Path, undo: contextlib.ExitStack) -> Lock:
+    """Make a directory, if there is none, and lock it."""
+    Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
+    lock = Lock(path / "run.lock", f"the run {path}").acquire()
+    undo.callback(lock.release)
+    return lock
+
+
+def _put_back(old: Path, real: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody else has taken the place
+        real.rmdir()
+        old.rename(real)
 
 
 def _empty(directory: Path, keep: str) -> None:
