@@ -422,7 +422,10 @@ class DirectoryStore(Store):
 
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raise where `path` is not free for a new run, before anything is computed."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
+    try:
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
+            return
+    except FileNotFoundError:  # somebody else has just moved it away
         return
     if not (path / "run.json").is_file():
         raise FileExistsError(
