@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import signal
 import traceback
@@ -62,7 +63,8 @@ def write_when_others_were_refused(number, barrier, path, cache, refused, resume
     small_runs.use_cache(cache)
 
     def wait(predictions, targets):
-        assert refused.wait(60)
+        if holds(path / "run.lock"):  # it is tried before anything is written
+            assert refused.wait(60)
         return 0.0
 
     barrier.wait(60)
@@ -74,6 +76,13 @@ def write_when_others_were_refused(number, barrier, path, cache, refused, resume
     except (FileExistsError, tb.RunError) as error:
         return f"{type(error).__name__}: {error}"
     return WORKED
+
+
+def holds(file):
+    try:
+        return json.loads(file.read_text())["pid"] == os.getpid()
+    except (FileNotFoundError, ValueError):  # not there, or being written by somebody else
+        return False
 
 
 def wait(predictions, targets):
@@ -93,7 +102,7 @@ def make_reference(folder, cache):
     small_runs.use_cache(cache, fill=True)
     small_runs.draw(folder / "run", metrics=[wait], draws=8)
     small_runs.draw(folder / "short", metrics=[wait], draws=2)
-    small_runs.draw(folder / "polled", draws=60)
+    small_runs.draw(folder / "polled", draws=60, **SLOWLY)
 
 
 @pytest.mark.parametrize("resumes", [True, False], ids=["resume", "sample"])
@@ -188,7 +197,10 @@ def test_a_run_that_somebody_else_has_just_made_is_not_replaced(tmp_path, monkey
 
 
 def take_locks(number, barrier, file, locks, times):
-    """For a child: take a lock many times; how often somebody else had it."""
+    """For a child: take a lock many times; how often somebody else had it.
+
+    The first holder is one that is gone.
+    """
     if not locks:
         fcntl.flock = no_locks
     owner, taken, refused = file.with_name("owner"), 0, 0
@@ -212,6 +224,8 @@ def no_locks(descriptor, operation):
 
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no-locks"])
 def test_a_lock_has_one_holder(tmp_path, locks):
+    (tmp_path / "run.lock").write_text("of a process that was killed")
+    os.utime(tmp_path / "run.lock", (0, 0))
     rivals = Rivals(take_locks, tmp_path / "run.lock", locks, 300)
     refused = rivals.results()
     rivals.end()
@@ -223,18 +237,29 @@ def test_a_lock_has_one_holder(tmp_path, locks):
 # Readers.
 
 
+SLOWLY = {"every": 100, "report_every": 47}
+
+
+def write_slowly(path, cache, options):
+    """For a child: sample with a longer way from draw to draw, or go on with that."""
+    small_runs.use_cache(cache)
+    if path.exists():
+        small_runs.go_on(path, **options)
+    else:
+        small_runs.draw(path, **SLOWLY | options)
+
+
 def test_a_reader_sees_only_whole_states(reference, cache, tmp_path):
     """While a run begins, is killed, goes on with another pace and is made longer."""
     path, seen, reports = tmp_path / "run", [], []
     whole = small_runs.arrays(tb.load(reference / "polled"))
     refreshed = None
     for options, draws_to_kill in (
-        ({"draws": 33, "checkpoint_draws": 4, "checkpoint_seconds": 100.0}, 9),
+        ({"draws": 33, "checkpoint_draws": 4, "checkpoint_seconds": 100.0}, 1),
         ({"draws": 33}, None),
         ({"draws": 60}, None),
     ):
-        arguments = (path, cache, "hmc", tmp_path / "stderr", options)
-        process = small_runs.start(small_runs.begin_or_go_on, *arguments)
+        process = small_runs.start(write_slowly, path, cache, options)
         while process.is_alive():
             loaded = load_if_there(path)
             if loaded is None:
@@ -245,13 +270,15 @@ def test_a_reader_sees_only_whole_states(reference, cache, tmp_path):
                 seen.append(ensemble.num_draws)
             reports.append(small_runs.by_epoch(loaded.reports))
             if draws_to_kill is not None and loaded.num_draws >= draws_to_kill:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
+                break
         assert small_runs.end(process) == (0 if draws_to_kill is None else -signal.SIGKILL)
     assert seen == sorted(seen)
     assert len(set(seen)) > 10
     small_runs.assert_same_run(path, reference / "polled")
     final = small_runs.by_epoch(tb.load(path).reports)
-    shorter_end = 60 + 33 * 2
+    shorter_end = 60 + 33 * SLOWLY["every"]
+    assert shorter_end % SLOWLY["report_every"]
     for found in reports:
         same = {key: each for key, each in found.items() if key[1] != shorter_end}
         assert same == {key: final[key] for key in same}
