@@ -134,8 +134,9 @@ def resume(
             recipe.reporting.check(checkpoints[0].start, checkpoints[0].transitions)
         _warn_of_versions(store)
         _warn_of_damage(store)
-        _trim_reports(store, recipe, checkpoints)
+        # First how long the run is to be: readers don't look for a last report that is trimmed.
         store.update(draws=recipe.plan.draws, status="running")
+        _trim_reports(store, recipe, checkpoints)
     except BaseException:
         store.close()
         raise
