@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import time
 
 import numpy as np
@@ -198,3 +199,39 @@ def fill_the_disk(path, reference, cache, sampler, messages):
             break
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     messages.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("draws", "part"), [(8000, 0.25), pytest.param(20_000, 0.1, marks=pytest.mark.soak)]
+)
+def test_memory_does_not_grow_with_the_draws(tmp_path, draws, part):
+    """Some megabytes are allocated late whatever the draws are: a smaller part of more draws."""
+    answer = tmp_path / "answer.json"
+    process = small_runs.start(measure_memory, tmp_path / "run", draws, answer)
+    assert small_runs.end(process, seconds=300) == 0
+    growth, drawn = json.loads(answer.read_text())
+    print(f"{growth / 1e6:.1f} MB of memory for {drawn / 1e6:.1f} MB of draws")
+    assert drawn > 0.8 * 2 * 4 * 3001 * draws  # of 2 chains, with 4 bytes a parameter
+    assert growth < part * drawn
+
+
+def measure_memory(path, draws, answer):
+    """For a child: the growth of memory at its most, and the size of the draws, in bytes."""
+    network = tb.Network(tb.Dense(1000), tb.Tanh(), tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [-1.0, 0.0, 1.0], [0.0, 1.0, 0.5])
+    sampler = tb.HMC(step_size=0.01, num_leapfrog=1)
+    options = {"chains": 2, "burn_in": 0, "path": path, "progress": False}
+    tb.sample(posterior, sampler, draws=draws // 20, **options)
+    tb.resume(path, draws=draws // 10, progress=False)
+    before, size = memory(), size_of_draws(path)
+    tb.resume(path, draws=draws, progress=False)
+    answer.write_text(json.dumps([memory() - before, size_of_draws(path) - size]))
+
+
+def memory():
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def size_of_draws(path):
+    return sum(file.stat().st_size for file in path.glob("chain-*/draws-*"))
