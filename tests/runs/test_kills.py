@@ -163,41 +163,46 @@ def test_sigterm_at_random_times(reference, tmp_path):
     small_runs.assert_same_run(path, tmp_path / "whole")
 
 
-def test_a_disk_that_is_full_again_and_again(reference, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("metrics.jsonl", {"report_every": 4}),
+        ("draws-00000.safetensors", {"report_every": 1000, "networks_per_file": 20}),
+    ],
+)
+def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):
     """The system refuses to let files grow; each time there is a little more room."""
-    path, messages = tmp_path / "run", tmp_path / "messages.json"
-    arguments = (path, reference.path, reference.cache, reference.sampler, messages)
-    assert small_runs.end(small_runs.start(fill_the_disk, *arguments)) == 0
-    small_runs.assert_same_run(path, reference.path)
+    messages = tmp_path / "messages.json"
+    assert small_runs.end(small_runs.start(fill_the_disk, tmp_path, options, messages)) == 0
+    small_runs.assert_same_run(tmp_path / "run", tmp_path / "reference")
     found = json.loads(messages.read_text())
     assert all("File too large" in message for message in found)
-    for name in ("run.lock", "run can't be made", "draws-", "state", "metrics.jsonl"):
-        assert any(name in message for message in found), name
+    for place in ("run.lock can't be written", "run can't be made", f"{file} can't be written"):
+        assert any(place in message for message in found), place
 
 
-def fill_the_disk(path, reference, cache, sampler, messages):
+def fill_the_disk(folder, options, messages):
     """For a child: sample where files may have so many bytes and no more."""
-    small_runs.use_cache(cache)
-    whole = tb.load(reference)
+    path = folder / "run"
+    whole = small_runs.draw(folder / "reference", **options)
     drawn, reports = small_runs.arrays(whole), small_runs.by_epoch(whole.reports)
     found, most = [], resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    for room in itertools.accumulate(itertools.repeat(1.3), lambda a, b: a * b, initial=20):
+    for room in itertools.accumulate(itertools.repeat(1.1), lambda a, b: a * b, initial=40):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), most))
         try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), most))
             if (path / "run.json").exists():
                 small_runs.go_on(path)
             else:
-                small_runs.draw(path, sampler)
-        except tb.RunError as error:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-            found.append(str(error))
-            assert not list(path.rglob("*.tmp"))
-            if (path / "run.json").exists():
-                assert "go on from there with tb.resume" in found[-1] or "run.lock" in found[-1]
-                small_runs.assert_part_of(path, drawn, reports)
-        else:
+                small_runs.draw(path, **options)
             break
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        except tb.RunError as error:
+            found.append(str(error))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        assert not list(path.rglob("*.tmp"))
+        if (path / "run.json").exists():
+            assert "go on from there with tb.resume" in found[-1]
+            small_runs.assert_part_of(path, drawn, reports)
     messages.write_text(json.dumps(found))
 
 
