@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import time
 
 import numpy as np
@@ -162,39 +163,80 @@ def test_sigterm_at_random_times(reference, tmp_path):
     small_runs.assert_same_run(path, tmp_path / "whole")
 
 
-def test_a_disk_that_is_full_again_and_again(reference, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("metrics.jsonl", {"report_every": 4}),
+        ("draws-00000.safetensors", {"report_every": 1000, "networks_per_file": 20}),
+    ],
+)
+def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):
     """The system refuses to let files grow; each time there is a little more room."""
-    path, messages = tmp_path / "run", tmp_path / "messages.json"
-    arguments = (path, reference.path, reference.cache, reference.sampler, messages)
-    assert small_runs.end(small_runs.start(fill_the_disk, *arguments)) == 0
-    small_runs.assert_same_run(path, reference.path)
+    messages = tmp_path / "messages.json"
+    assert small_runs.end(small_runs.start(fill_the_disk, tmp_path, options, messages)) == 0
+    small_runs.assert_same_run(tmp_path / "run", tmp_path / "reference")
     found = json.loads(messages.read_text())
     assert all("File too large" in message for message in found)
-    for name in ("run.lock", "run can't be made", "draws-", "state", "metrics.jsonl"):
-        assert any(name in message for message in found), name
+    for place in ("run.lock can't be written", "run can't be made", f"{file} can't be written"):
+        assert any(place in message for message in found), place
 
 
-def fill_the_disk(path, reference, cache, sampler, messages):
+def fill_the_disk(folder, options, messages):
     """For a child: sample where files may have so many bytes and no more."""
-    small_runs.use_cache(cache)
-    whole = tb.load(reference)
+    path = folder / "run"
+    whole = small_runs.draw(folder / "reference", **options)
     drawn, reports = small_runs.arrays(whole), small_runs.by_epoch(whole.reports)
     found, most = [], resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    for room in itertools.accumulate(itertools.repeat(1.3), lambda a, b: a * b, initial=20):
+    for room in itertools.accumulate(itertools.repeat(1.1), lambda a, b: a * b, initial=40):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), most))
         try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), most))
             if (path / "run.json").exists():
                 small_runs.go_on(path)
             else:
-                small_runs.draw(path, sampler)
-        except tb.RunError as error:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-            found.append(str(error))
-            assert not list(path.rglob("*.tmp"))
-            if (path / "run.json").exists():
-                assert "go on from there with tb.resume" in found[-1] or "run.lock" in found[-1]
-                small_runs.assert_part_of(path, drawn, reports)
-        else:
+                small_runs.draw(path, **options)
             break
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        except tb.RunError as error:
+            found.append(str(error))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        assert not list(path.rglob("*.tmp"))
+        if (path / "run.json").exists():
+            assert "go on from there with tb.resume" in found[-1]
+            small_runs.assert_part_of(path, drawn, reports)
     messages.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("draws", "part"), [(8000, 0.25), pytest.param(20_000, 0.1, marks=pytest.mark.soak)]
+)
+def test_memory_does_not_grow_with_the_draws(tmp_path, draws, part):
+    """Some megabytes are allocated late whatever the draws are: a smaller part of more draws."""
+    answer = tmp_path / "answer.json"
+    process = small_runs.start(measure_memory, tmp_path / "run", draws, answer)
+    assert small_runs.end(process, seconds=300) == 0
+    growth, drawn = json.loads(answer.read_text())
+    print(f"{growth / 1e6:.1f} MB of memory for {drawn / 1e6:.1f} MB of draws")
+    assert drawn > 0.8 * 2 * 4 * 3001 * draws  # of 2 chains, with 4 bytes a parameter
+    assert growth < part * drawn
+
+
+def measure_memory(path, draws, answer):
+    """For a child: the growth of memory at its most, and the size of the draws, in bytes."""
+    network = tb.Network(tb.Dense(1000), tb.Tanh(), tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [-1.0, 0.0, 1.0], [0.0, 1.0, 0.5])
+    sampler = tb.HMC(step_size=0.01, num_leapfrog=1)
+    options = {"chains": 2, "burn_in": 0, "path": path, "progress": False}
+    tb.sample(posterior, sampler, draws=draws // 20, **options)
+    tb.resume(path, draws=draws // 10, progress=False)
+    before, size = memory(), size_of_draws(path)
+    tb.resume(path, draws=draws, progress=False)
+    answer.write_text(json.dumps([memory() - before, size_of_draws(path) - size]))
+
+
+def memory():
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def size_of_draws(path):
+    return sum(file.stat().st_size for file in path.glob("chain-*/draws-*"))
