@@ -38,7 +38,7 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench soak docs oldest clean $(TEST_STEPS)
+.PHONY: help demo test lint format bench bench-predict soak docs oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -48,6 +48,7 @@ help:
 	@echo 'make lint     ruff check, ruff format --check, mypy'
 	@echo 'make format   let ruff fix and format the code'
 	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
+	@echo 'make bench-predict   time and memory of predictions'
 	@echo 'make soak     the long proofs, which make test leaves out'
 	@echo 'make docs     build the documentation into site/'
 	@echo 'make oldest   all tests with the oldest versions allowed'
@@ -80,6 +81,9 @@ format: $(READY_DEV)
 
 bench: $(READY_DEV)
 	$(BIN)/python -m benchmarks.leapfrog $(ARGS)
+
+bench-predict: $(READY_DEV)
+	$(BIN)/python -m benchmarks.predict
 
 soak: $(READY_DEV)
 	$(BIN)/python $(PYTEST) -m soak
