@@ -8,6 +8,7 @@ multiple of ``report_every``, and at its end. It is a line of ``metrics.jsonl``:
     divergences             their number of divergences
     leapfrog_steps          their mean number of gradients
     step_size, log_density  of the last transition, as in `Info`
+    restarts                how often the chain was stuck in burn-in and started again
     training.<metric>       each metric for the network the chain is at, on the training data
     validation.<metric>     the same on the validation data, where they are given
     seconds                 since the run began, without the time between a stop and a resume
@@ -131,6 +132,7 @@ class Moment(NamedTuple):
     step_size: NDArray[Any]
     log_density: NDArray[Any]
     position: Array
+    restarts: NDArray[Any]
 
 
 class Reporter:
@@ -213,6 +215,7 @@ class Reporter:
                 "leapfrog_steps": _finite(sums.num_steps[row] / count),
                 "step_size": _finite(moment.step_size[row]),
                 "log_density": _finite(moment.log_density[row]),
+                "restarts": int(moment.restarts[row]),
                 **self._scores[row],
                 "seconds": round(time.monotonic() - self._began, 3),
             }

@@ -266,6 +266,7 @@ class _ChainGroup:
             step_size=np.asarray(at.step_size),
             log_density=np.asarray(at.start.state.log_density),
             position=at.start.state.position,
+            restarts=np.asarray(at.restarts),
         )
 
     def _save(self) -> None:
