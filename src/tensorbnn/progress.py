@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -45,6 +46,8 @@ class Bar:
         Whether to show anything.
     delay
         Seconds to wait before anything is shown.
+    deadline
+        The monotonic time at which the work is stopped, where there is one.
     console
         Where to show it; standard error by default.
     """
@@ -57,11 +60,13 @@ class Bar:
         done: int = 0,
         show: bool,
         delay: float = 1.0,
+        deadline: float | None = None,
         console: Console | None = None,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._display = _Display(self._console)
-        self._task = self._display.add_task(description, total=total, completed=done, note="")
+        fields: dict[str, Any] = {"note": "", "standing": "", "deadline": deadline}
+        self._task = self._display.add_task(description, total=total, completed=done, **fields)
         self._show = show
         self.live = _is_live(self._console)
         """Whether the bar moves on a terminal and shows rows; otherwise it is lines in a log."""
@@ -96,6 +101,12 @@ class Bar:
         with self._lock:
             self._display.update(self._task, description=description)
 
+    def aim(self, total: int, standing: str) -> None:
+        """Change the number of steps in all, and say in words how far from the aim they are."""
+        with self._lock:
+            self._display.aim(total, standing)
+            self._show_when_due()
+
     def row(self, number: int, cells: Mapping[str, str]) -> None:
         """Set row `number` of the table under the bar; `cells` are its texts by column.
 
@@ -128,7 +139,8 @@ def say(text: str) -> None:
 def log_line(task: Task) -> str:
     """A bar as a line of text."""
     count = f"{task.completed:,.0f} of {task.total or 0:,.0f}"
-    parts = [f"{task.description} {task.percentage:.0f} %", count, task.fields["note"], _time(task)]
+    said = [task.fields["standing"], task.fields["note"]]
+    parts = [f"{task.description} {task.percentage:.0f} %", count, *said, _time(task)]
     return ", ".join(part for part in parts if part)
 
 
@@ -181,9 +193,18 @@ class _Display(Progress):
             self._rows.pop(number, None)  # so that it comes last
             self._rows[number] = cells
 
+    def aim(self, total: int, standing: str) -> None:
+        with self._lock:
+            task = self.tasks[0]
+            # Not by `update`, which forgets how fast the work was.
+            task.total, task.finished_time, task.finished_speed = total, None, None
+            self.update(task.id, standing=standing)
+
     def get_renderables(self) -> "list[RenderableType]":
-        bar = self.make_tasks_table(self.tasks)
-        return [bar, *rows_table(self._rows, self.console.width)] if self._rows else [bar]
+        shown: list[RenderableType] = [self.make_tasks_table(self.tasks)]
+        if self.tasks and self.tasks[0].fields["standing"]:
+            shown.append(Text(self.tasks[0].fields["standing"]))
+        return [*shown, *rows_table(self._rows, self.console.width)] if self._rows else shown
 
 
 class _TimeColumn(ProgressColumn):
@@ -200,7 +221,12 @@ def _time(task: Task) -> str:
     """The time that was taken, or that is left as far as it is known."""
     if task.finished:
         return f"{_hours(task.elapsed or 0.0)} in all"
-    return "" if task.time_remaining is None else f"{_hours(task.time_remaining)} left"
+    left, deadline = task.time_remaining, task.fields["deadline"]
+    if deadline is not None:
+        limit = max(deadline - time.monotonic(), 0.0)
+        if left is None or limit < left:
+            return f"{_hours(limit)} to the limit"
+    return "" if left is None else f"{_hours(left)} left"
 
 
 def _hours(seconds: float) -> str:

@@ -270,7 +270,7 @@ def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
         store = DirectoryStore(path)
         recipe = read_recipe(store)
         outcome = recipe.run(store, read_checkpoints(store, recipe, chains))
-        assert outcome == (5, True, None)
+        assert outcome[:3] == (5, True, None)
     go_on(path)
     assert_same(path, hmc_reference)
 

@@ -1,9 +1,9 @@
 """Where chains are: all that they need to go on, to a file and back, bit for bit.
 
 A chain's file holds the sampler's state (``state/...``), the sums that go on from call to call
-(``sums/...``), the number of its transitions, the transition of its last report and what a report
-would say of the last transition; hyper-parameters that are held are in it, too. Starting values are
-not needed again: the file is there before the first transition.
+(``sums/...``), the numbers of its transitions and gradients, the transition of its last report and
+what a report would say of the last transition; hyper-parameters that are held are in it, too.
+Starting values are not needed again: the file is there before the first transition.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,15 @@ class Checkpoint(NamedTuple):
     step_size: Array
     """Of the last transition, ``(chains,)``."""
     sums: RunningSums
+    gradients: NDArray[np.int64]
+    """Spent so far, ``(chains,)``."""
 
 
 def first_checkpoint(start: Start) -> Checkpoint:
     """Chains before their first transition."""
     sums = no_sums(len(start.chains))
-    return Checkpoint(start, 0, 0, jnp.zeros_like(sums.report.acceptance), sums)
+    gradients = np.zeros(len(start.chains), np.int64)
+    return Checkpoint(start, 0, 0, jnp.zeros_like(sums.report.acceptance), sums, gradients)
 
 
 def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
@@ -54,7 +57,9 @@ def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
         shared["held_phi"] = np.asarray(at.start.target.held_phi)
     own = jax.tree.map(np.asarray, _own_arrays(at))
     return [
-        shared | {name: np.asarray(array[row]) for name, array in own.items()}
+        shared
+        | {"gradients": np.asarray(at.gradients[row])}
+        | {name: np.asarray(array[row]) for name, array in own.items()}
         for row in range(len(at.start.chains))
     ]
 
@@ -89,6 +94,7 @@ def read_checkpoint(
             reported=int(_expect(saved, chain, "reported", ())),
             step_size=found["step_size"],
             sums=RunningSums(begun, draw, report),
+            gradients=_expect(saved, chain, "gradients", (), np.dtype(np.int64))[None],
         )
 
 
@@ -120,6 +126,7 @@ def _merge(group: list[Checkpoint]) -> Checkpoint:
         start=start,
         step_size=jnp.concatenate([each.step_size for each in group]),
         sums=RunningSums(first.sums.begun, draw, report),
+        gradients=np.concatenate([each.gradients for each in group]),
     )
 
 
