@@ -193,6 +193,13 @@ def read_recipe(
     )
 
 
+def restore_until(store: DirectoryStore) -> Converged | None:
+    """What the predictions of a run were to reach, if anything."""
+    described = store.manifest["until"]
+    found: Converged | None = restore(described, {"Converged": Converged})
+    return found
+
+
 def _check_options(
     store: DirectoryStore,
     given: Mapping[str, int | None],
@@ -242,9 +249,7 @@ def _restore_goal(
     store: DirectoryStore, recipe: Recipe, until: Converged | None, max_minutes: float | None
 ) -> Goal:
     """When the run is to end: as is said now, or was when it began."""
-    described = store.manifest["until"]
-    if until is None and described is not None:
-        until = restore(described, {"Converged": Converged})
+    until = restore_until(store) if until is None else until
     if max_minutes is None:
         max_minutes = store.manifest["max_minutes"]
     return make_goal(until, max_minutes, recipe.posterior, recipe.plan)

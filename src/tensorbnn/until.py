@@ -200,11 +200,13 @@ def shortfall(ended: Ended, goal: Goal, path: Path | None) -> str | None:
     if short.sum() <= until.allowed(len(short)):
         return None
     times = standing.times_longer(until)
-    longer = f"about {_rounded_up(times)} times as many draws are needed; "
+    longer = ""
+    if math.isfinite(times):
+        longer = f"about {_rounded_up(times)} times as many draws are needed; "
     return (
         f"{text}: at {short.sum()} of {len(short)} x predictions are not known as well as wanted "
         f"(R-hat below {until.rhat:g}, ESS of at least {until.ess:g}): "
-        f"{_worst(standing, until, goal.points)}; {longer if math.isfinite(times) else ''}"
+        f"{_worst(standing, until, goal.points)}; {longer}"
         f"{_go_on(ended, goal, path, times if math.isfinite(times) else 2.0)}"
     )
 
@@ -363,11 +365,17 @@ def _worst(standing: Standing, until: Converged, points: Points) -> str:
     if label == "row":
         names = [str(points.rows[row]) for row in worst[:POINTS_NAMED]]
     said = [
-        f"R-hat {standing.rhat[row]:.3f} and ESS {standing.ess[row]:,.0f} at {label} {name}"
+        f"{_numbers(standing.rhat[row], standing.ess[row])} at {label} {name}"
         for row, name in zip(worst, names, strict=False)
     ]
     more = len(worst) - len(said)
     return "; ".join([*said, *([f"and {more} more"] if more else [])])
+
+
+def _numbers(rhat: float, ess: float) -> str:
+    if not math.isfinite(rhat):
+        return "a chain does not move"
+    return f"R-hat {rhat:.3f} and ESS {ess:,.0f}"
 
 
 def _go_on(ended: Ended, goal: Goal, path: Path | None, times: float) -> str:
