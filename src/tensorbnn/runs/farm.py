@@ -281,7 +281,9 @@ class _Display:
         self._bar.describe("sampling")
         self._bar.row(chain, cells(shown))
         done = sum(each >= end for each in self._reached)
-        self._bar.advance(new, f"{done} of {self._plan.chains} chains done")
+        note = f"{done} of {self._plan.chains} chains done"
+        work = None if report["leapfrog_steps"] is None else new * report["leapfrog_steps"]
+        self._bar.advance(new, note, work=work, growing=phase == "burn-in")
 
 
 def _error(future: Future[None]) -> BaseException | None:
