@@ -160,6 +160,7 @@ def sample(
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
+        together=executor is None,
         max_gradients=check_gradients(max_gradients),
     )
     every_report = check_count("report_every", report_every, least=1)
@@ -170,7 +171,7 @@ def sample(
     started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
     with precision(posterior.dtype):
         reporting.check(started[0])
-        checkpoints = [first_checkpoint(each) for each in started]
+        checkpoints = [first_checkpoint(each, sampler) for each in started]
     recipe = Recipe(posterior, sampler, plan, reporting, pace)
     goal = make_goal(until, max_minutes, posterior, plan)
     if executor is not None:

@@ -35,6 +35,8 @@ class RunningSums(NamedTuple):
     """Over these transitions."""
     report: Sums
     """Over the transitions since the last report."""
+    meeting: Sums
+    """Over the transitions since chains last met."""
 
 
 class Call(NamedTuple):
@@ -79,12 +81,10 @@ def advance(
         info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),
     )
 
-    def is_not_over(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Array:
+    def goes_on(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Array:
         index, _, (*_, own), _ = carry
-        is_not_over = index < first + transitions
-        return (
-            is_not_over if gradients is None else is_not_over & jnp.all(own.num_steps < gradients)
-        )
+        is_rich = jnp.all(own.num_steps < gradients) if gradients is not None else True
+        return (index < first + transitions) & is_rich
 
     def transition(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Any:
         index, state, (draw, *others), kept = carry
@@ -103,17 +103,20 @@ def advance(
         kept = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), kept, new)
         return index + 1, state, (draw, *others), kept
 
-    carry = (first, state, (sums.draw, sums.report, Sums.zero(chains)), buffers)
-    index, state, totals, kept = jax.lax.while_loop(is_not_over, transition, carry)
-    draw, report, own = totals
+    before = (sums.draw, sums.report, sums.meeting, Sums.zero(chains))
+    carry = (first, state, before, buffers)
+    index, state, totals, kept = jax.lax.while_loop(goes_on, transition, carry)
+    draw, report, meeting, own = totals
     made = index - first
     after = ((sums.begun + made) % every).astype(sums.begun.dtype)
-    return state, Call(kept.position, kept.info, RunningSums(after, draw, report), own, made)
+    running = RunningSums(after, draw, report, meeting)
+    return state, Call(kept.position, kept.info, running, own, made)
 
 
 def no_sums(chains: int) -> RunningSums:
     """Sums before the first transition."""
-    return RunningSums(jnp.zeros((), jnp.int32), Sums.zero(chains), Sums.zero(chains))
+    zero = Sums.zero(chains)
+    return RunningSums(jnp.zeros((), jnp.int32), zero, zero, zero)
 
 
 def first_draws(call: Call, draws: int) -> Kept:
