@@ -72,6 +72,7 @@ ORDER = [
     "tensorbnn.ensemble.sensitivity",
     "tensorbnn.ensemble.ensemble",
     # The front-ends.
+    "tensorbnn.goal",
     "tensorbnn.until",
     "tensorbnn.sampling",
     "tensorbnn.resuming",

@@ -16,6 +16,7 @@ from rich.console import Console
 import tensorbnn as tb
 from tensorbnn import progress, until
 from tensorbnn.ensemble.growing import GrowingPredictions
+from tensorbnn.goal import POINTS_NAMED
 from tensorbnn.runs import sample as sample_module
 from tensorbnn.runs.manifest import read_manifest
 from tensorbnn.runs.store import DirectoryStore
@@ -215,6 +216,18 @@ def test_a_limit_in_burn_in_leaves_nothing_to_predict_with(tmp_path):
         draw(draws=20, max_minutes=1e-9)
 
 
+def test_chains_that_wait_for_one_that_has_spent_all_stop_too(tmp_path):
+    """In burn-in chains may meet; one that is out of gradients does not come."""
+    path = tmp_path / "run"
+    options = {"chains": 3, "burn_in": 100, "draws": 10, "progress": False}
+    with pytest.raises(tb.RunError, match="came before the first draw"):
+        tb.sample(posterior(), path=path, max_gradients=150, **options)
+    spent = [DirectoryStore(path).progress(chain) for chain in range(3)]
+    assert all(transitions < 100 for transitions, _ in spent)
+    mine = tb.resume(path, max_gradients=math.inf, progress=False)
+    assert_same_arrays(arrays(mine), arrays(tb.sample(posterior(), **options)))
+
+
 def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", 0.0)
     paths = tmp_path / "run", tmp_path / "executor"
@@ -264,7 +277,7 @@ def test_of_many_inputs_rows_are_named():
     with pytest.warns(UserWarning, match="stopped by") as warned:
         tb.sample(target, small, draws=20, **QUIET | options)
     rows = [int(each) for each in re.findall(r"ESS \d+ at row (\d+)", str(warned[0].message))]
-    assert len(rows) == until.POINTS_NAMED
+    assert len(rows) == POINTS_NAMED
     assert all(row % 3 == 0 for row in rows)  # of 250 rows, 84 are looked at
     assert "at 84 of 84 x" in str(warned[0].message)
     assert "and 79 more" in str(warned[0].message)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import named_metrics, restore_metrics
+from tensorbnn.goal import Goal, check_gradients, make_goal
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
@@ -33,7 +34,7 @@ from tensorbnn.runs.report import Metric, Reporting
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.sampling import carry_out
-from tensorbnn.until import Goal, check_gradients, make_goal, trim_reports
+from tensorbnn.until import trim_reports
 
 
 def resume(

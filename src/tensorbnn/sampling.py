@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
+from tensorbnn.goal import Goal, check_drawn, check_gradients, make_goal, shortfall
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
@@ -31,7 +32,7 @@ from tensorbnn.runs.report import Metric
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store, check_free
-from tensorbnn.until import Goal, check_drawn, check_gradients, make_goal, run_to_goal, shortfall
+from tensorbnn.until import run_to_goal
 
 
 def sample(
