@@ -96,6 +96,9 @@ def test_its_bits_are_those_of_a_run_of_that_length(reached, fixed):
     kept = [read_manifest(each[0]) | {"created": "", "until": None} for each in (reached, fixed)]
     assert kept[0] == kept[1]
     assert kept[0]["status"] == "complete"
+    text = (reached[0] / "run.json").read_text()
+    assert re.search(r'"at": \[\s+\[-2\.0\],\s+\[0\.0\],\s+\[1\.0\]\s+\]', text)
+    assert '"x": [20, 1]' in text  # lists of numbers in a line
 
 
 def test_in_memory_it_is_the_same(reached):

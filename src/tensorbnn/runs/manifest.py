@@ -29,14 +29,15 @@ UNSCALED = describe(Scaling())
 _LEFT_OUT = {"scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None}
 
 # A list of numbers, which is written in one line.
-_NUMBERS = re.compile(r"\[\n[-+.\d\seE,]*\]")
+_NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
 
 
 def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
     """The text of ``run.json``."""
     checked = {**manifest, "sha256": _checksum(manifest)}
     text = json.dumps(checked, indent=2, allow_nan=False)
-    return (_NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n").encode()
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    return f"{text}\n".encode()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
