@@ -16,6 +16,7 @@ from tensorbnn.model.checks import check_count
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
+from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.files import Arrays, RunError
@@ -42,6 +43,7 @@ class Recipe(NamedTuple):
         *,
         progress: bool = False,
         stop: Stop | None = None,
+        bar: Bar | None = None,
     ) -> Outcome:
         """Run chains, all of a run or some, from where they are to their end, or until `stop`."""
         return run_chains(
@@ -54,6 +56,7 @@ class Recipe(NamedTuple):
             dtype=self.posterior.dtype,
             progress=progress,
             stop=stop,
+            bar=bar,
         )
 
 

@@ -194,7 +194,10 @@ class Reporter:
         note = f"{np.sum(call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
             note = f"acceptance {np.mean(call.acceptance) / count:.2f}, {note}"
-        self._bar.advance(count * len(self._chains), note)
+        # In burn-in trajectories may be held short, and grow later.
+        growing = moment.phase == "burn-in"
+        gradients = float(np.sum(call.num_steps))
+        self._bar.advance(count * len(self._chains), note, work=gradients, growing=growing)
 
     def _show_rows(self, moment: Moment) -> None:
         """Rows of the display: as reports, but with all divergences of the phase."""
