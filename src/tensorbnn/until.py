@@ -22,6 +22,7 @@ from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.farm import run_on
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.interrupt import Interrupts, Stop
+from tensorbnn.runs.meeting import meet_again
 from tensorbnn.runs.recipe import Recipe
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.store import DirectoryStore, Store
@@ -98,9 +99,14 @@ def _run(
     bar: Bar,
     executor: Executor | None,
 ) -> Outcome:
-    if executor is not None and isinstance(store, DirectoryStore):
-        return run_on(executor, recipe, store, stop=stop, bar=bar)
-    return recipe.run(store, checkpoints, stop=stop, bar=bar)
+    if executor is None or not isinstance(store, DirectoryStore):
+        return recipe.run(store, checkpoints, stop=stop, bar=bar)
+    if any(meet_again(at, recipe.plan) for at in checkpoints):
+        # A run that was begun without an executor: chains tune themselves together to the end.
+        met = recipe.run(store, checkpoints, stop=stop, bar=bar, until_met=True)
+        if stop.asked:
+            return met
+    return run_on(executor, recipe, store, stop=stop, bar=bar)
 
 
 def _longer(recipe: Recipe, store: Store) -> Recipe:

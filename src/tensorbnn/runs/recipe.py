@@ -44,8 +44,12 @@ class Recipe(NamedTuple):
         progress: bool = False,
         stop: Stop | None = None,
         bar: Bar | None = None,
+        until_met: bool = False,
     ) -> Outcome:
-        """Run chains, all of a run or some, from where they are to their end, or until `stop`."""
+        """Run chains, all of a run or some, from where they are to their end, or until `stop`.
+
+        With `until_met` only to the last meeting in burn-in.
+        """
         return run_chains(
             checkpoints,
             self.sampler,
@@ -57,6 +61,7 @@ class Recipe(NamedTuple):
             progress=progress,
             stop=stop,
             bar=bar,
+            until_met=until_met,
         )
 
 

@@ -74,6 +74,7 @@ def run_chains(
     progress: bool,
     stop: Stop | None = None,
     bar: Bar | None = None,
+    until_met: bool = False,
 ) -> Outcome:
     """Run chains from where they are to the end of `plan`; draws and reports go to `store`.
 
@@ -81,7 +82,8 @@ def run_chains(
     interrupt (Ctrl-C, SIGTERM) or an error stops every chain after the call it is in, and saves
     where it is. So does a second Ctrl-C, but without waiting for calls: chains then go on from
     where they were last saved. `stop` is looked at between calls, too. A chain that has spent
-    ``plan.max_gradients`` stops by itself. Progress is shown by `bar`, where one is given.
+    ``plan.max_gradients`` stops by itself. Progress is shown by `bar`, where one is given. With
+    `until_met` chains stop after the last meeting of their burn-in.
     """
     total = sum(len(at.start.chains) for at in checkpoints) * plan.transitions
     done = sum(len(at.start.chains) * at.transitions for at in checkpoints)
@@ -107,7 +109,9 @@ def run_chains(
                 seconds=max(spent.get(chain, 0.0) for chain in at.start.chains),
             )
             tasks.append(
-                _ChainGroup(at, sampler.step, plan, store, reporter, pace, stop, gathering)
+                _ChainGroup(
+                    at, sampler.step, plan, store, reporter, pace, stop, gathering, until_met
+                )
             )
         for task in reversed(tasks):  # of many rows, those set last are shown
             for chain in reversed(task.chains):
@@ -142,9 +146,10 @@ class _ChainGroup:
         pace: Pace,
         stop: Stop,
         gathering: Meetings,
+        until_met: bool,
     ) -> None:
         self._at, self._saved = at, at
-        self._gathering = gathering
+        self._gathering, self._until_met = gathering, until_met
         self._step, self._plan, self._store = step, plan, store
         self._reporter, self._pace, self._stop = reporter, pace, stop
         self._saved_at = time.monotonic()
@@ -198,6 +203,8 @@ class _ChainGroup:
                 met = self._gathering.attend(self._at)
                 if met is not None:
                     self._at = met
+                    if self._until_met and self._gathering.room(met) is None:
+                        break
                     self._call()
                     self._report()
                     if self._is_checkpoint_due():
