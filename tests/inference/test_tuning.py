@@ -105,8 +105,9 @@ def test_search_climbs_to_the_best_length():
         tuning._scores = original
     tried = np.asarray(state.lengths[tuning.SEARCH : tuning.FINAL])
     assert tried[0] == pytest.approx(0.256, rel=1e-5)
-    assert float(state.length) == pytest.approx(4.0, rel=0.2)
-    assert float(state.length) == max(tried.tolist(), key=score)
+    assert max(score(tried)) > score(4.0 * 2**0.25)  # the best is tried, to half a rung
+    good = [length for length in tried.tolist() if score(length) >= 0.8 * max(score(tried))]
+    assert float(state.length) == max(good)
 
 
 def gaussian_efficiency(length):

@@ -19,7 +19,8 @@ Trajectory length
     and with them effective draws per gradient of each output; their harmonic mean, in which slow
     outputs count most, is the score of the length. (Jumps over one transition alone favour lengths
     two to three times too short: they see what is fast in ``f``, not what is slow.) The search
-    climbs by factors of two, then by their square root.
+    climbs by factors of two, then by their square root, and ends at the longest length that does
+    about as well as the best.
 """
 
 from typing import NamedTuple
@@ -50,6 +51,7 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # The autocorrelation at the longest lag at which it is above this says how fast an output is
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
+AS_GOOD = 0.8
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
@@ -296,10 +298,13 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     most = tuning.settings.max_steps.astype(best.dtype) * step
     wanted = ((ladder >= step) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
+    # Of lengths that do about as well the longest: what is slow in the outputs is seen late.
+    good = scores >= AS_GOOD * jnp.max(scores)
+    longest = jnp.max(jnp.where(tried & good, tuning.lengths, 0.0))
     following = number + 1
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, best],
+        [tuning.length, first, neighbour, longest],
         tuning.length,
     )
 
