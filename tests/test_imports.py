@@ -66,6 +66,9 @@ ORDER = [
     "tensorbnn.ensemble.reweight",
     "tensorbnn.ensemble.sensitivity",
     "tensorbnn.ensemble.ensemble",
+    "tensorbnn.interop",
+    "tensorbnn.interop.original_files",
+    "tensorbnn.interop.original",
     # The front-ends.
     "tensorbnn.sampling",
     "tensorbnn.resuming",

@@ -1,8 +1,9 @@
-"""The command line: ``tensorbnn demo`` and ``tensorbnn resume``."""
+"""The command line: ``tensorbnn demo``, ``resume`` and ``import``."""
 
 import argparse
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 from tensorbnn.demo import Demo, run_demo
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.interop.original import import_original
+from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.store import DirectoryStore
@@ -57,6 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("path", type=Path, help="the run directory")
     again.add_argument("--draws", type=int, help="networks of each chain in all")
     again.set_defaults(command=_resume)
+    old = commands.add_parser("import", help="turn a run of TensorBNN into one of this library")
+    old.add_argument("old", type=Path, help="the run directory of TensorBNN")
+    old.add_argument("new", type=Path, help="the run directory to make")
+    old.add_argument("--sd", type=float, help="the noise, where it was Gaussian and known")
+    old.set_defaults(command=_import)
     return parser
 
 
@@ -85,6 +93,18 @@ def _resume(options: argparse.Namespace) -> int:
     return 0
 
 
+def _import(options: argparse.Namespace) -> int:
+    likelihood = None if options.sd is None else Gaussian(sd=options.sd)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ensemble = import_original(options.old, options.new, likelihood=likelihood)
+    for warning in caught:
+        print(f"tensorbnn: {warning.message}", file=sys.stderr)
+    model = {"network": str(ensemble.network), "likelihood": str(ensemble.likelihood)}
+    print(_text(_networks(ensemble) | model | _where(options.new)))
+    return 0
+
+
 def _summary(demo: Demo) -> str:
     gradients = int(demo.ensemble.info["num_steps"].sum())
     spent = f"{demo.seconds:.1f} s for burn-in and {gradients:,} gradients after it"
@@ -99,10 +119,13 @@ def _summary(demo: Demo) -> str:
 
 
 def _networks(ensemble: Ensemble) -> dict[str, str]:
-    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chains"}
+    plural = "" if ensemble.num_chains == 1 else "s"
+    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chain{plural}"}
 
 
 def _sampler(ensemble: Ensemble) -> dict[str, str]:
+    if not ensemble.info:  # of a run that was imported
+        return {}
     acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
     return {
         "acceptance": f"{acceptance} (each chain)",
