@@ -156,8 +156,8 @@ def make_layer(name: str, units: int, custom: Custom) -> Layer:
     if isinstance(maker, Layer):
         return maker
     if isinstance(maker, type):
-        fields = {field.name for field in dataclasses.fields(maker)}
-        made: Any = maker(units) if "units" in fields else maker()
+        has_units = "units" in getattr(maker, "__dataclass_fields__", {})
+        made: Any = maker(units) if has_units else maker()
     else:
         made = maker(units)
     if not isinstance(made, Layer):
