@@ -1,5 +1,8 @@
 """The paper's `predictor`, on runs of TensorBNN and against what TensorBNN said of them."""
 
+from dataclasses import dataclass
+
+import jax
 import numpy as np
 import pytest
 
@@ -106,16 +109,17 @@ def test_what_is_not_known_is_told(tmp_path):
         assert again._other(DATA / "gauss_tanh" / "architecture2.txt").layers[0].bias_prior == WIDE
 
 
-def test_layers_of_the_librarys_own_kind(tmp_path):
-    from dataclasses import dataclass
+@dataclass(frozen=True)
+class Softplus(tb.Layer):
+    def apply(self, parameters, h):
+        return jax.nn.softplus(h)
 
-    @dataclass(frozen=True)
-    class Softplus(tb.Layer):
-        def apply(self, parameters, h):
-            import jax
 
-            return jax.nn.softplus(h)
+def test_layers_of_the_librarys_own_kind(tmp_path, monkeypatch):
+    def sample(posterior, sampler, **options):
+        return tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **options)
 
+    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)  # compiles faster
     x = np.linspace(-1, 1, 5)
     model = classic.network("float32", 1, x, x, x, x)
     for layer in (classic.GaussianDenseLayer(1, 2), Softplus(), classic.GaussianDenseLayer(2, 1)):

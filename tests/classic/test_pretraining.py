@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import tensorbnn as tb
 from tensorbnn import classic
+from tensorbnn.inference.pretrain import pretrain
 
 X = np.linspace(-1, 1, 320)
 Y = np.where(X > 0, 2 * X, 0.5 * X)
@@ -38,14 +40,29 @@ def test_regression(tmp_path):
     assert np.allclose(model.predict(train=True)[0], outputs(trained, 0.25, X), atol=1e-5)
 
 
-def test_options(tmp_path):
+def test_options(tmp_path, monkeypatch):
+    seen = {}
+
+    def spied(posterior, **options):
+        seen.update(options, posterior=posterior)
+        return pretrain(posterior, **(options | {"epochs": 1, "cycles": 1}))
+
+    monkeypatch.setattr("tensorbnn.classic.pretraining.pretrain", spied)
     name = str(tmp_path / "backup")
-    arguments = (1, 1, 1, 4, 2, 5, 0.25, X, Y, X[:5], Y[:5] + 1, name)
-    prelu = classic.trainBasicRegression(*arguments, activation="prelu", seed=1)
-    assert [each.shape for each in prelu.activation] == [(4, 1)]
-    on_training = classic.trainBasicRegression(*arguments, callbackMetric="loss", callbacks=False)
-    on_validation = classic.trainBasicRegression(*arguments, patience=1)
-    assert not np.array_equal(on_training.weights[0], on_validation.weights[0])
+    arguments = (1, 1, 1, 4, 2, 5, 0.25, X, Y, X[:5], Y[:5], name)
+    trained = classic.trainBasicRegression(*arguments, activation="prelu", patience=3, seed=7)
+    assert [each.shape for each in trained.activation] == [(4, 1)]
+    assert seen["posterior"].network.layers[1] == tb.PReLU()
+    expected = {
+        "cycles": 2, "epochs": 5, "patience": 3, "learning_rate": 0.01, "batch_size": 32,
+        "objective": "likelihood", "seed": 7, "chains": 1,
+    }  # fmt: skip
+    assert {key: seen[key] for key in expected} == expected
+    assert np.array_equal(seen["validation"][0], X[:5, None])
+    options = {"callbackMetric": "loss", "callbacks": False, "activation": "prelu"}
+    classic.trainBasicRegression(*arguments, **options)
+    assert seen["patience"] == 5
+    assert np.array_equal(seen["validation"][0], X[:, None])
     with pytest.raises(
         ValueError, match="`callbackMetric` must be 'val_loss' or 'loss', got 'mse'"
     ):

@@ -266,6 +266,7 @@ def test_all_else_that_an_ensemble_can_do():
     assert found.mean.shape == (2, 1, 1)
     start = tb.sample(
         tb.Posterior(ensemble.network, ensemble.likelihood, own["trainX"], own["trainY"]),
+        tb.HMC(step_size=0.01, num_leapfrog=2),
         start=ensemble, chains=2, burn_in=5, draws=5, progress=False,
     )  # fmt: skip
     assert len(start) == 10
