@@ -72,6 +72,7 @@ ORDER = [
     # The front-ends.
     "tensorbnn.sampling",
     "tensorbnn.resuming",
+    "tensorbnn.classic.names",
     "tensorbnn.classic.dtypes",
     "tensorbnn.classic.layers",
     "tensorbnn.classic.likelihoods",

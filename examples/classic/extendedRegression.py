@@ -33,13 +33,13 @@ def curve(x):
 def draw(x, predictions, trainIn, file: Path) -> None:
     """Mean and bands of the networks' predictions ``(networks, rows)``."""
     mean, sd = predictions.mean(axis=0), predictions.std(axis=0)
-    figure, ax = plt.subplots(figsize=(6, 4))
+    figure, ax = plt.subplots(figsize=(7, 4))
     ax.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=(1, 1, 0), label="2 sd")
     ax.fill_between(x, mean - sd, mean + sd, color=(0, 1, 0), label="1 sd")
     ax.plot(x, mean, color="k", label="predicted mean")
     ax.plot(x, curve(x), color="r", label="true")
     ax.scatter(trainIn, curve(trainIn), color="b", zorder=3, label="training data")
-    ax.legend()
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=5, fontsize=8, frameon=False)
     figure.savefig(file, dpi=150)
     plt.close(figure)
 

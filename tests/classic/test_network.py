@@ -156,6 +156,12 @@ def test_setup_reaches_the_sampler():
         model.setupMCMC(leapfrogMin=1, leapfogMin=2)
     with pytest.raises(ValueError, match="`burnin` must be a whole number"):
         model.setupMCMC(burnin=-1)
+    with pytest.raises(ValueError, match=r"`stepSizeMin` \(1\) must not be above `stepSizeMax`"):
+        model.setupMCMC(stepSizeMin=1)
+    with pytest.raises(
+        ValueError, match=r"`leapfrogStart` \(1000\) must lie between `leapfrogMin`"
+    ):
+        model.setupMCMC(leapFrogMax=500)
 
 
 def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
@@ -219,6 +225,8 @@ def test_mistakes_are_told(tmp_path, sampled):
     model.setupMCMC(**FAST)
     with pytest.raises(ValueError, match=r"`epochs` \(20\) must be above `burnin` \(20\)"):
         model.train(20, 1, classic.FixedGaussianLikelihood(sd=0.1))
+    with pytest.raises(ValueError, match="`networksPerFile` must be a whole number of at least 1"):
+        model.train(40, 1, classic.FixedGaussianLikelihood(sd=0.1), networksPerFile=0)
     with pytest.raises(TypeError, match="`likelihood` must be a likelihood such as Fixed"):
         model.train(40, 1, "gaussian")
     with pytest.raises(ValueError, match=r"`trainX` must be \(rows, 2\), got shape \(9,\)"):
@@ -233,3 +241,19 @@ def test_mistakes_are_told(tmp_path, sampled):
         model.train(30, 1, likelihood, folderName=str(folder), progress=False)
     model.train(31, 1, likelihood, folderName=str(folder), overwrite=True, progress=False)
     assert len(classic.predictor(folder).predict(X)) == 11
+
+
+def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
+    def sample(posterior, sampler, **options):
+        quick = {"draws": 3, "burn_in": 2, "metrics": None, "validation": None}
+        tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **(options | quick))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    model = small()
+    model.setupMCMC(**FAST)
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        model.train(40, 1, tb.Gaussian(sd=0.1), folderName=str(folder), progress=False)
+    assert (folder / "architecture.txt").read_text() == "denseGaussian\ntanh\ndenseGaussian\n"
+    assert classic.predictor(folder).numNetworks == 3

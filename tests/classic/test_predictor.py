@@ -73,9 +73,19 @@ def test_weights_for_another_likelihood():
     rows = own["trainX"][:, None], own["trainY"]
     expected = network.ensemble.reweight(likelihood=tb.Gaussian(sd=0.11), data=rows).weights
     assert weights == pytest.approx(expected)
-    with pytest.raises(ValueError, match="give another `network`, another `likelihood`, or both"):
+    with pytest.raises(ValueError, match="give an `architecture` with other priors, another"):
         network.reweight()
-    with pytest.raises(ValueError, match=r"give them as `data=\(x, y\)`"):
+    with pytest.raises(ValueError, match="give both `trainX` and `trainY`, or neither"):
+        network.reweight("architecture2.txt", trainX=own["trainX"])
+    with pytest.raises(ValueError, match="`n` must be a whole number of at least 1, got 0"):
+        network.reweight("architecture2.txt", n=0)
+    with pytest.raises(ValueError, match="`n` must be a whole number of at least 1, got 0"):
+        network.predict(own["x"], n=0)
+    with pytest.raises(ValueError, match="`nMax` must be below the number of draws a chain"):
+        network.autocorrelation(own["x"], 100)
+    with pytest.raises(ValueError, match=r"`inputData` must be \(rows, 1\), got shape \(3, 2\)"):
+        network.predict(np.ones((3, 2)))
+    with pytest.raises(ValueError, match="give them as `trainX, trainY`"):
         network.reweight(likelihood=tb.Gaussian(sd=0.2))
 
 

@@ -127,3 +127,41 @@ def test_directories_of_another_kind(tmp_path):
     (path / "summary.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"stopped before its first network was saved"):
         tb.load_original(path)
+
+
+def spoil(content, rng):
+    """Bytes changed, lost, or repeated."""
+    first, last = sorted(rng.integers(0, len(content) + 1, 2))
+    match rng.integers(4):
+        case 0:
+            return content[:first]
+        case 1:
+            return content[:first] + content[last:]
+        case 2:
+            return content[:last] + content[first:]
+    changed = bytearray(content or b"0")
+    changed[rng.integers(len(changed))] = rng.choice(list(b"0123456789 -.eE\n#\x00\xff"))
+    return bytes(changed)
+
+
+def test_whatever_is_in_the_files_is_read_or_told(tmp_path):
+    path = copied("gauss_partial", tmp_path / "old")
+    whole, rng = read_run(path), np.random.default_rng(0)
+    files = sorted(path.glob("*.txt"))
+    told = []
+    for _ in range(300):
+        file = files[rng.integers(len(files))] if rng.integers(2) else path / "summary.txt"
+        kept = file.read_bytes()
+        file.write_bytes(spoil(kept, rng))
+        try:
+            found = read_run(path)
+        except tb.RunError as error:
+            told.append(str(error))
+        else:
+            counts = {len(each) for each in (*found.tensors, found.hypers)}
+            assert len(counts) == 1
+            assert 0 < counts.pop() <= 30
+        file.write_bytes(kept)
+    assert len(told) > 100
+    assert all(str(path) in message for message in told)
+    assert np.array_equal(read_run(path).hypers, whole.hypers)

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
 from tensorbnn.classic.layers import Layer
 from tensorbnn.classic.likelihoods import as_likelihood
+from tensorbnn.classic.names import paper_names
 from tensorbnn.classic.training import as_paper
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.interop.original import LAYERS, load_original, make_layer
 from tensorbnn.interop.original_files import read_architecture
 from tensorbnn.model import layers
+from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.sampling import load
 
@@ -77,7 +79,8 @@ class predictor:
     def predict(self, inputData: ArrayLike, n: int = 1) -> list[NDArray[Any]]:
         """Outputs ``(outputs, rows)`` of every n-th network for inputs ``(rows, inputDims)``."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
-        found = self.ensemble.predict(rows, every=n).networks
+        with paper_names(every="n", x="inputData"):
+            found = self.ensemble.predict(rows, every=n).networks
         return [each.T.astype(self.dtype) for each in found]
 
     def reweight(
@@ -108,23 +111,32 @@ class predictor:
         -------
         Weights that sum to one, ``(networks,)``.
         """
+        n = check_count("n", n, least=1)
         other = self.likelihood if likelihood is None else as_likelihood(likelihood)
+        if architecture is None and other == self.ensemble.likelihood:
+            raise ValueError(
+                "give an `architecture` with other priors, another `likelihood`, or both"
+            )
+        if (trainX is None) != (trainY is None):
+            raise ValueError("give both `trainX` and `trainY`, or neither")
         data = None
         if trainX is not None and trainY is not None:
             rows = as_inputs("trainX", trainX, self.ensemble.network.inputs)
             data = rows, as_targets(trainY, len(rows))
-        weights = self.ensemble.reweight(
-            network=None if architecture is None else self._other(Path(architecture)),
-            likelihood=None if other == self.ensemble.likelihood else other,
-            data=data,
-        )
+        with paper_names(**{"data=(x, y)": "trainX, trainY"}):
+            weights = self.ensemble.reweight(
+                network=None if architecture is None else self._other(Path(architecture)),
+                likelihood=None if other == self.ensemble.likelihood else other,
+                data=data,
+            )
         chosen = weights.weights.reshape(self.ensemble.num_chains, -1)[:, ::n].ravel()
         return chosen / chosen.sum()
 
     def autocorrelation(self, inputData: ArrayLike, nMax: int) -> list[float]:
         """Autocorrelation of the predictions for lags of 1 to `nMax`, averaged over the inputs."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
-        return self.ensemble.autocorrelation(rows, nMax).mean(axis=1).tolist()
+        with paper_names(max_lag="nMax"):
+            return self.ensemble.autocorrelation(rows, nMax).mean(axis=1).tolist()
 
     def autoCorrelationLength(self, inputData: ArrayLike, nMax: int) -> float:
         """Autocorrelation length of the predictions in networks, averaged over the inputs.
@@ -132,7 +144,8 @@ class predictor:
         A warning says so where the correlation had not died down by a lag of `nMax`.
         """
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
-        return float(self.ensemble.autocorrelation_length(rows, nMax).mean())
+        with paper_names(max_lag="nMax"):
+            return float(self.ensemble.autocorrelation_length(rows, nMax).mean())
 
     def extractParameters(self) -> list[NDArray[Any]]:
         """Parameters, each with the networks first: ``(networks, outputs, inputs)`` of weights."""

@@ -13,6 +13,7 @@ from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
 from tensorbnn.classic.layers import Layer, as_library
 from tensorbnn.classic.likelihoods import as_likelihood
 from tensorbnn.classic.metrics import as_metrics
+from tensorbnn.classic.names import paper_names
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.interop.original import LAYERS
@@ -25,6 +26,19 @@ from tensorbnn.runs.files import write_file
 from tensorbnn.sampling import sample
 
 ARCHITECTURE = "architecture.txt"
+_SAMPLER_NAMES = {
+    "step_size_start": "stepSizeStart",
+    "step_size_min": "stepSizeMin",
+    "step_size_max": "stepSizeMax",
+    "step_size_options": "stepSizeOptions",
+    "leapfrog_start": "leapfrogStart",
+    "leapfrog_min": "leapfrogMin",
+    "leapfrog_max": "leapfrogMax",
+    "leapfrog_increment": "leapfrogIncrement",
+    "hyper_step_size": "hyperStep",
+    "hyper_leapfrog": "hyperLeapfrog",
+    "random_steps": "randomSteps",
+}
 
 
 class network:
@@ -187,24 +201,25 @@ class network:
         check_count("cores", cores, least=1)
         burn_in = check_count("burnin", burnin, least=0)
         averaging = check_count("averagingSteps", averagingSteps, least=1)
-        sampler = AdaptiveHMC(
-            step_size_start=stepSizeStart,
-            step_size_min=stepSizeMin,
-            step_size_max=stepSizeMax,
-            step_size_options=stepSizeOptions,
-            leapfrog_start=leapfrogStart,
-            leapfrog_min=_either(100, leapfrogMin=leapfrogMin, leapfogMin=leapfogMin),
-            leapfrog_max=_either(10_000, leapfrogMax=leapfrogMax, leapFrogMax=leapFrogMax),
-            leapfrog_increment=leapfrogIncrement,
-            hyper_step_size=_either(0.01, hyperStep=hyperStep, hyperStepSize=hyperStepSize),
-            hyper_leapfrog=hyperLeapfrog,
-            averaging_steps=averaging,
-            a=float(a),
-            delta=float(delta),
-            k=max(burn_in // averaging, 1),
-            strikes=strikes,
-            random_steps=randomSteps,
-        )
+        with paper_names(**_SAMPLER_NAMES):
+            sampler = AdaptiveHMC(
+                step_size_start=stepSizeStart,
+                step_size_min=stepSizeMin,
+                step_size_max=stepSizeMax,
+                step_size_options=stepSizeOptions,
+                leapfrog_start=leapfrogStart,
+                leapfrog_min=_either(100, leapfrogMin=leapfrogMin, leapfogMin=leapfogMin),
+                leapfrog_max=_either(10_000, leapfrogMax=leapfrogMax, leapFrogMax=leapFrogMax),
+                leapfrog_increment=leapfrogIncrement,
+                hyper_step_size=_either(0.01, hyperStep=hyperStep, hyperStepSize=hyperStepSize),
+                hyper_leapfrog=hyperLeapfrog,
+                averaging_steps=averaging,
+                a=float(a),
+                delta=float(delta),
+                k=max(burn_in // averaging, 1),
+                strikes=strikes,
+                random_steps=randomSteps,
+            )
         self._sampler = sampler, burn_in
 
     def train(
@@ -264,28 +279,34 @@ class network:
                 f"`samplingStep` ({every}): no network would be saved"
             )
         model, metrics = self._network(), as_metrics(metricList, exp=bool(scaleExp))
-        posterior = Posterior(
-            model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
-        )
-        try:
-            self.ensemble = sample(
-                posterior,
-                sampler,
-                start=self._named(),
-                chains=chains,
-                burn_in=burn_in,
-                draws=draws,
-                every=every,
-                path=folderName,
-                networks_per_file=networksPerFile,
-                metrics=metrics,
-                validation=(self.validateX, self.validateY) if metrics else None,
-                report_every=displaySkip,
-                seed=seed,
-                sample_hyperparameters=bool(adjustHypers),
-                overwrite=overwrite,
-                progress=progress,
+        with paper_names(x="trainX", y="trainY"):
+            posterior = Posterior(
+                model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
             )
+        try:
+            with paper_names(
+                networks_per_file="networksPerFile",
+                report_every="displaySkip",
+                metrics="metricList",
+            ):
+                self.ensemble = sample(
+                    posterior,
+                    sampler,
+                    start=self._named(),
+                    chains=chains,
+                    burn_in=burn_in,
+                    draws=draws,
+                    every=every,
+                    path=folderName,
+                    networks_per_file=networksPerFile,
+                    metrics=metrics,
+                    validation=(self.validateX, self.validateY) if metrics else None,
+                    report_every=displaySkip,
+                    seed=seed,
+                    sample_hyperparameters=bool(adjustHypers),
+                    overwrite=overwrite,
+                    progress=progress,
+                )
         except (KeyboardInterrupt, SystemExit):
             self._write_architecture(folderName)
             raise
@@ -345,7 +366,7 @@ class network:
                 start[key] = parameters[f"{name}.{key}"][0]
 
     def _write_architecture(self, folder: str | None) -> None:
-        if folder is not None:
+        if folder is not None and (Path(folder) / "run.json").exists():
             write_file(Path(folder) / ARCHITECTURE, "".join(f"{n}\n" for n in self._names).encode())
 
 
