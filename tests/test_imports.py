@@ -68,6 +68,7 @@ ORDER = [
     "tensorbnn.ensemble.ensemble",
     "tensorbnn.interop",
     "tensorbnn.interop.original_files",
+    "tensorbnn.interop.original_layers",
     "tensorbnn.interop.original",
     # The front-ends.
     "tensorbnn.sampling",

@@ -10,12 +10,19 @@ layer with priors of your own is a subclass with a name and two priors:
 
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.dtypes import as_dtype
+from tensorbnn.interop.original_layers import LAYERS
 from tensorbnn.model import layers
+from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Prior
+from tensorbnn.model.likelihoods import Gaussian
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import Model, precision
 
 
 class Layer:
@@ -88,6 +95,37 @@ def as_library(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[A
     if array.shape == wanted or (len(shape) == 1 and array.shape == shape):
         return array.T if len(shape) == 2 else array.reshape(shape)
     raise ValueError(f"{what} must have shape {wanted}, got {array.shape}")
+
+
+def as_paper(values: NDArray[Any]) -> NDArray[Any]:
+    """A parameter in the paper's shape: weights with the outputs first, others as a column.
+
+    Examples
+    --------
+    >>> as_paper(np.zeros((3, 5))).shape, as_paper(np.zeros(5)).shape
+    ((5, 3), (5, 1))
+    """
+    return values.T if values.ndim == 2 else values[..., None]
+
+
+def name_of(layer: Layer | layers.Layer) -> str:
+    """The name of a layer in an architecture file."""
+    if isinstance(layer, Layer):
+        return layer.name
+    known = {kind: name for name, kind in LAYERS.items()}
+    return known.get(type(layer), type(layer).__name__)
+
+
+def draw_start(
+    key: Array, layer: layers.Layer, units: int, dtype: DType
+) -> dict[str, NDArray[Any]]:
+    """Where a layer of the library's with `units` inputs starts, by the library's rules."""
+    model = Model(Network(layer, inputs=units), Gaussian())
+    with precision(dtype):
+        hypers = {name: jnp.asarray(each, float) for name, each in model.start_hypers().items()}
+        drawn = model.theta.draw_start(key, hypers)
+        names = [entry.name for entry in model.theta.entries]
+        return {name.partition(".")[2]: np.array(drawn[name]) for name in names}
 
 
 class _Dense(Layer):

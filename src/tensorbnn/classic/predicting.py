@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
-from tensorbnn.classic.layers import Layer
+from tensorbnn.classic.layers import Layer, as_paper
 from tensorbnn.classic.likelihoods import as_likelihood
 from tensorbnn.classic.names import paper_names
-from tensorbnn.classic.training import as_paper
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.interop.original import LAYERS, load_original, make_layer
+from tensorbnn.interop.original import load_original
 from tensorbnn.interop.original_files import read_architecture
+from tensorbnn.interop.original_layers import LAYERS, make_layer
 from tensorbnn.model import layers
 from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network

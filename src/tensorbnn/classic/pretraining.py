@@ -8,7 +8,7 @@ import safetensors.numpy
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.dtypes import as_inputs, as_targets
-from tensorbnn.classic.training import as_paper
+from tensorbnn.classic.layers import as_paper
 from tensorbnn.inference.pretrain import pretrain
 from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer, LeakyReLU
 from tensorbnn.model.likelihoods import Bernoulli, Gaussian, Likelihood

@@ -10,18 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
-from tensorbnn.classic.layers import Layer, as_library
+from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start, name_of
 from tensorbnn.classic.likelihoods import as_likelihood
 from tensorbnn.classic.metrics import as_metrics
 from tensorbnn.classic.names import paper_names
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
-from tensorbnn.interop.original import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.checks import check_count
-from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.model.network import Network
-from tensorbnn.posterior import Model, Posterior, precision
+from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.files import write_file
 from tensorbnn.sampling import sample
 
@@ -133,7 +131,9 @@ class network:
                 f"layer {len(self.layers)}, {layer.name!r}, takes {layer.inputDims} inputs, but "
                 f"{self._units} come from what is before it"
             )
-        start = self._draw(described, layer.seed if isinstance(layer, Layer) else 0)
+        # So that layers with the same seed do not start alike.
+        key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
+        start = draw_start(key, described, self._units, self.dtype)
         if isinstance(layer, Layer):
             start |= layer.start(self._units)
         if parameters is not None:
@@ -348,17 +348,6 @@ class network:
             for key, each in start.items()
         }
 
-    def _draw(self, layer: layers.Layer, seed: int) -> dict[str, NDArray[Any]]:
-        """Where the layer starts, by the library's rules."""
-        model = Model(Network(layer, inputs=self._units), Gaussian())
-        with precision(self.dtype):
-            # So that layers with the same seed do not start alike.
-            key = jax.random.fold_in(jax.random.key(seed), len(self.layers))
-            hypers = {name: jnp.asarray(each, float) for name, each in model.start_hypers().items()}
-            drawn = model.theta.draw_start(key, hypers)
-            names = [entry.name for entry in model.theta.entries]
-            return {name.partition(".")[2]: np.array(drawn[name]) for name in names}
-
     def _take_last(self) -> None:
         parameters, _ = self.ensemble.last_draws(1)
         for name, start in zip(self._network().names, self._start, strict=True):
@@ -368,25 +357,6 @@ class network:
     def _write_architecture(self, folder: str | None) -> None:
         if folder is not None and (Path(folder) / "run.json").exists():
             write_file(Path(folder) / ARCHITECTURE, "".join(f"{n}\n" for n in self._names).encode())
-
-
-def as_paper(values: NDArray[Any]) -> NDArray[Any]:
-    """A parameter in the paper's shape: weights with the outputs first, others as a column.
-
-    Examples
-    --------
-    >>> as_paper(np.zeros((3, 5))).shape, as_paper(np.zeros(5)).shape
-    ((5, 3), (5, 1))
-    """
-    return values.T if values.ndim == 2 else values[..., None]
-
-
-def name_of(layer: Layer | layers.Layer) -> str:
-    """The name of a layer in an architecture file."""
-    if isinstance(layer, Layer):
-        return layer.name
-    known = {kind: name for name, kind in LAYERS.items()}
-    return known.get(type(layer), type(layer).__name__)
 
 
 def _either(default: Any, **given: Any) -> Any:
