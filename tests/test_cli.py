@@ -33,9 +33,18 @@ def test_import(tmp_path, capsys):
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "tb.Gaussian(sd=0.1) is assumed" in told.err
-    for text in ("27 from 1 chain", "likelihood   Gaussian(sd=0.1)", f"tb.load({str(new)!r})"):
+    layers = "layers       1 inputs, dense_0, elu_0, dense_1, 1 outputs"
+    for text in (
+        "27 from 1 chain",
+        layers,
+        "likelihood   Gaussian(sd=0.1)",
+        f"tb.load({str(new)!r})",
+    ):
         assert text in told.out
     assert len(tb.load(new)) == 27
+    assert main(["import", str(old), str(new)]) == 1
+    assert "already holds a run" in capsys.readouterr().err
+    assert main(["import", str(old), str(new), "--overwrite", "--sd", "0.3"]) == 0
     assert main(["import", str(old), str(tmp_path / "other"), "--sd", "0.2"]) == 0
     assert capsys.readouterr().err == ""
     assert tb.load(tmp_path / "other").likelihood == tb.Gaussian(sd=0.2)

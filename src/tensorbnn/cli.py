@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     old.add_argument("old", type=Path, help="the run directory of TensorBNN")
     old.add_argument("new", type=Path, help="the run directory to make")
     old.add_argument("--sd", type=float, help="the noise, where it was Gaussian and known")
+    old.add_argument("--overwrite", action="store_true", help="replace a run that is there")
     old.set_defaults(command=_import)
     return parser
 
@@ -97,10 +98,14 @@ def _import(options: argparse.Namespace) -> int:
     likelihood = None if options.sd is None else Gaussian(sd=options.sd)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ensemble = import_original(options.old, options.new, likelihood=likelihood)
+        ensemble = import_original(
+            options.old, options.new, likelihood=likelihood, overwrite=options.overwrite
+        )
     for warning in caught:
         print(f"tensorbnn: {warning.message}", file=sys.stderr)
-    model = {"network": str(ensemble.network), "likelihood": str(ensemble.likelihood)}
+    network = ensemble.network
+    layers = f"{network.inputs} inputs, {', '.join(network.names)}, {network.outputs} outputs"
+    model = {"layers": layers, "likelihood": str(ensemble.likelihood)}
     print(_text(_networks(ensemble) | model | _where(options.new)))
     return 0
 

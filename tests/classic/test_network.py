@@ -121,7 +121,7 @@ def test_starting_values():
 def test_layers_start_by_their_seeds():
     first, again, other, fan_in = (
         made(
-            classic.DenseLayer(inputs, 400, seed=seed), inputs=inputs, x=np.ones((2, inputs))
+            classic.DenseLayer(inputs, 400, seed=seed), inputs=inputs, x=np.ones((9, inputs))
         ).states
         for inputs, seed in ((1, 5), (1, 5), (1, 6), (50, 5))
     )
@@ -231,6 +231,9 @@ def test_mistakes_are_told(tmp_path, sampled):
         model.train(40, 1, "gaussian")
     with pytest.raises(ValueError, match=r"`trainX` must be \(rows, 2\), got shape \(9,\)"):
         classic.network("float32", 2, X, X, X, X)
+    for y in (X[:4], X.reshape(3, 3), 1.0):
+        with pytest.raises(ValueError, match=r"`trainY` must be \(9, outputs\), a row for each"):
+            classic.network("float32", 1, X, y, X, X)
     for y in (X[None], X[:, None], X):
         assert classic.network("float32", 1, X, y, X, y).trainY.shape == (9, 1)
     folder = tmp_path / "run"

@@ -33,7 +33,13 @@ def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
     raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
 
 
-def as_targets(values: ArrayLike, rows: int) -> NDArray[Any]:
+def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
     """Targets ``(rows, outputs)``; a single output may also be ``(rows,)`` or ``(1, rows)``."""
     array = np.asarray(values)
-    return array.reshape(rows, 1) if array.size == rows else array
+    if array.shape in ((rows,), (1, rows)):
+        return array.reshape(rows, 1)
+    if array.ndim != 2 or len(array) != rows:
+        raise ValueError(
+            f"`{name}` must be ({rows}, outputs), a row for each of its inputs, got {array.shape}"
+        )
+    return array

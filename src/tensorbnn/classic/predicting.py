@@ -122,7 +122,7 @@ class predictor:
         data = None
         if trainX is not None and trainY is not None:
             rows = as_inputs("trainX", trainX, self.ensemble.network.inputs)
-            data = rows, as_targets(trainY, len(rows))
+            data = rows, as_targets("trainY", trainY, len(rows))
         with paper_names(**{"data=(x, y)": "trainX, trainY"}):
             weights = self.ensemble.reweight(
                 network=None if architecture is None else self._other(Path(architecture)),

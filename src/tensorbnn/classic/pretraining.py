@@ -137,9 +137,9 @@ class _Rows(NamedTuple):
 
 def _rows(train_x: ArrayLike, train_y: ArrayLike, x: ArrayLike, y: ArrayLike, inputs: int) -> _Rows:
     pairs = []
-    for name, one, two in (("trainIn", train_x, train_y), ("valIn", x, y)):
-        rows = as_inputs(name, one, inputs)
-        pairs.append((rows, as_targets(two, len(rows))))
+    for kind, one, two in (("train", train_x, train_y), ("val", x, y)):
+        rows = as_inputs(f"{kind}In", one, inputs)
+        pairs.append((rows, as_targets(f"{kind}Out", two, len(rows))))
     return _Rows(*pairs)
 
 

@@ -95,9 +95,9 @@ class network:
         self.dtype = as_dtype(dtype)
         self.inputDims = check_count("inputDims", inputDims, least=1)
         self.trainX = as_inputs("trainX", trainX, self.inputDims)
-        self.trainY = as_targets(trainY, len(self.trainX))
+        self.trainY = as_targets("trainY", trainY, len(self.trainX))
         self.validateX = as_inputs("validateX", validateX, self.inputDims)
-        self.validateY = as_targets(validateY, len(self.validateX))
+        self.validateY = as_targets("validateY", validateY, len(self.validateX))
         self.layers: list[layers.Layer] = []
         self._names: list[str] = []
         self._start: list[dict[str, NDArray[Any]]] = []
