@@ -78,6 +78,7 @@ def test_damage_has_the_name_of_the_file(tmp_path):
         ("2.1.txt", b"1 2\n", "2.1.txt has 2 columns, but summary.txt says 5"),
         ("2.1.txt", b"1 2 3 4 five\n", "2.1.txt is no table of numbers"),
         ("2.1.txt", b"\x80\x00\n", "2.1.txt is no table of numbers"),
+        ("2.1.txt", b"1 2 3 4 5\n1 2 nan 4 5\n", "2.1.txt holds NaN .* first in line 2"),
         ("2.1.txt", None, "2.1.txt is missing"),
         (
             "hypers2.txt",

@@ -155,6 +155,9 @@ def _read_networks(file: Path, rows: int, columns: int, wanted: int) -> NDArray[
         raise DamagedFileError(
             file, f"has {lines.shape[1]} columns, but summary.txt says {columns}"
         )
+    if not np.isfinite(lines).all():
+        first = int(np.argmin(np.isfinite(lines).all(axis=1)))
+        raise DamagedFileError(file, f"holds NaN or infinite values, first in line {first + 1}")
     networks = len(lines) // rows
     if wanted and (networks != wanted or len(lines) % rows):
         raise DamagedFileError(
