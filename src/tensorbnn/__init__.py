@@ -13,6 +13,7 @@ from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.pretrain import Pretrained, pretrain
+from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
@@ -98,7 +99,9 @@ __all__ = [
     "StudentT",
     "Tanh",
     "Weights",
+    "import_original",
     "load",
+    "load_original",
     "pretrain",
     "resume",
     "sample",

@@ -118,6 +118,12 @@ def resume(
     reader = DirectoryStore(path)
     _check_options(reader, given, sampler, posterior)
     complete = reader.manifest["status"] == "complete"
+    if "imported" in reader.manifest and total not in (None, reader.manifest["draws"]):
+        raise RunError(
+            f"{path} was imported from {reader.manifest['imported']}, which keeps nothing of its "
+            "sampler, and can't go on: sample anew from where it ended, by "
+            "tb.sample(posterior, start=tb.load(path))"
+        )
     if complete and until is None and total in (None, reader.manifest["draws"]):
         if posterior is None:
             return Ensemble.from_store(reader, custom or {})

@@ -107,8 +107,8 @@ def diagnose(
     values
         Predictions.
     info
-        The sampler's records, each ``(chains, draws)``: at least ``acceptance``, ``divergent`` and
-        ``energy``.
+        The sampler's records, each ``(chains, draws)``: ``acceptance``, ``divergent`` and
+        ``energy``. What was not recorded counts as NaN.
     x
         Inputs ``(rows, inputs)`` of the predictions, for the verdict to name them; rows are named
         by number otherwise.
@@ -123,6 +123,8 @@ def diagnose(
         raise ValueError(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
+    unknown = np.full(values.shape[:2], np.nan)
+    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
     found = convergence(values, weights)
     errors = _errors(values, weights)
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
