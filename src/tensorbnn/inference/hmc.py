@@ -232,9 +232,7 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
         log_density=end.log_density,
         gradient=end.gradient,
         iteration=state.iteration + 1,
-        tuning=tuning.learn(
-            state.tuning, state.iteration, moved.acceptance, num_steps, target, end.position
-        ),
+        tuning=tuning.learn(state.tuning, state.iteration, moved.acceptance, target, end.position),
     )
     return new_state, info
 
