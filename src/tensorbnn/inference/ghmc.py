@@ -1,0 +1,277 @@
+"""HMC with persistent momentum, and a slice variable that decides on acceptance.
+
+Generalised HMC (Horowitz 1991) does not throw the momentum away. A *move* refreshes a part of it,
+
+    p <- a p + sqrt(1 - a^2) N(0, 1),        a = exp(-time of the move / decoherence time),
+
+follows a few leapfrog steps, and takes the end if ``|u| < exp(H_start - H_end)``; a rejection turns
+the momentum round. The uniform number ``u`` in [-1, 1] is not drawn anew either (Neal 2020,
+"Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): before each
+move it goes a little way round the interval, and an acceptance multiplies it by
+``exp(H_end - H_start)``, which leaves the joint density of position, momentum and ``u`` as it is.
+So rejections come in bunches, and between them the momentum persists for long. Each of these
+updates leaves the posterior unchanged: the sampler is exact. One transition is as many moves as
+`trajectory_length` takes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.inference import dual_averaging
+from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.hmc import (
+    DIVERGENCE,
+    FIRST_STEP_SIZE,
+    Phase,
+    ValueAndGradient,
+    leapfrog,
+)
+from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
+from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.target import Target
+
+
+@dataclass(frozen=True)
+class GHMC:
+    """HMC with persistent momentum: exact, and most often faster than `HMC` per gradient.
+
+    Parameters
+    ----------
+    step_size
+        Leapfrog step in units of the prior's standard deviations. Left out, it is found by dual
+        averaging during burn-in and held from then on, so that what is saved is a Markov chain.
+    num_leapfrog
+        Leapfrog steps of a move, after which it is accepted or rejected.
+    decoherence_time
+        Time (step size times number of steps) in which the momentum is forgotten, but for a
+        part of ``1 / e``.
+    trajectory_length
+        Time of a transition, which is as many moves as that takes. It sets only how far apart
+        draws are.
+    target_acceptance
+        Acceptance probability of a move that the adaptation of the step size aims at.
+    slice_step
+        How far the slice variable goes round [-1, 1] before each move, on average.
+    max_leapfrog
+        Most leapfrog steps of a transition.
+
+    Examples
+    --------
+    >>> GHMC(step_size=0.01, num_leapfrog=2).num_leapfrog
+    2
+    """
+
+    step_size: float | None = None
+    num_leapfrog: int = 5
+    decoherence_time: float = 0.6
+    trajectory_length: float = 0.6
+    target_acceptance: float = 0.95
+    slice_step: float = 0.05
+    max_leapfrog: int = 1024
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step_size", "decoherence_time", "trajectory_length")
+        check_counts(self, "num_leapfrog", "max_leapfrog")
+        check_between_0_and_1(self, "target_acceptance", "slice_step")
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
+        """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
+        chains = positions.shape[0]
+        settings = Settings(
+            adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
+            num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
+            decoherence_time=jnp.asarray(self.decoherence_time, dtype=float),
+            trajectory_length=jnp.asarray(self.trajectory_length, dtype=float),
+            target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
+            slice_step=jnp.asarray(self.slice_step, dtype=float),
+            max_leapfrog=jnp.asarray(self.max_leapfrog, jnp.int32),
+        )
+        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
+        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
+        return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
+
+    @property
+    def step(self) -> Callable[[Array, "GHMCState", Target], tuple["GHMCState", Info]]:
+        """The transition of all chains, `step`."""
+        return step
+
+
+class Settings(NamedTuple):
+    """The options as arrays, so that a change of a number recompiles nothing."""
+
+    adapt_steps: Array
+    num_leapfrog: Array
+    decoherence_time: Array
+    trajectory_length: Array
+    target_acceptance: Array
+    slice_step: Array
+    max_leapfrog: Array
+
+
+class GHMCState(NamedTuple):
+    """All that the next transition needs; every array has the chains as its first axis."""
+
+    position: Array
+    momentum: Array
+    log_density: Array
+    gradient: Array
+    slice: Array
+    iteration: Array
+    adaptation: DualAveraging
+    settings: Settings
+
+
+class Moves(NamedTuple):
+    """Where some moves led, and what they did."""
+
+    phase: Phase
+    slice: Array
+    acceptance: Array
+    """Sum over moves."""
+    energy: Array
+    """At the start of the last move."""
+    energy_error: Array
+    """Of the last move."""
+    divergent: Array
+    """Whether any move was."""
+
+
+class Randomness(NamedTuple):
+    """The random numbers of a move: the new part of the momentum, and the step of the slice."""
+
+    momentum: Array
+    slice_step: Array
+
+
+def step(keys: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
+    """One transition of every chain; `keys` is ``(chains,)``."""
+    return over_chains(lambda key, each: _step(key, each, target), keys, state)
+
+
+def move(
+    value_and_gradient: ValueAndGradient,
+    start: Phase,
+    slice_: Array,
+    random: Randomness,
+    *,
+    step_size: Array,
+    num_leapfrog: Array,
+    persistence: Array,
+) -> Moves:
+    """Refresh momentum and slice, follow the leapfrog integrator, accept or turn round."""
+    momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * random.momentum
+    slice_ = jnp.mod(slice_ + 1 + random.slice_step, 2.0) - 1
+    begin = start._replace(momentum=momentum)
+    end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
+    energy = _energy(begin)
+    error = _energy(end) - energy
+    # A move that ends in NaN is rejected.
+    acceptance = jnp.where(jnp.isnan(error), 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
+    accepted = jnp.abs(slice_) < acceptance
+    turned = begin._replace(momentum=-momentum)
+    return Moves(
+        phase=jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, turned),
+        slice=jnp.where(accepted, slice_ * jnp.exp(error), slice_),
+        acceptance=acceptance,
+        energy=energy,
+        energy_error=error,
+        divergent=~(jnp.abs(error) < DIVERGENCE),
+    )
+
+
+def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
+    value_and_gradient = jax.value_and_grad(target.log_density)
+    settings = state.settings
+    step_size = _step_size(state)
+    moves = _num_moves(settings, step_size)
+    time = step_size * settings.num_leapfrog.astype(step_size.dtype)
+    persistence = jnp.exp(-time / settings.decoherence_time)
+
+    def one(index: Array, so_far: Moves) -> Moves:
+        key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
+        # Before the first move of all there is nothing that could persist.
+        first = (state.iteration == 0) & (index == 0)
+        wobble = jax.random.uniform(key_slice, (2,))
+        random = Randomness(
+            momentum=jax.random.normal(key_momentum, state.position.shape),
+            slice_step=jnp.where(first, 2 * wobble[1], 2 * wobble[0] * settings.slice_step),
+        )
+        made = move(
+            value_and_gradient,
+            so_far.phase,
+            so_far.slice,
+            random,
+            step_size=step_size,
+            num_leapfrog=settings.num_leapfrog,
+            persistence=jnp.where(first, 0.0, persistence),
+        )
+        return made._replace(
+            acceptance=so_far.acceptance + made.acceptance,
+            divergent=so_far.divergent | made.divergent,
+        )
+
+    begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
+    zero = jnp.zeros_like(state.log_density)
+    end = jax.lax.fori_loop(
+        0, moves, one, Moves(begin, state.slice, zero, zero, zero, jnp.zeros((), bool))
+    )
+    acceptance = end.acceptance / moves.astype(zero.dtype)
+    info = Info(
+        acceptance=acceptance,
+        energy_error=end.energy_error,
+        divergent=end.divergent,
+        energy=end.energy,
+        log_density=end.phase.log_density,
+        step_size=step_size,
+        num_steps=moves * settings.num_leapfrog,
+    )
+    new_state = state._replace(
+        **end.phase._asdict(),
+        slice=end.slice,
+        iteration=state.iteration + 1,
+        adaptation=_adapt(state, acceptance),
+    )
+    return new_state, info
+
+
+def _step_size(state: GHMCState) -> Array:
+    adapting = state.iteration < state.settings.adapt_steps
+    adaptation = state.adaptation
+    return jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
+
+
+def _num_moves(settings: Settings, step_size: Array) -> Array:
+    leapfrogs = settings.num_leapfrog.astype(step_size.dtype)
+    wanted = settings.trajectory_length / (step_size * leapfrogs)
+    most = settings.max_leapfrog.astype(step_size.dtype) / leapfrogs
+    return jnp.maximum(jnp.rint(jnp.minimum(wanted, jnp.floor(most))), 1.0).astype(jnp.int32)
+
+
+def _adapt(state: GHMCState, acceptance: Array) -> DualAveraging:
+    updated = dual_averaging.update(state.adaptation, acceptance, state.settings.target_acceptance)
+    adapting = state.iteration < state.settings.adapt_steps
+    return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
+
+
+def _energy(phase: Phase) -> Array:
+    return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
+
+
+@jax.jit
+def _init(target: Target, positions: Array, settings: Settings, step_size: Array) -> GHMCState:
+    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    return GHMCState(
+        position=positions,
+        momentum=jnp.zeros_like(positions),
+        log_density=log_density,
+        gradient=gradient,
+        slice=jnp.zeros_like(log_density),
+        iteration=jnp.zeros(step_size.shape, jnp.int32),
+        adaptation=dual_averaging.init(step_size),
+        settings=settings,
+    )
