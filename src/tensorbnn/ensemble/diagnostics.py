@@ -99,6 +99,7 @@ def diagnose(
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
+    sampler: str | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -118,6 +119,8 @@ def diagnose(
         Weights ``(chains, draws)`` that sum to one.
     pareto_k
         k-hat of the weights, for the verdict.
+    sampler
+        Name of the sampler's class: the verdict says where it is not exact.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
@@ -138,6 +141,8 @@ def diagnose(
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         x=x,
         pareto_k=pareto_k,
+        sampler=sampler,
+        energy_error=info.get("energy_error"),
     )
     return Diagnosis(
         **found._asdict(),

@@ -67,11 +67,11 @@ class GHMC:
     """
 
     step_size: float | None = None
-    num_leapfrog: int = 5
-    decoherence_time: float = 0.6
+    num_leapfrog: int = 10
+    decoherence_time: float = 0.5
     trajectory_length: float = 0.6
-    target_acceptance: float = 0.95
-    slice_step: float = 0.05
+    target_acceptance: float = 0.9
+    slice_step: float = 0.03
     max_leapfrog: int = 1024
 
     def __post_init__(self) -> None:
