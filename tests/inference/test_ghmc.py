@@ -58,7 +58,7 @@ def made(flat, step_size, slice_step=0.0, persistence=1.0):
     """A move without noise as a map of (position, momentum, slice)."""
     position, momentum = jnp.split(flat[:-1], 2)
     start = Phase(position, momentum, *jax.value_and_grad(quartic)(position))
-    moves = ghmc.move(
+    return ghmc.move(
         jax.value_and_grad(quartic),
         start,
         flat[-1],
@@ -67,7 +67,6 @@ def made(flat, step_size, slice_step=0.0, persistence=1.0):
         num_leapfrog=jnp.asarray(3, jnp.int32),
         persistence=jnp.asarray(persistence),
     )
-    return moves
 
 
 def flattened(moves):

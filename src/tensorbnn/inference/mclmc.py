@@ -25,8 +25,8 @@ from tensorbnn.inference.options import check_counts, check_positive
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Target
 
-# Share of the steps whose energy error is to be within the limit. The errors have heavy tails: a mean
-# of their squares follows a few accidents, a median does not see the regions that cause the bias.
+# Share of the steps whose energy error is to be within the limit. The errors have heavy tails: a
+# mean of their squares follows a few accidents, a median misses the regions that cause the bias.
 SHARE = 0.97
 # The momentum is forgotten in this part of the time that it takes to cross the posterior (measured:
 # longer and shorter times mix the function more slowly per gradient); and before its width is known
