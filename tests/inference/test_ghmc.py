@@ -39,14 +39,14 @@ def test_exact_answers(name):
 
 
 def test_exact_answers_with_given_steps_that_are_often_rejected():
-    """A fifth of the moves turn round; the slice goes fast and the momentum persists for long."""
+    """Half of the moves turn round; the slice goes fast and the momentum persists for long."""
     sampler = tb.GHMC(
         step_size=0.11, num_leapfrog=1, decoherence_time=3.0, slice_step=0.3, trajectory_length=2.0
     )
     case = cases.CASES["linear"]()
     cases.check(case, sampler, draws=4000)
     run = tb.sample(case.posterior, sampler, burn_in=100, draws=2000, progress=False)
-    assert 0.6 < run.info["acceptance"].mean() < 0.95
+    assert 0.4 < run.info["acceptance"].mean() < 0.6
     assert abs(oracles.creutz_z(run.info["energy_error"][:, ::5].ravel())) < 4
 
 

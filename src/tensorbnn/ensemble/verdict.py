@@ -22,8 +22,8 @@ ACCEPTANCE_LIMIT = 0.1
 PARETO_K_LIMIT = 0.7
 # Samplers that reject nothing; their energies are not what E-BFMI is about.
 APPROXIMATE = ("MCLMC", "SGHMC")
-# Up to which their bias is small (measured, docs/samplers.md): the energy error of MCLMC's steps per
-# root of the dimension, which 95 % of the draws keep; the kinetic temperature of SGHMC minus one.
+# Up to which their bias is small (measured, docs/samplers.md): the energy error of steps of MCLMC
+# per root of the dimension, in 95 % of the draws; the kinetic temperature of SGHMC minus one.
 ENERGY_ERROR_LIMIT = 0.1
 ENERGY_ERROR_SHARE = 0.95
 TEMPERATURE_LIMIT = 0.05
