@@ -29,6 +29,7 @@ ORDER = [
     "tensorbnn.inference.sampler",
     "tensorbnn.inference.options",
     "tensorbnn.inference.dual_averaging",
+    "tensorbnn.inference.spread",
     "tensorbnn.inference.hmc",
     "tensorbnn.inference.ghmc",
     "tensorbnn.inference.nuts",

@@ -92,7 +92,7 @@ def test_trees_are_shallow_while_steps_are_sought():
                 jax.random.split(jax.random.key(index), 1), state._replace(adaptation=tiny), target
             )
             steps.append(int(info.num_steps[0]))
-    assert steps == [15] * 3 + [255] * 6 + [1023] * 3
+    assert steps == [15] * 3 + [255] * 3 + [1023] * 6
 
 
 def test_a_far_start_is_left():

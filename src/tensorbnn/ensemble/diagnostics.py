@@ -131,6 +131,7 @@ def diagnose(
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
         ebfmi = _ebfmi(np.asarray(info["energy"], np.float64))
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
+    energy_error = info.get("energy_error")
     evidence = Evidence(
         values=values if weights is None else _influence(values, weights),
         rhat=found.rhat,
@@ -142,7 +143,8 @@ def diagnose(
         x=x,
         pareto_k=pareto_k,
         sampler=sampler,
-        energy_error=info.get("energy_error"),
+        energy_error=energy_error,
+        energy_error_mcse=0.0 if energy_error is None else float(_error(energy_error)),
     )
     return Diagnosis(
         **found._asdict(),

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.inference import dual_averaging
+from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import FIRST_STEP_SIZE
 from tensorbnn.inference.options import check_counts, check_positive
 from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import Target
 
 # Share of the steps whose energy error is to be within the limit. The errors have heavy tails: a
@@ -112,14 +113,6 @@ class Settings(NamedTuple):
     max_steps: Array
 
 
-class Spread(NamedTuple):
-    """Mean and summed squared deviations of the positions so far (Welford)."""
-
-    visits: Array
-    mean: Array
-    squares: Array
-
-
 class MCLMCState(NamedTuple):
     """All that the next transition needs; every array has the chains as its first axis."""
 
@@ -179,7 +172,9 @@ def _step(key: Array, state: MCLMCState, target: Target) -> tuple[MCLMCState, In
         gradient=end.logdensity_grad,
         iteration=state.iteration + 1,
         adaptation=_adapt_step_size(state, sums.within / count),
-        spread=_adapt_time(state, end.position),
+        spread=spread.update(
+            state.spread, end.position, state.iteration, state.settings.time_adapt_steps
+        ),
     )
     return new_state, info
 
@@ -228,28 +223,15 @@ def _step_size(state: MCLMCState) -> Array:
 
 
 def _decoherence_time(state: MCLMCState) -> Array:
-    """The width of the posterior once burn-in has shown it."""
-    settings, spread = state.settings, state.spread
-    width = jnp.sqrt(jnp.mean(spread.squares) / jnp.maximum(spread.visits - 1, 1.0))
-    known = (4 * state.iteration >= 3 * settings.time_adapt_steps) & (spread.visits > 1)
-    return jnp.where(known & (width > 0), PART_OF_WIDTH * width, settings.decoherence_time)
+    steps, given = state.settings.time_adapt_steps, state.settings.decoherence_time
+    width = spread.width(state.spread, state.iteration, steps, given / PART_OF_WIDTH)
+    return PART_OF_WIDTH * width
 
 
 def _adapt_step_size(state: MCLMCState, within: Array) -> DualAveraging:
     updated = dual_averaging.update(state.adaptation, within, jnp.full_like(within, SHARE))
     adapting = state.iteration < state.settings.step_size_adapt_steps
     return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
-
-
-def _adapt_time(state: MCLMCState, position: Array) -> Spread:
-    """Take in a position of the second half of burn-in."""
-    visits = state.spread.visits + 1
-    off = position - state.spread.mean
-    mean = state.spread.mean + off / visits
-    updated = Spread(visits, mean, state.spread.squares + off * (position - mean))
-    steps = state.settings.time_adapt_steps
-    adapting = (2 * state.iteration >= steps) & (state.iteration < steps)
-    return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.spread)
 
 
 def _direction(key: Array, like: Array) -> Array:
@@ -268,8 +250,6 @@ def _init(target: Target, positions: Array, settings: Settings, step_size: Array
         gradient=gradient,
         iteration=jnp.zeros(step_size.shape, jnp.int32),
         adaptation=dual_averaging.init(step_size),
-        spread=Spread(
-            jnp.zeros_like(log_density), jnp.zeros_like(positions), jnp.zeros_like(positions)
-        ),
+        spread=spread.init(positions),
         settings=settings,
     )

@@ -22,8 +22,8 @@ from tensorbnn.inference.options import check_between_0_and_1, check_counts, che
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Target
 
-# While the step size is sought trees are shallow: at most 15 steps, then 255. Adapted on long
-# trajectories it ends too small, and a first guess that is far too small would cost most.
+# In the first and the second third of the search for the step size trees are shallow, at most 15
+# and 255 steps: a guess that is far too small would cost most there.
 FIRST_CAP, SECOND_CAP = 4, 8
 # The arrays that a tree needs are of this length, so that its depth can be a number like others.
 DEEPEST = 15
@@ -153,7 +153,7 @@ def _depth(state: NUTSState) -> Array:
     """Most doublings of the next trajectory."""
     most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
     cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
-    return jnp.where(state.iteration < steps, jnp.minimum(most, cap), most)
+    return jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
 
 
 def _tree(

@@ -24,15 +24,18 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.engine import forward
-from tensorbnn.inference import dual_averaging
+from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.options import check_counts, check_positive
 from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import Target
 
 # Where the search for the step size begins: small, for a step that is too large is not rejected.
 FIRST_STEP_SIZE = 0.01
+# Before the width of the posterior is known.
+FIRST_FRICTION = 5.0
 # Share of the steps whose energy error, on their own rows, is to be within the limit.
 SHARE = 0.9
 # The noise of the gradients is at most this part of all noise, on average over coordinates.
@@ -57,7 +60,9 @@ class SGHMC:
     energy_error
         That limit, per root of the number of dimensions.
     friction
-        Rate at which the momentum is forgotten.
+        Rate at which the momentum is forgotten. Left out, it is one over the width of the
+        posterior, the root mean square of its standard deviations as the second half of burn-in
+        shows them, so that the momentum is forgotten while it crosses the posterior once.
     num_steps
         Steps of a transition, one gradient each.
 
@@ -69,14 +74,14 @@ class SGHMC:
 
     Examples
     --------
-    >>> SGHMC(batch_size=512).friction
-    5.0
+    >>> SGHMC(batch_size=512).num_steps
+    100
     """
 
     batch_size: int = 256
     step_size: float | None = None
     energy_error: float = 0.01
-    friction: float = 5.0
+    friction: float | None = None
     num_steps: int = 100
 
     def __post_init__(self) -> None:
@@ -90,7 +95,8 @@ class SGHMC:
             burn_in=jnp.asarray(burn_in, jnp.int32),
             adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
             energy_error=jnp.asarray(self.energy_error, dtype=float),
-            friction=jnp.asarray(self.friction, dtype=float),
+            friction_adapt_steps=jnp.asarray(burn_in if self.friction is None else 0, jnp.int32),
+            friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
         )
         settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
@@ -116,6 +122,7 @@ class Settings(NamedTuple):
     burn_in: Array
     adapt_steps: Array
     energy_error: Array
+    friction_adapt_steps: Array
     friction: Array
     num_steps: Array
 
@@ -135,6 +142,7 @@ class SGHMCState(NamedTuple):
     """Variance of the gradient's estimate in each coordinate."""
     iteration: Array
     adaptation: DualAveraging
+    spread: Spread
     settings: Settings
 
 
@@ -176,8 +184,9 @@ def step(keys: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
 def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
-    step_size = _step_size(state)
-    persistence = jnp.exp(-settings.friction * step_size)
+    friction = _friction(state)
+    step_size = _step_size(state, friction)
+    persistence = jnp.exp(-friction * step_size)
     injected = jnp.maximum(1 - persistence**2 - step_size**2 * state.noise, 0.0)
     made = Made(step_size, persistence, jnp.sqrt(injected))
     momentum = jnp.where(
@@ -214,6 +223,9 @@ def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
         noise=_adapt_noise(state, sums.noise / count),
         iteration=state.iteration + 1,
         adaptation=_adapt_step_size(state, sums.within / count),
+        spread=spread.update(
+            state.spread, end.position, state.iteration, settings.friction_adapt_steps
+        ),
     )
     return new_state, info
 
@@ -293,12 +305,17 @@ def _value_and_gradient(position: Array, rows: Array, target: Target) -> tuple[A
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
 
 
-def _step_size(state: SGHMCState) -> Array:
+def _friction(state: SGHMCState) -> Array:
+    steps, given = state.settings.friction_adapt_steps, state.settings.friction
+    return 1 / spread.width(state.spread, state.iteration, steps, 1 / given)
+
+
+def _step_size(state: SGHMCState, friction: Array) -> Array:
     settings, adaptation = state.settings, state.adaptation
     adapting = state.iteration < settings.adapt_steps
     step_size = jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
     # The variance of all noise of a step is about 2 friction eps, that of the gradient V eps^2.
-    quiet = NOISE_PART * 2 * settings.friction / jnp.maximum(jnp.mean(state.noise), 1e-30)
+    quiet = NOISE_PART * 2 * friction / jnp.maximum(jnp.mean(state.noise), 1e-30)
     return jnp.where(settings.adapt_steps > 0, jnp.minimum(step_size, quiet), step_size)
 
 
@@ -329,5 +346,6 @@ def _init(
         noise=jnp.zeros_like(positions),
         iteration=jnp.zeros(step_size.shape, jnp.int32),
         adaptation=dual_averaging.init(step_size),
+        spread=spread.init(positions),
         settings=settings,
     )
