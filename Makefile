@@ -38,7 +38,7 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench bench-predict soak docs oldest clean $(TEST_STEPS)
+.PHONY: help demo test lint format bench bench-predict bench-samplers soak docs oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -49,6 +49,7 @@ help:
 	@echo 'make format   let ruff fix and format the code'
 	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
 	@echo 'make bench-predict   time and memory of predictions'
+	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make soak     the long proofs, which make test leaves out'
 	@echo 'make docs     build the documentation into site/'
 	@echo 'make oldest   all tests with the oldest versions allowed'
@@ -85,6 +86,10 @@ bench: $(READY_DEV)
 bench-predict: $(READY_DEV)
 	$(BIN)/python -m benchmarks.predict
 
+bench-samplers: $(READY_DEV)
+	$(BIN)/python -m benchmarks.samplers
+	$(BIN)/python -m benchmarks.mclmc_bias
+
 soak: $(READY_DEV)
 	$(BIN)/python $(PYTEST) -m soak
 
@@ -117,5 +122,5 @@ $(READY_DEV): $(VENV)/.created pyproject.toml
 	@touch $(READY) $@
 
 $(READY_OLDEST): $(OLDEST)/.created pyproject.toml requirements-oldest.txt
-	$(OLDEST)/bin/python $(PIP_INSTALL) -c requirements-oldest.txt -e '.[test,bench]'
+	$(OLDEST)/bin/python $(PIP_INSTALL) -c requirements-oldest.txt -e '.[test]'
 	@touch $@

@@ -394,6 +394,7 @@ class Ensemble:
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
+            sampler=self._store.manifest.get("sampler", {}).get("type"),
         )
 
     def autocorrelation(

@@ -23,7 +23,7 @@ Trajectory length
     does about as well as the best.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -236,6 +236,16 @@ def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
     )
     lengths = tuning.lengths.at[jnp.minimum(number + 1, ROUNDS - 1)].set(length)
     return tuning._replace(length=length, lengths=lengths)
+
+
+def tell_state(state: Any) -> Array:
+    """What each chain tells whose state has a `tuning`, ``(chains, values)``."""
+    return jax.vmap(tell)(state.tuning)
+
+
+def listen_state(state: Any, told: Array, number: Array) -> Any:
+    """The state after a meeting, where it has a `tuning`; `told` as in `listen`."""
+    return state._replace(tuning=jax.vmap(lambda each: listen(each, told, number))(state.tuning))
 
 
 def _varies_step_size(settings: Settings, iteration: Array) -> Array:
