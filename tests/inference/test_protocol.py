@@ -87,7 +87,9 @@ def test_chains_do_not_depend_on_each_other(name):
 class Counting:
     """A density that counts how often it is evaluated; it stands for a `Target`."""
 
-    dimension: ClassVar[int] = 6
+    own: ClassVar[Target] = some_target()
+    model, dimension = own.model, own.dimension
+    vectors = own.vectors
     data: ClassVar[None] = None
     calls: ClassVar[list[int]] = []
 
@@ -104,7 +106,7 @@ def test_the_gradients_that_are_counted_are_those_that_were_spent(name):
     """Over transitions in burn-in and after it, where some samplers spend less."""
     sampler, target, spent = SAMPLERS[name], Counting(), 0
     with precision("float64"):
-        state = sampler.init(target, jnp.full((1, 6), 0.3), burn_in=10)
+        state = sampler.init(target, jnp.full((1, target.dimension), 0.3), burn_in=10)
         jax.effects_barrier()
         target.calls.clear()
         step = jax.jit(sampler.step)

@@ -70,7 +70,7 @@ def test_scores_are_effective_draws_per_length(correlation):
     # Small against the bound, so that it does not distort them.
     state = state._replace(
         scale=jnp.full_like(state.scale, 20.0),
-        lengths=jnp.full(ROUNDS, length),
+        path=jnp.asarray(length * tuning.RECORD),
     )
     rng = np.random.default_rng(3)
     series = autoregression(rng, correlation, chains, state.centre.size)
@@ -160,7 +160,7 @@ def test_chains_that_tell_the_same_go_on_alike():
         posterior = small_posterior()
         target = Target(posterior.model, posterior.data, None)
         state = tb.HMC().init(target, jnp.zeros((3, target.dimension)), burn_in=400)
-        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, ROUNDS, 3 + 10 * 32))
+        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, ROUNDS, 4 + 10 * 32))
         after = tb.HMC().listen(state, jnp.asarray(told, dtype=float), jnp.asarray(9))
     for leaf in jax.tree.leaves((after.tuning.averaging, after.tuning.length)):
         assert len(np.unique(np.asarray(leaf))) == 1

@@ -44,7 +44,8 @@ class GHMC:
         found by dual averaging during burn-in and held from then on, so that what is saved is a
         Markov chain.
     num_leapfrog
-        Leapfrog steps of a move, after which it is accepted or rejected.
+        Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum
+        is to be forgotten sooner.
     decoherence_time
         Time (step size times number of steps) in which the momentum is forgotten, but for a
         part of ``1 / e``. Left out, it is sought during burn-in as the trajectory length of `HMC`
@@ -203,8 +204,8 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
     value_and_gradient = jax.value_and_grad(target.log_density)
     settings = state.settings
     step_size = tuning.step_size(state.tuning, state.iteration)
-    moves = _num_moves(state, step_size)
-    time = step_size * settings.num_leapfrog.astype(step_size.dtype)
+    moves, num_leapfrog = _moves(state, step_size)
+    time = step_size * num_leapfrog.astype(step_size.dtype)
     persistence = jnp.exp(-time / state.tuning.length)
 
     def one(index: Array, so_far: Moves) -> Moves:
@@ -222,7 +223,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
             so_far.slice,
             random,
             step_size=step_size,
-            num_leapfrog=settings.num_leapfrog,
+            num_leapfrog=num_leapfrog,
             persistence=jnp.where(first, 0.0, persistence),
         )
         return made._replace(
@@ -243,26 +244,34 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
         energy=end.energy,
         log_density=end.phase.log_density,
         step_size=step_size,
-        num_steps=moves * settings.num_leapfrog,
+        num_steps=moves * num_leapfrog,
     )
     new_state = state._replace(
         **end.phase._asdict(),
         slice=end.slice,
         iteration=state.iteration + 1,
-        tuning=tuning.learn(state.tuning, state.iteration, acceptance, target, end.phase.position),
+        tuning=tuning.learn(
+            state.tuning,
+            state.iteration,
+            acceptance,
+            time * moves.astype(time.dtype),
+            target,
+            end.phase.position,
+        ),
     )
     return new_state, info
 
 
-def _num_moves(state: GHMCState, step_size: Array) -> Array:
-    settings = state.settings
-    length = jnp.where(
-        settings.trajectory_length > 0, settings.trajectory_length, state.tuning.length
-    )
-    leapfrogs = settings.num_leapfrog.astype(step_size.dtype)
-    cap = tuning.max_steps(state.tuning, state.iteration).astype(step_size.dtype)
+def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
+    """Number of moves of a transition, and of leapfrog steps of a move."""
+    settings, time = state.settings, state.tuning.length
+    length = jnp.where(settings.trajectory_length > 0, settings.trajectory_length, time)
+    # A move is never longer than the momentum is to persist.
+    leapfrogs = jnp.clip(jnp.rint(time / step_size), 1.0, settings.num_leapfrog.astype(time.dtype))
+    cap = tuning.max_steps(state.tuning, state.iteration).astype(time.dtype)
     wanted = jnp.minimum(length / (step_size * leapfrogs), jnp.floor(cap / leapfrogs))
-    return jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
+    moves = jnp.maximum(jnp.rint(wanted), 1.0)
+    return moves.astype(jnp.int32), leapfrogs.astype(jnp.int32)
 
 
 def _energy(phase: Phase) -> Array:

@@ -220,7 +220,14 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
         log_density=end.log_density,
         gradient=end.gradient,
         iteration=state.iteration + 1,
-        tuning=tuning.learn(state.tuning, state.iteration, moved.acceptance, target, end.position),
+        tuning=tuning.learn(
+            state.tuning,
+            state.iteration,
+            moved.acceptance,
+            step_size * num_steps.astype(step_size.dtype),
+            target,
+            end.position,
+        ),
     )
     return new_state, info
 

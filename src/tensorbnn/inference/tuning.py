@@ -85,7 +85,8 @@ class Tuning(NamedTuple):
     record: Array
     """Outputs in this round, ``(RECORD, outputs)``."""
     acceptance: Array
-    """Sum of acceptance probabilities in this round."""
+    path: Array
+    """Sums over this round: of acceptance probabilities, and of step sizes times steps."""
     settings: Settings
 
 
@@ -117,6 +118,7 @@ def init(
         scale=jnp.ones(count),
         record=jnp.zeros((RECORD, count)),
         acceptance=jnp.zeros(()),
+        path=jnp.zeros(()),
         settings=Settings(
             round_length=jnp.asarray(round_length, jnp.int32),
             end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
@@ -147,10 +149,11 @@ def learn(
     tuning: Tuning,
     iteration: Array,
     acceptance: Array,
+    path: Array,
     target: Target,
     position: Array,
 ) -> Tuning:
-    """Take in one transition, number `iteration`, that ended at `position`."""
+    """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
     settings = tuning.settings
     tunes = iteration < settings.end
     updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
@@ -171,6 +174,7 @@ def learn(
         averaging=averaging,
         record=record,
         acceptance=tuning.acceptance + jnp.where(tunes, acceptance, 0.0),
+        path=tuning.path + jnp.where(tunes, path, 0.0),
     )
 
 
@@ -180,6 +184,8 @@ class Told(NamedTuple):
     mean_error: Array
     log_average: Array
     acceptance: Array
+    path: Array
+    """Means over transitions."""
     mean: Array
     variance: Array
     """Of each output."""
@@ -203,6 +209,7 @@ def tell(tuning: Tuning) -> Array:
         mean_error=averaging.mean_error,
         log_average=averaging.log_average,
         acceptance=tuning.acceptance / length.astype(record.dtype),
+        path=tuning.path / length.astype(record.dtype),
         mean=mean,
         variance=_mean(jnp.square(record - mean[None]), rows < count),
         bounded_mean=_mean(bounded, rows < count),
@@ -223,6 +230,7 @@ def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
         averaging=_pool_step_size(tuning, heard, number),
         record=jnp.zeros_like(tuning.record),
         acceptance=jnp.zeros_like(tuning.acceptance),
+        path=jnp.zeros_like(tuning.path),
     )
     # What the search compares is measured in the same units throughout.
     spread = jnp.median(now.variance, axis=0) + jnp.var(now.mean, axis=0)
@@ -347,15 +355,15 @@ def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
     slowest = jnp.take_along_axis(effective, last[:, None], axis=1)[:, 0]
     mean_time = jnp.sum(jnp.where(moves[None], 1 / slowest, 0.0), axis=1)
     mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
-    return 1 / (jnp.maximum(mean_time, 1.0) * tuning.lengths)
+    return 1 / (jnp.maximum(mean_time, 1.0) * over_chains(heard.path))
 
 
 def _unpack(told: Array, count: int) -> Told:
     """Vectors ``(chains, rounds, values)`` as their parts, each ``(chains, rounds, ...)``."""
-    sizes = [1, 1, 1, count, count, count, count, len(LAGS) * count]
+    sizes = [1, 1, 1, 1, count, count, count, count, len(LAGS) * count]
     parts = jnp.split(told, np.cumsum(sizes)[:-1].tolist(), axis=2)
-    parts[:3] = [each[:, :, 0] for each in parts[:3]]
-    parts[7] = parts[7].reshape(*told.shape[:2], len(LAGS), count)
+    parts[:4] = [each[:, :, 0] for each in parts[:4]]
+    parts[8] = parts[8].reshape(*told.shape[:2], len(LAGS), count)
     return Told._make(parts)
 
 
