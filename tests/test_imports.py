@@ -22,6 +22,7 @@ ORDER = [
     "tensorbnn.model.scaling",
     "tensorbnn.engine",
     "tensorbnn.engine.forward",
+    "tensorbnn.engine.perturbed",
     "tensorbnn.posterior",
     "tensorbnn.progress",
     "tensorbnn.inference",
@@ -32,7 +33,10 @@ ORDER = [
     "tensorbnn.inference.trajectory_adapter",
     "tensorbnn.inference.adaptive_hmc",
     "tensorbnn.inference.held_out",
+    "tensorbnn.inference.cycles",
     "tensorbnn.inference.pretrain",
+    "tensorbnn.inference.variational",
+    "tensorbnn.inference.mean_field",
     "tensorbnn.runs",
     "tensorbnn.runs.description",
     "tensorbnn.runs.files",
@@ -69,6 +73,7 @@ ORDER = [
     # The front-ends.
     "tensorbnn.sampling",
     "tensorbnn.resuming",
+    "tensorbnn.approximating",
     "tensorbnn.plots.figure",
     "tensorbnn.plots.predictions",
     "tensorbnn.plots.training",
@@ -152,6 +157,7 @@ def late():
         "tensorbnn.model.priors",
         "tensorbnn.model.priors",
         "tensorbnn.engine.forward",
+    "tensorbnn.engine.perturbed",
         "tensorbnn.posterior",
     ]
     same = imported("from .layers import Dense", "tensorbnn.model", is_package=True)
