@@ -35,8 +35,8 @@ ORDER = [
     "tensorbnn.inference.held_out",
     "tensorbnn.inference.cycles",
     "tensorbnn.inference.pretrain",
-    "tensorbnn.inference.variational",
     "tensorbnn.inference.mean_field",
+    "tensorbnn.inference.variational",
     "tensorbnn.runs",
     "tensorbnn.runs.description",
     "tensorbnn.runs.files",
@@ -57,6 +57,7 @@ ORDER = [
     "tensorbnn.ensemble.autocorrelation",
     "tensorbnn.ensemble.weighted",
     "tensorbnn.ensemble.verdict",
+    "tensorbnn.ensemble.approximation",
     "tensorbnn.ensemble.diagnostics",
     "tensorbnn.ensemble.metrics",
     "tensorbnn.ensemble.information",
@@ -157,7 +158,7 @@ def late():
         "tensorbnn.model.priors",
         "tensorbnn.model.priors",
         "tensorbnn.engine.forward",
-    "tensorbnn.engine.perturbed",
+        "tensorbnn.engine.perturbed",
         "tensorbnn.posterior",
     ]
     same = imported("from .layers import Dense", "tensorbnn.model", is_package=True)

@@ -2,6 +2,8 @@
 
 from importlib.metadata import version as _version
 
+from tensorbnn.approximating import variational
+from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
@@ -54,6 +56,7 @@ __all__ = [
     "HMC",
     "Accuracy",
     "AdaptiveHMC",
+    "Approximation",
     "Bernoulli",
     "Categorical",
     "Cauchy",
@@ -100,4 +103,5 @@ __all__ = [
     "pretrain",
     "resume",
     "sample",
+    "variational",
 ]

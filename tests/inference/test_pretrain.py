@@ -372,7 +372,7 @@ def test_every_network_and_likelihood_trains(layers, likelihood, y):
 def test_a_positive_parameter_never_becomes_zero():
     network = tb.Network(tb.Dense(1), tb.PReLU(), inputs=1)
     model = tb.Posterior(network, tb.Gaussian(sd=SD)).model
-    slopes = module._named(model, jnp.full((1, 3), -1e4))["prelu_0.slopes"]
+    slopes = module.named_networks(model, jnp.full((1, 3), -1e4))["prelu_0.slopes"]
     assert np.asarray(slopes)[0, 0] > 0
 
 

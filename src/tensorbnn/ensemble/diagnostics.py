@@ -99,6 +99,7 @@ def diagnose(
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
+    approximation: str | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -118,6 +119,8 @@ def diagnose(
         Weights ``(chains, draws)`` that sum to one.
     pareto_k
         k-hat of the weights, for the verdict.
+    approximation
+        What to say in its place of draws that are no sample of the posterior.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
@@ -138,6 +141,7 @@ def diagnose(
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         x=x,
         pareto_k=pareto_k,
+        approximation=approximation,
     )
     return Diagnosis(
         **found._asdict(),

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
+from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Ensemble:
-    """Networks sampled from a posterior; made by `sample`, `load` and `resume`.
+    """Networks sampled from a posterior; made by `sample`, `variational`, `load`, `resume`.
 
     Attributes
     ----------
@@ -141,6 +142,11 @@ class Ensemble:
         ``step_size`` (of the last transition).
         """
         return self._read("info/")
+
+    @functools.cached_property
+    def approximation(self) -> Approximation | None:
+        """The density that was fitted by `variational`; ``None`` for a sample of the posterior."""
+        return read_approximation(self._store, self._model())
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -394,6 +400,7 @@ class Ensemble:
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
+            approximation=None if self.approximation is None else self.approximation.verdict,
         )
 
     def autocorrelation(

@@ -50,10 +50,14 @@ class Evidence(NamedTuple):
     """``(rows, inputs)``."""
     pareto_k: float | None = None
     """k-hat of the weights, where networks have any; `values` are then their influences."""
+    approximation: str | None = None
+    """What the networks are draws of, in words, where that is not the posterior."""
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> str:
     """The verdict; `rhat` computes R-hat of some of the chains, draws and rows."""
+    if evidence.approximation is not None:  # chains that agree would say nothing
+        return evidence.approximation
     return "; ".join([_on_predictions(evidence, rhat), *_notes(evidence)])
 
 

@@ -111,6 +111,10 @@ class Task(Protocol):
     def batches(self) -> Batches | None:
         """Rows to train on; ``None`` where there are none."""
 
+    @property
+    def judge_every(self) -> int:
+        """Epochs between two looks at the losses; the last of a cycle is always looked at."""
+
     def loss(self, key: Array, parameters: Any, held: Any, data: Data | None, rows: int) -> Array:
         """The training loss by `data`, which are `rows` of the training rows."""
 
@@ -139,7 +143,7 @@ class Trained(NamedTuple):
     best: Any
     best_loss: NDArray[Any]
     losses: Losses
-    """Each ``(starts, cycles, epochs)``; NaN after a cycle has stopped."""
+    """Each ``(starts, cycles, epochs)``; NaN where nobody looked, or a cycle has stopped."""
     epochs: NDArray[Any]
     """Epochs that each cycle took, ``(starts, cycles)``."""
 
@@ -168,6 +172,16 @@ def begin(task: Task, parameters: Any, held: Any) -> State:
 
     def start(parameters: Any, held: Any) -> State:
         return _fresh(parameters, held, task.losses(parameters, held).validation)
+
+    return over_chains(start, parameters, held)
+
+
+@jax.jit
+def begin_unseen(parameters: Any, held: Any) -> State:
+    """The same where the start itself is not to be among what may be best."""
+
+    def start(parameters: Any, held: Any) -> State:
+        return _fresh(parameters, held, jnp.full((), jnp.inf))
 
     return over_chains(start, parameters, held)
 
@@ -201,6 +215,7 @@ class _Settings(NamedTuple):
     cycle: Array
     learning_rate: Array
     patience: Array
+    epochs: Array
 
 
 def _run_cycle(
@@ -211,6 +226,7 @@ def _run_cycle(
         cycle=jnp.asarray(cycle, jnp.int32),
         learning_rate=jnp.asarray(plan.rate(cycle), dtype=float),
         patience=jnp.asarray(plan.patience, jnp.int32),
+        epochs=jnp.asarray(plan.epochs, jnp.int32),
     )
     found, done, count, note = [], 0, 1, ""
     while done < plan.epochs and np.any(np.asarray(state.waited) < plan.patience):
@@ -241,7 +257,7 @@ def _advance(
         def epoch(carry: tuple[State, Losses, Array]) -> tuple[State, Losses, Array]:
             state, losses, done = carry
             key_epoch = jax.random.fold_in(key_cycle, state.epoch)
-            state, new = _epoch(task, key_epoch, state, settings.learning_rate)
+            state, new = _epoch(task, key_epoch, state, settings)
             losses = jax.tree.map(lambda all_, one: all_.at[done].set(one), losses, new)
             return state, losses, done + 1
 
@@ -252,10 +268,10 @@ def _advance(
     return over_chains(train, keys, state)
 
 
-def _epoch(task: Task, key: Array, state: State, rate: Array) -> tuple[State, Losses]:
+def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[State, Losses]:
     """One epoch of one start: its steps, its losses, and whether it is the best so far."""
-    parameters, optimiser = _steps(task, key, state, rate)
-    losses = task.losses(parameters, state.held)
+    parameters, optimiser = _steps(task, key, state, settings.learning_rate)
+    losses = _looked_at(task, parameters, state, settings.epochs)
     fallen = losses.validation < state.best_loss  # never where it is NaN
     new_state = state._replace(
         parameters=parameters,
@@ -266,6 +282,18 @@ def _epoch(task: Task, key: Array, state: State, rate: Array) -> tuple[State, Lo
         waited=jnp.where(fallen, 0, state.waited + 1),
     )
     return new_state, losses
+
+
+def _looked_at(task: Task, parameters: Any, state: State, epochs: Array) -> Losses:
+    """The losses after an epoch; NaN, which has not fallen, where nobody looks."""
+    if task.judge_every == 1:
+        return task.losses(parameters, state.held)
+    done = state.epoch + 1
+    return jax.lax.cond(
+        (done % task.judge_every == 0) | (done == epochs),
+        lambda: task.losses(parameters, state.held),
+        lambda: Losses(*(jnp.full_like(state.best_loss, jnp.nan) for _ in Losses._fields)),
+    )
 
 
 def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]:

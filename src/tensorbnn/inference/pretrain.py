@@ -178,7 +178,7 @@ def pretrain(
         return np.repeat(np.asarray(values), chains // networks, axis=0)
 
     with precision(posterior.dtype):
-        named = _named(task.model, trained.best)
+        named = named_networks(task.model, trained.best)
     return Pretrained(
         {entry.name: for_chains(named[entry.name]) for entry in task.model.theta.entries},
         training_loss=for_chains(trained.losses.training),
@@ -210,6 +210,11 @@ class Task:
     num_validation: int
     batches: Batches
     validation: Data | None
+
+    @property
+    def judge_every(self) -> int:
+        """After every epoch."""
+        return 1
 
     def loss(self, key: Array, theta: Array, phi: Array, data: Data | None, rows: int) -> Array:
         """The training loss by `data`, which are `rows` of the training rows."""
@@ -251,7 +256,8 @@ def draw_starts(model: Model, keys: Array, given: dict[str, NDArray[Any]]) -> tu
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _named(model: Model, thetas: Array) -> dict[str, Array]:
+def named_networks(model: Model, thetas: Array) -> dict[str, Array]:
+    """Natural values by name of ``(networks, parameters)``, which may start a chain."""
     named = jax.vmap(model.theta.unflatten)(thetas)
     for entry in model.theta.entries:
         if entry.support == "positive":  # 0 would be no start

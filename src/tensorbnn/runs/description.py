@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
@@ -37,6 +38,7 @@ _CLASSES: tuple[type, ...] = (
     Scaling,
     HMC,
     AdaptiveHMC,
+    MeanField,
 )
 KNOWN = {known.__name__: known for known in _CLASSES}
 
