@@ -100,13 +100,14 @@ def fit(
             key=keys.judge,
         )
         thetas, phis = draw_starts(model, keys.start, given)
-        means = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
-        first = Normals(means, jnp.full_like(means, np.log(options.start_sd)))
+        centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
+        first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
         trained = run(task, plan, keys.fit, begin_unseen(first, phis), bar)
         _check_found(trained.best_loss)
         began = time.monotonic()
         ratios = np.asarray(_log_ratios(task, keys.elbo, trained.best, phis), np.float64)
-    elbos = np.where(np.isfinite(trained.best_loss), ratios.mean(axis=1), -np.inf)
+    means = ratios.mean(axis=1)
+    elbos = np.where(np.isfinite(trained.best_loss) & np.isfinite(means), means, -np.inf)
     best = int(np.argmax(elbos))
     return Fit(
         normals=jax.tree.map(lambda leaf: leaf[best], trained.best),
