@@ -158,7 +158,6 @@ def late():
         "tensorbnn.model.priors",
         "tensorbnn.model.priors",
         "tensorbnn.engine.forward",
-        "tensorbnn.engine.perturbed",
         "tensorbnn.posterior",
     ]
     same = imported("from .layers import Dense", "tensorbnn.model", is_package=True)

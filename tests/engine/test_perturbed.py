@@ -109,8 +109,8 @@ def test_rows_in_tiles_too(estimator, monkeypatch):
     ids=["regression", "classes"],
 )
 def test_all_estimators_have_the_same_mean(posterior, estimator):
-    shared = estimates(posterior, "shared", 20_000)
-    found = estimates(posterior, estimator, 20_000, seed=1)
+    shared = estimates(posterior, "shared", 6000)
+    found = estimates(posterior, estimator, 6000, seed=1)
     assert agree(found, shared.mean(axis=0), shared.std(axis=0) / len(shared) ** 0.5)
 
 

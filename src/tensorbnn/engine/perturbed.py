@@ -87,7 +87,6 @@ def log_likelihood(
         return forward.log_likelihood(network, likelihood, scatter.draw, hypers, data)
     method = _FLIPOUT if estimator == "flipout" else _LOCAL
 
-    @jax.checkpoint
     def block(key: Array, inputs: Array, targets: Array) -> Array:
         outputs = _outputs(network, method, key, scatter, inputs)[:, : targets.shape[1]]
         return jnp.sum(likelihood.bind(hypers).log_density(outputs, targets))
@@ -98,7 +97,8 @@ def log_likelihood(
     if tiles:
         keys = jax.random.split(jax.random.fold_in(key, 1), tiles)
         each = (keys, data.tile_inputs, data.tile_targets)
-        total += jnp.sum(jax.lax.map(lambda tile: block(*tile), each))
+        # Their activations are computed again for the gradient, tile by tile, not kept for all.
+        total += jnp.sum(jax.lax.map(jax.checkpoint(lambda tile: block(*tile)), each))
     return total
 
 

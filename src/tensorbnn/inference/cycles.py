@@ -236,7 +236,8 @@ def _run_cycle(
         found.append(Losses(*(np.asarray(values)[:, :count] for values in losses)))
         seconds = time.monotonic() - began
         done += count
-        note = f"cycle {cycle + 1}, loss {np.asarray(state.best_loss).mean():.4g}"
+        loss = float(np.asarray(state.best_loss).mean())
+        note = f"cycle {cycle + 1}" + (f", loss {loss:.4g}" if math.isfinite(loss) else "")
         bar.advance(count, note)
         count = min(2 * count, max(1, int(count * SECONDS_PER_CALL / max(seconds, 1e-9))))
     bar.advance(plan.epochs - done, note)
