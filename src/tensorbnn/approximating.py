@@ -22,6 +22,9 @@ from tensorbnn.runs.start import Plan, Start, start_chains
 from tensorbnn.runs.store import check_free
 from tensorbnn.sampling import carry_out, make_store
 
+# About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
+MULTIPLICATIONS_PER_SECOND = 1e9
+
 
 def variational(
     posterior: Posterior,
@@ -148,7 +151,8 @@ def variational(
     reporting = make_reporting(posterior, {}, None, max(plan.draws, 1))
     recipe = Recipe(posterior, options, plan, reporting, make_pace(plan, None, 10.0))
     store = make_store(recipe, checkpoints, path, store_data=store_data, overwrite=overwrite)
-    long = plan.draws * found.seconds_per_draw > 1
+    rows = 1 if posterior.x is None else len(posterior.x)
+    long = plan.draws * rows * posterior.num_parameters > MULTIPLICATIONS_PER_SECOND
     return carry_out(recipe, store, checkpoints, progress=progress and long, executor=None)
 
 

@@ -14,7 +14,6 @@ entropy exactly. Hinton & van Camp (1993); Graves (2011); Blundell et al. (2015)
 """
 
 import functools
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -69,8 +68,6 @@ class Fit(NamedTuple):
     log_ratios: NDArray[Any]
     elbos: NDArray[Any]
     history: NDArray[Any]
-    seconds_per_draw: float
-    """That a draw took for the ELBO."""
 
 
 def fit(
@@ -104,7 +101,6 @@ def fit(
         first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
         trained = run(task, plan, keys.fit, begin_unseen(first, phis), bar)
         _check_found(trained.best_loss)
-        began = time.monotonic()
         ratios = np.asarray(_log_ratios(task, keys.elbo, trained.best, phis), np.float64)
     means = ratios.mean(axis=1)
     elbos = np.where(np.isfinite(trained.best_loss) & np.isfinite(means), means, -np.inf)
@@ -115,7 +111,6 @@ def fit(
         log_ratios=ratios[best],
         elbos=elbos,
         history=-trained.losses.training[best] * task.rows,
-        seconds_per_draw=(time.monotonic() - began) / ratios.size,
     )
 
 
