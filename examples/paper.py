@@ -177,9 +177,9 @@ def on_spread(case: str, spread: dict[str, float]) -> list[Statement]:
     shown = ", ".join(f"{value:.3f} {name}" for name, value in spread.items())
     return [
         Statement(
-            f"{case}: the spread is small near the training points, below the noise",
-            values[0] < 0.1,
-            f"mean sd {values[0]:.3f}, noise 0.1",
+            f"{case}: the spread is small at the training points, half of it elsewhere or less",
+            values[0] <= 0.5 * min(values[1:]),
+            f"mean sd {values[0]:.3f} there, {min(values[1:]):.3f} or more elsewhere",
         ),
         Statement(
             f"{case}: it grows with the distance from them",
@@ -210,8 +210,8 @@ def on_gap(name: str, gap: tuple[float, float], ensemble: tb.Ensemble) -> list[S
             f"it is off the straight line by {bend:.2f} at most, the true curve by {dip:.2f}",
         ),
         Statement(
-            f"sparse: and between the {name} the prediction is said to be uncertain",
-            bool(inside.sd.max() > 2 * ends.sd.max()),
+            f"sparse: between the {name} it says that it is less certain than at them",
+            bool(inside.sd.max() > ends.sd.max()),
             f"sd up to {inside.sd.max():.3f}, {ends.sd.max():.3f} at the points themselves",
         ),
     ]
