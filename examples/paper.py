@@ -241,7 +241,7 @@ def draw_figures(ensembles: dict[tuple[str, str], tb.Ensemble], out: Path) -> No
                 prediction = ensembles[case, name].predict(GRID, progress=False)
                 plots.bands(prediction, GRID, ax=ax)
             draw_data(case, ax)
-            ax.set(title=case, ylim=(-6, 6) if name != "data" else None)
+            ax.set(title=case, ylim=(-5, 5) if name != "data" else None)
             ax.legend(frameon=False, loc="lower center", ncols=3, fontsize="small")
         figure.savefig(out / f"{name}.png", dpi=100)
         plt.close(figure)
@@ -251,8 +251,9 @@ def draw_data(case: str, ax: Any) -> None:
     """The true curve in red and the data as blue dots, as the paper has them."""
     ax.plot(GRID, truth(GRID), color="tab:red", lw=1.2, label="truth")
     x = inputs(case)
-    size = 5.0 if case == "sparse" else 2.5
-    ax.plot(x, truth(x), "o", color="tab:blue", ms=size, label="data", zorder=3)
+    thin, dense = (x, x[:0]) if case == "sparse" else (x[-7:], x[:-7])
+    ax.plot(thin, truth(thin), "o", color="tab:blue", ms=4.5, label="data", zorder=3)
+    ax.plot(dense, truth(dense), "o", color="tab:blue", ms=1.2, zorder=3)
     ax.set(xlabel="x", ylabel="y", xlim=(-3, 3))
 
 
