@@ -31,10 +31,10 @@ def inputs(case: str) -> np.ndarray:
     return np.concatenate([*dense, np.linspace(-1, 1, 7)])
 
 
-def make_posterior(case: str) -> tb.Posterior:
+def make_posterior(case: str, hidden: int = 3) -> tb.Posterior:
     """A 1-10-10-10-1 tanh network with the paper's priors, and a known noise of 0.1."""
     x = inputs(case)
-    layers = [tb.Dense(10), tb.Tanh()] * 3
+    layers = [tb.Dense(10), tb.Tanh()] * hidden
     network = tb.Network(*layers, tb.Dense(1), inputs=1)
     return tb.Posterior(network, tb.Gaussian(sd=0.1), x, truth(x))
 
