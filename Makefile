@@ -38,12 +38,13 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench bench-predict bench-samplers soak docs oldest clean $(TEST_STEPS)
+.PHONY: help demo paper test lint format bench bench-predict bench-samplers soak docs oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo     run the example of the paper; figure and report go into demo/'
+	@echo 'make paper    the figures of the paper, into docs/paper/, and what it says of them, checked'
 	@echo 'make test     lint, types and all tests'
 	@echo 'make lint     ruff check, ruff format --check, mypy'
 	@echo 'make format   let ruff fix and format the code'
@@ -57,6 +58,9 @@ help:
 
 demo: $(READY)
 	$(BIN)/tensorbnn demo
+
+paper: $(READY)
+	$(BIN)/python examples/paper.py --page docs/paper.md $(ARGS)
 
 test: $(READY_DEV)
 	$(call run_all,$(TEST_STEPS))

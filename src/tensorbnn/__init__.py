@@ -2,6 +2,8 @@
 
 from importlib.metadata import version as _version
 
+from tensorbnn.approximating import variational
+from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -64,6 +66,7 @@ __all__ = [
     "SGHMC",
     "Accuracy",
     "AdaptiveHMC",
+    "Approximation",
     "Bernoulli",
     "Categorical",
     "Cauchy",
@@ -113,4 +116,5 @@ __all__ = [
     "pretrain",
     "resume",
     "sample",
+    "variational",
 ]

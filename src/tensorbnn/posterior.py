@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.engine import forward
+from tensorbnn.engine import forward, perturbed
 from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.model.checks import DType, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
@@ -39,6 +39,15 @@ class Given(NamedTuple):
     y: NDArray[Any]
     inputs: NDArray[Any]
     targets: NDArray[Any]
+
+
+class Spread(NamedTuple):
+    """Gaussian thetas: their means, their sds, and one draw, on side 1 or, reflected, -1."""
+
+    mean: Array
+    sd: Array
+    draw: Array
+    side: Array
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,26 @@ class Model:
         """`log_likelihood` as a function of phi alone, where the outputs are known."""
         own = self._likelihood_hypers(phi)
         return forward.log_likelihood_of_outputs(self.likelihood, own, found, data)
+
+    def mean_log_likelihood(
+        self,
+        key: Array,
+        thetas: Spread,
+        phi: Array,
+        data: Data | None,
+        estimator: perturbed.Estimator,
+    ) -> Array:
+        """An unbiased estimate of the mean of `log_likelihood` over Gaussian thetas."""
+        if data is None:
+            return jnp.zeros((), phi.dtype)
+        mean, sd, draw = (
+            self.theta.unflatten(each) for each in (thetas.mean, thetas.sd, thetas.draw)
+        )
+        scatter = perturbed.Scatter(mean, sd, draw, thetas.side)
+        own = self._likelihood_hypers(phi)
+        return perturbed.log_likelihood(
+            self.network, self.likelihood, key, scatter, own, data, estimator
+        )
 
     def log_prior(self, theta: Array, phi: Array) -> Array:
         """``log p(theta | phi)``, log-Jacobians of theta included."""

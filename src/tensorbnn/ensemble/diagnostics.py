@@ -100,6 +100,7 @@ def diagnose(
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
     sampler: str | None = None,
+    approximation: str | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -121,6 +122,8 @@ def diagnose(
         k-hat of the weights, for the verdict.
     sampler
         Name of the sampler's class: the verdict says where it is not exact.
+    approximation
+        What to say in its place of draws that are no sample of the posterior.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
@@ -147,6 +150,7 @@ def diagnose(
         sampler=sampler,
         energy_error=energy_error,
         energy_error_mcse=0.0 if energy_error is None else float(_error(energy_error)),
+        approximation=approximation,
     )
     return Diagnosis(
         **found._asdict(),

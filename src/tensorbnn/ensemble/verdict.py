@@ -63,10 +63,14 @@ class Evidence(NamedTuple):
     """As the sampler records it, ``(chains, draws)``."""
     energy_error_mcse: float = 0.0
     """Monte Carlo standard error of its mean."""
+    approximation: str | None = None
+    """What the networks are draws of, in words, where that is not the posterior."""
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> str:
     """The verdict; `rhat` computes R-hat of some of the chains, draws and rows."""
+    if evidence.approximation is not None:  # chains that agree would say nothing
+        return evidence.approximation
     return "; ".join([_on_predictions(evidence, rhat), *_notes(evidence)])
 
 

@@ -15,6 +15,7 @@ from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
+from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
@@ -45,6 +46,7 @@ _CLASSES: tuple[type, ...] = (
     NUTS,
     MCLMC,
     SGHMC,
+    MeanField,
 )
 KNOWN = {known.__name__: known for known in _CLASSES}
 
