@@ -22,7 +22,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.engine import forward
+from tensorbnn.engine import choice, forward, native
+from tensorbnn.engine.choice import Engine
 from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.model.checks import DType, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
@@ -36,11 +37,12 @@ class Model:
     """The density as pure functions of ``(theta, phi, data)``; hashable, so that it compiles once.
 
     `data` is ``None`` for the prior. Arrays have the floating type that is JAX's default where the
-    functions are called (see `precision`).
+    functions are called (see `precision`). `engine` says who computes the likelihood.
     """
 
     network: Network
     likelihood: Likelihood
+    engine: Engine = "jax"
 
     @functools.cached_property
     def theta(self) -> Layout:
@@ -57,7 +59,11 @@ class Model:
         """``log p(D | theta, phi)``; zero without data."""
         if data is None:
             return jnp.zeros((), theta.dtype)
-        own, parameters = self._likelihood_hypers(phi), self.theta.unflatten(theta)
+        own = self._likelihood_hypers(phi)
+        if self.engine == "native":
+            natural = self.theta.natural(theta)
+            return native.log_likelihood(self.network, self.likelihood, natural, own, data)
+        parameters = self.theta.unflatten(theta)
         return forward.log_likelihood(self.network, self.likelihood, parameters, own, data)
 
     def outputs(self, theta: Array, data: Data) -> Outputs:
@@ -112,12 +118,14 @@ class Posterior:
     dtype
         ``"float32"`` (fast, enough for sampling) or ``"float64"``.
     engine
-        ``"auto"`` or ``"jax"``.
+        What computes the likelihood and its gradient: ``"jax"``, ``"native"`` (compiled kernels,
+        for the library's own layers and likelihoods), or ``"auto"``, which takes the native engine
+        where it is there, can compute the model, and is the faster one for its size.
 
     Attributes
     ----------
     engine : str
-        The engine in use.
+        The engine in use, ``"jax"`` or ``"native"``; it can be set.
     num_parameters, num_hyperparameters : int
         Lengths of theta and phi.
 
@@ -145,7 +153,7 @@ class Posterior:
         y: ArrayLike | None = None,
         *,
         dtype: DType = "float32",
-        engine: Literal["auto", "jax"] = "auto",
+        engine: Literal["auto", "jax", "native"] = "auto",
     ) -> None:
         if not isinstance(network, Network):
             raise TypeError(f"`network` must be a tb.Network, got {network!r}")
@@ -155,16 +163,24 @@ class Posterior:
             )
         if dtype not in ("float32", "float64"):
             raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}")
-        if engine not in ("auto", "jax"):
-            raise ValueError(f"`engine` must be 'auto' or 'jax', got {engine!r}")
         self.network = _fold_link(network, likelihood)
         self.likelihood = likelihood
         self.dtype: DType = dtype
-        self.engine: Literal["jax"] = "jax"
-        self.model = Model(self.network, likelihood)
         self.x, self.y, self.data = self._take(x, y)
+        self.engine = engine
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
+
+    @property
+    def engine(self) -> Engine:
+        """What computes the likelihood and its gradient."""
+        return self.model.engine
+
+    @engine.setter
+    def engine(self, engine: Literal["auto", "jax", "native"]) -> None:
+        rows = 0 if self.x is None else len(self.x)
+        chosen = choice.choose(engine, self.network, self.likelihood, rows, self.dtype)
+        self.model = Model(self.network, self.likelihood, chosen)
 
     def log_density(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """Log posterior density (up to the evidence) at unconstrained `theta` and `phi`."""

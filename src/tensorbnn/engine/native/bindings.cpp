@@ -1,0 +1,125 @@
+// The functions that XLA calls.
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "dispatch.hpp"
+#include "likelihood.hpp"
+#include "threads.hpp"
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace tensorbnn {
+namespace {
+
+template <class T>
+constexpr ffi::DataType data_type = std::is_same_v<T, float> ? ffi::F32 : ffi::F64;
+template <class T>
+using In = ffi::Buffer<data_type<T>>;
+template <class T>
+using Out = ffi::ResultBuffer<data_type<T>>;
+
+// Four numbers a stage: dense, activation, inputs, outputs. Parameters stand in this order.
+std::optional<Network> read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
+                                    int64_t likelihood) {
+  if (stages.size() % 4 || stages.size() / 4 > most_stages || stages.size() / 4 != slopes.size() ||
+      stages.size() == 0)
+    return std::nullopt;
+  Network network;
+  network.num_stages = static_cast<int>(stages.size() / 4);
+  network.likelihood = static_cast<Likelihood>(likelihood);
+  size_t at = 0;
+  for (int s = 0; s < network.num_stages; ++s) {
+    const int64_t* from = stages.begin() + 4 * s;
+    Stage& stage = network.stages[s];
+    stage.dense = from[0] != 0;
+    stage.activation = static_cast<Activation>(from[1]);
+    stage.inputs = static_cast<int>(from[2]);
+    stage.outputs = static_cast<int>(from[3]);
+    stage.slope = slopes.begin()[s];
+    stage.weights = at;
+    if (stage.dense) at += static_cast<size_t>(stage.inputs) * stage.outputs;
+    stage.biases = at;
+    if (stage.dense) at += stage.outputs;
+    stage.slopes = at;
+    if (stage.activation == Activation::PReLU || stage.activation == Activation::SquarePReLU)
+      at += stage.outputs;
+  }
+  network.num_parameters = at;
+  network.inputs = network.stages[0].inputs;
+  network.outputs = network.stages[network.num_stages - 1].outputs;
+  network.targets = network.outputs;
+  return network;
+}
+
+template <class T>
+std::optional<Data<T>> read_data(const Network& network, const In<T>& tile_inputs,
+                                 const In<T>& tile_targets, const In<T>& inputs,
+                                 const In<T>& targets) {
+  const auto a = tile_inputs.dimensions(), b = tile_targets.dimensions();
+  const auto c = inputs.dimensions(), d = targets.dimensions();
+  const bool fit = a.size() == 3 && b.size() == 3 && c.size() == 2 && d.size() == 2 &&
+                   a[0] == b[0] && a[2] == b[2] && a[2] % 16 == 0 && a[1] == network.inputs &&
+                   c[0] == network.inputs && b[1] == network.targets && d[0] == network.targets &&
+                   c[1] % 16 == 0 && d[1] <= c[1];
+  if (!fit) return std::nullopt;
+  return Data<T>{tile_inputs.typed_data(),
+                 tile_targets.typed_data(),
+                 static_cast<int>(a[0]),
+                 static_cast<int>(a[2]),
+                 {inputs.typed_data(), static_cast<size_t>(c[1]), targets.typed_data(),
+                  static_cast<size_t>(d[1]), static_cast<int>(d[1])}};
+}
+
+Threads threads_of(ffi::ThreadPool& pool) {
+  const int count = threads_for_call(static_cast<int>(pool.num_threads()));
+  return {count, [&pool](std::function<void()> work) { pool.Schedule(std::move(work)); }};
+}
+
+template <class T>
+ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stages,
+                             ffi::Span<const double> slopes, int64_t likelihood, In<T> parameters,
+                             In<T> sd, In<T> tile_inputs, In<T> tile_targets, In<T> inputs,
+                             In<T> targets, Out<T> value, Out<T> gradient, Out<T> sd_gradient) {
+  const auto network = read_network(stages, slopes, likelihood);
+  if (!network) return ffi::Error::InvalidArgument("tensorbnn: not a network");
+  const auto data = read_data<T>(*network, tile_inputs, tile_targets, inputs, targets);
+  const auto shape = parameters.dimensions();
+  if (!data || shape.size() != 2 || shape[1] != static_cast<int64_t>(network->num_parameters) ||
+      static_cast<int64_t>(sd.element_count()) != shape[0])
+    return ffi::Error::InvalidArgument("tensorbnn: arrays do not fit the network");
+  const Call call;
+  const Threads threads = threads_of(pool);
+  log_likelihood<T>(current_kernel<T>(), *network, *data, threads,
+                    {static_cast<int>(shape[0]), parameters.typed_data(), sd.typed_data(),
+                     value->typed_data(), gradient->typed_data(), sd_gradient->typed_data()});
+  return ffi::Error::Success();
+}
+
+template <class T>
+auto likelihood_binding() {
+  return ffi::Ffi::Bind()
+      .template Ctx<ffi::ThreadPool>()
+      .template Attr<ffi::Span<const int64_t>>("stages")
+      .template Attr<ffi::Span<const double>>("slopes")
+      .template Attr<int64_t>("likelihood")
+      .template Arg<In<T>>()
+      .template Arg<In<T>>()
+      .template Arg<In<T>>()
+      .template Arg<In<T>>()
+      .template Arg<In<T>>()
+      .template Arg<In<T>>()
+      .template Ret<ffi::Buffer<data_type<T>>>()
+      .template Ret<ffi::Buffer<data_type<T>>>()
+      .template Ret<ffi::Buffer<data_type<T>>>();
+}
+
+}  // namespace
+}  // namespace tensorbnn
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(tensorbnn_log_likelihood_float32, tensorbnn::log_likelihood_of<float>,
+                              tensorbnn::likelihood_binding<float>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(tensorbnn_log_likelihood_float64,
+                              tensorbnn::log_likelihood_of<double>,
+                              tensorbnn::likelihood_binding<double>());
