@@ -12,7 +12,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 NATIVE = Path("src/tensorbnn/engine/native")
-COMMON = ["-std=c++17", "-O3", "-pthread"]
+COMMON = ["-std=c++17", "-O3", "-g0", "-pthread"]
 # Multiplications and additions may be fused; no exceptions of floating-point numbers are handled.
 ARITHMETIC = ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
 INSTRUCTION_SETS = {

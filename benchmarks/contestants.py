@@ -16,6 +16,7 @@ from jax import Array
 
 import tensorbnn as tb
 from benchmarks.workloads import Workload, plain_log_density, posterior
+from tensorbnn.engine import library
 from tensorbnn.inference.target import Target
 
 STEP_SIZE = 1e-5
@@ -23,9 +24,12 @@ STEP_SIZE = 1e-5
 # that float32 leaves in the sums of the largest workload.
 TOLERANCE = 1e-5
 
-# The names under which they are shown; all but the second have N(0, 1) priors.
+# The names under which they are shown; the hierarchical ones have the default priors, all others
+# N(0, 1).
 FIXED = "tensorbnn"
 HIERARCHICAL = "tensorbnn, hierarchical"
+NATIVE = "native"
+NATIVE_HIERARCHICAL = "native, hierarchical"
 THREADS = "tensorbnn, threads"
 BLACKJAX = "BlackJAX"
 
@@ -54,10 +58,15 @@ def contestants(workload: Workload, chains: int, steps: int, cores: int) -> list
     """All that are timed against each other, in the order in which they take turns."""
     check_same_density(workload)
     alternate = [
-        _tensorbnn(workload, chains, steps, hierarchical=False),
+        _tensorbnn(FIXED, "jax", workload, chains, steps),
         _blackjax(workload, chains, steps),
-        _tensorbnn(workload, chains, steps, hierarchical=True),
+        _tensorbnn(HIERARCHICAL, "jax", workload, chains, steps),
     ]
+    if library.problem() is None:
+        alternate += [
+            _tensorbnn(NATIVE, "native", workload, chains, steps),
+            _tensorbnn(NATIVE_HIERARCHICAL, "native", workload, chains, steps),
+        ]
     if chains > 1:
         alternate.append(_threads(workload, chains, steps, cores))
     return alternate
@@ -65,7 +74,13 @@ def contestants(workload: Workload, chains: int, steps: int, cores: int) -> list
 
 def check_same_density(workload: Workload) -> None:
     """Raise `MismatchError` where log-density or gradient differ by more than rounding."""
-    target, positions = _target(workload, 1, hierarchical=False)
+    engines = ("jax",) if library.problem() else ("jax", "native")
+    for engine in engines:
+        _check_same_density(workload, engine)
+
+
+def _check_same_density(workload: Workload, engine: str) -> None:
+    target, positions = _target(workload, 1, engine, hierarchical=False)
     value, gradient = jax.jit(jax.value_and_grad(target.log_density))(positions[0])
     parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), workload.parameters(1))
     plain = jax.jit(jax.value_and_grad(plain_log_density(workload)))(parameters)
@@ -78,13 +93,14 @@ def check_same_density(workload: Workload) -> None:
         error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
         if not error < TOLERANCE:
             raise MismatchError(
-                f"{workload.name}: the {what} of tensorbnn differs from that of BlackJAX's model "
+                f"{workload.name}: the {what} of tensorbnn ({engine}) differs from BlackJAX's "
                 f"by {error:.1e} of its norm, more than {TOLERANCE:.0e}"
             )
 
 
-def _tensorbnn(workload: Workload, chains: int, steps: int, *, hierarchical: bool) -> Contestant:
-    target, positions = _target(workload, chains, hierarchical=hierarchical)
+def _tensorbnn(name: str, engine: str, workload: Workload, chains: int, steps: int) -> Contestant:
+    hierarchical = name in (HIERARCHICAL, NATIVE_HIERARCHICAL)
+    target, positions = _target(workload, chains, engine, hierarchical=hierarchical)
     sampler = tb.HMC(step_size=STEP_SIZE, num_leapfrog=steps)
     state = sampler.init(target, positions, burn_in=0)
     step = jax.jit(sampler.step)
@@ -94,12 +110,12 @@ def _tensorbnn(workload: Workload, chains: int, steps: int, *, hierarchical: boo
         state_after, info = step(keys, state, target)
         return Outcome(info.acceptance, info.divergent, state_after)
 
-    return Contestant(HIERARCHICAL if hierarchical else FIXED, call, compile=call)
+    return Contestant(name, call, compile=call)
 
 
 def _threads(workload: Workload, chains: int, steps: int, cores: int) -> Contestant:
     """One chain a task, as many at once as there are cores: what `tb.sample` does on a CPU."""
-    target, positions = _target(workload, chains, hierarchical=False)
+    target, positions = _target(workload, chains, "jax", hierarchical=False)
     sampler = tb.HMC(step_size=STEP_SIZE, num_leapfrog=steps)
     state = sampler.init(target, positions, burn_in=0)
     step = jax.jit(sampler.step)
@@ -146,9 +162,12 @@ def _blackjax(workload: Workload, chains: int, steps: int) -> Contestant:
     return Contestant(BLACKJAX, call, compile=call)
 
 
-def _target(workload: Workload, chains: int, *, hierarchical: bool) -> tuple[Target, Array]:
+def _target(
+    workload: Workload, chains: int, engine: str, *, hierarchical: bool
+) -> tuple[Target, Array]:
     """The density that tensorbnn samples, and the positions of `chains` chains in it."""
     described = posterior(workload, hierarchical=hierarchical)
+    described.engine = engine
     target = Target(described.model, described.data, None)
     hypers = jnp.asarray(described.flatten_hypers(described.model.start_hypers()))
     positions = []

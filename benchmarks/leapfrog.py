@@ -7,9 +7,10 @@ ratio of their medians. Compilation is timed apart. Before anything is timed, bo
 compute the same log-density and gradient.
 
 `tensorbnn` is `tb.HMC` with N(0, 1) priors, `tensorbnn, hierarchical` the same with the default
-priors, whose hyper-parameters are sampled too: more than BlackJAX is asked for. Both advance the
-chains by the library's `over_chains`; `tensorbnn, threads` runs each chain as a task of its own, as
-`tb.sample` does on a CPU.
+priors, whose hyper-parameters are sampled too: more than BlackJAX is asked for; both by the JAX
+engine. `native` and `native, hierarchical` are the same by the native engine, where it is there.
+All advance the chains by the library's `over_chains`; `tensorbnn, threads` runs each chain as a
+task of its own, as `tb.sample` does on a CPU.
 """
 
 import argparse
@@ -94,7 +95,7 @@ def _measure_all(options: argparse.Namespace) -> list[Measurement]:
                 progress.reset(
                     task,
                     description=f"{workload.name} × {chains}",
-                    total=options.repetitions + (3 if chains == 1 else 4),
+                    total=options.repetitions + (5 if chains == 1 else 6),
                 )
                 measurements.append(
                     measure(

@@ -23,6 +23,7 @@ ORDER = [
     "tensorbnn.engine.forward",
     "tensorbnn.engine.library",
     "tensorbnn.engine.native",
+    "tensorbnn.engine.trajectory",
     "tensorbnn.engine.choice",
     "tensorbnn.posterior",
     "tensorbnn.progress",

@@ -22,9 +22,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.engine import choice, forward, native
+from tensorbnn.engine import choice, forward, native, trajectory
 from tensorbnn.engine.choice import Engine
 from tensorbnn.engine.forward import Data, Outputs
+from tensorbnn.engine.trajectory import Follow
 from tensorbnn.model.checks import DType, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
@@ -90,6 +91,18 @@ class Model:
             + self.log_prior(theta, phi)
             + self.log_hyper_prior(phi)
         )
+
+    def follow(self, held_phi: Array | None, data: Data | None) -> Follow | None:
+        """The native engine's leapfrog integrator, where it has one for this density.
+
+        It moves in the standard coordinates of theta and phi, or, where `held_phi` is given, of
+        theta alone.
+        """
+        if self.engine != "native" or data is None:
+            return None
+        held = None if held_phi is None else self.phi.unflatten(held_phi)
+        model = (self.network, self.likelihood, self.theta, self.phi)
+        return trajectory.follow(*model, held, data)
 
     def _likelihood_hypers(self, phi: Array) -> dict[str, Array]:
         hypers = self.phi.unflatten(phi)

@@ -5,6 +5,7 @@ from typing import Literal
 import jax
 
 from tensorbnn.engine import library, native
+from tensorbnn.engine.forward import Data
 from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -45,3 +46,15 @@ def is_native_faster(network: Network, rows: int, dtype: DType) -> bool:
     """The rule of ``engine="auto"``, for a model that the native engine can compute."""
     del network, rows, dtype
     return False  # until it is calibrated
+
+
+# As in native/likelihood.cpp.
+MOST_ROWS_OF_CHAINS = 64
+LANES = 16
+
+
+def along_lanes(chains: int, data: Data | None) -> bool:
+    """Whether the native engine has chains stand side by side in the lanes of a vector."""
+    if data is None or data.tile_targets.shape[0]:
+        return False
+    return chains >= LANES and data.targets.shape[1] <= MOST_ROWS_OF_CHAINS

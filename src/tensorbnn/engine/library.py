@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import jax
 
-HANDLERS = ("log_likelihood",)
+HANDLERS = ("log_likelihood", "leapfrog")
 
 
 class Library(NamedTuple):

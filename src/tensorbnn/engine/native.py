@@ -89,11 +89,11 @@ def log_likelihood(
     sd = jnp.ones((), parameters.dtype)
     if isinstance(likelihood, Gaussian):
         sd = jnp.asarray(likelihood.bind(hypers).sd, parameters.dtype)
-    return _log_likelihood(_program(network, likelihood), parameters, sd, data)
+    return _log_likelihood(program(network, likelihood), parameters, sd, data)
 
 
 @functools.lru_cache(maxsize=256)
-def _program(network: Network, likelihood: Likelihood) -> Program:
+def program(network: Network, likelihood: Likelihood) -> Program:
     """Layers as stages: an activation that needs only its output joins the layer before it."""
     stages: list[tuple[int, int, int, int]] = []
     slopes: list[float] = []
@@ -174,14 +174,14 @@ def _evaluate(program: Program) -> Any:
     def batch_one(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
         if any(jax.tree.leaves(batched[2])):
             return _in_turn(one, size, batched, (parameters, sd, data))
-        both = _broadcast(size, batched[:2], (parameters, sd))
+        both = broadcast(size, batched[:2], (parameters, sd))
         return several(*both, data), _ALL
 
     @several.def_vmap
     def batch_several(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
         if any(jax.tree.leaves(batched[2])):
             return _in_turn(several, size, batched, (parameters, sd, data))
-        both = _broadcast(size, batched[:2], (parameters, sd))
+        both = broadcast(size, batched[:2], (parameters, sd))
         chains = both[0].shape[1]
         merged = (leaf.reshape(size * chains, *leaf.shape[2:]) for leaf in both)
         found = several(*merged, data)
@@ -204,12 +204,13 @@ def _evaluate(program: Program) -> Any:
 
 def _in_turn(function: Any, size: int, batched: Any, arguments: Any) -> tuple[Evaluated, Any]:
     """One call for each element, where data differ too."""
-    whole = _broadcast(size, batched, arguments)
+    whole = broadcast(size, batched, arguments)
     found = jax.lax.map(lambda each: function(*each), whole)
     return found, _ALL
 
 
-def _broadcast(size: int, batched: Any, arguments: Any) -> Any:
+def broadcast(size: int, batched: Any, arguments: Any) -> Any:
+    """Arguments of a batched call, those that are the same for all repeated."""
     return jax.tree.map(
         lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape)),
         tuple(arguments),
@@ -226,21 +227,23 @@ def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluat
     call = jax.ffi.ffi_call(
         f"tensorbnn_log_likelihood_{dtype.name}",
         (
-            _shape((chains,), dtype),
-            _shape(parameters.shape, dtype),
-            _shape((chains,), dtype),
+            shape_of((chains,), dtype),
+            shape_of(parameters.shape, dtype),
+            shape_of((chains,), dtype),
         ),
     )
-    found = call(
-        parameters,
-        sd,
-        *data,
-        stages=np.asarray(program.stages, np.int64),
-        slopes=np.asarray(program.slopes, np.float64),
-        likelihood=np.int64(program.likelihood),
-    )
-    return Evaluated(*found)
+    return Evaluated(*call(parameters, sd, *data, **attributes(program)))
 
 
-def _shape(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+def attributes(program: Program) -> dict[str, Any]:
+    """A network as attributes of a call."""
+    return {
+        "stages": np.asarray(program.stages, np.int64),
+        "slopes": np.asarray(program.slopes, np.float64),
+        "likelihood": np.int64(program.likelihood),
+    }
+
+
+def shape_of(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    """Shape and type of a result."""
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]

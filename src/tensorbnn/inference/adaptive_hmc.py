@@ -167,7 +167,8 @@ class AdaptiveState(NamedTuple):
 
 def step(keys: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
     """One epoch of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _epoch(key, each, target), keys, state)
+    together = target.moves_together(keys.shape[0])
+    return over_chains(lambda key, each: _epoch(key, each, target), keys, state, together=together)
 
 
 def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
@@ -229,7 +230,12 @@ def _move_theta(
     z_theta = model.theta.to_standard(state.theta, hypers)
     start = Phase(z_theta, momentum, *value_and_gradient(z_theta))
     end, moved = transition(
-        value_and_gradient, start, step_size, state.adapter.num_leapfrog, uniform
+        value_and_gradient,
+        start,
+        step_size,
+        state.adapter.num_leapfrog,
+        uniform,
+        target.follow(phi),
     )
     return start, end, moved
 

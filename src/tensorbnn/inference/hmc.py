@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.engine.trajectory import Follow
 from tensorbnn.inference import dual_averaging
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.sampler import Info, over_chains
@@ -146,7 +147,8 @@ class Moved(NamedTuple):
 
 def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     """One transition of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
+    together = target.moves_together(keys.shape[0])
+    return over_chains(lambda key, each: _step(key, each, target), keys, state, together=together)
 
 
 def leapfrog(
@@ -174,9 +176,16 @@ def transition(
     step_size: Array,
     num_steps: Array,
     uniform: Array,
+    follow: Follow | None = None,
 ) -> tuple[Phase, Moved]:
-    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
-    end = leapfrog(value_and_gradient, start, step_size, num_steps)
+    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance.
+
+    `follow` is an engine's own integrator of the same density, where it has one.
+    """
+    if follow is None:
+        end = leapfrog(value_and_gradient, start, step_size, num_steps)
+    else:
+        end = Phase(*follow(*start, step_size, num_steps))
     energy = _energy(start)
     energy_error = _energy(end) - energy
     # A trajectory that ends in NaN is rejected.
@@ -194,7 +203,9 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     start = Phase(state.position, momentum, state.log_density, state.gradient)
     value_and_gradient = jax.value_and_grad(target.log_density)
-    end, moved = transition(value_and_gradient, start, step_size, num_steps, uniform[2])
+    end, moved = transition(
+        value_and_gradient, start, step_size, num_steps, uniform[2], target.follow()
+    )
     info = Info(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,

@@ -19,7 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.engine import choice
 from tensorbnn.engine.forward import Data
+from tensorbnn.engine.trajectory import Follow
 from tensorbnn.posterior import Model
 
 
@@ -51,6 +53,17 @@ class Target:
         """Log-density of a position ``(dimension,)``, up to a constant."""
         theta, phi, log_prior = self._transform(position)
         return self.model.log_likelihood(theta, phi, self.data) + log_prior
+
+    def follow(self, phi: Array | None = None) -> Follow | None:
+        """The engine's own leapfrog integrator over positions, where it has one.
+
+        With `phi` given, it holds these hyper-parameters and moves the coordinates of theta.
+        """
+        return self.model.follow(self.held_phi if phi is None else phi, self.data)
+
+    def moves_together(self, chains: int) -> bool:
+        """Whether one call is to move so many chains, rather than one after the other."""
+        return self.model.engine == "native" and choice.along_lanes(chains, self.data)
 
     def vectors(self, position: Array) -> tuple[Array, Array]:
         """The unconstrained vectors ``(theta, phi)`` of a position."""

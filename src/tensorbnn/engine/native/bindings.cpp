@@ -1,4 +1,5 @@
 // The functions that XLA calls.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -97,6 +98,109 @@ ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stag
   return ffi::Error::Success();
 }
 
+// Nine whole numbers an entry, in the order of `Entry`, and three others.
+std::optional<Prior> read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others,
+                                int64_t num_hypers, int64_t sd_from, double constant) {
+  const size_t count = entries.size() / 9;
+  if (entries.size() % 9 || count > most_entries || others.size() != 3 * count ||
+      num_hypers > most_hypers || num_hypers > static_cast<int64_t>(count))
+    return std::nullopt;
+  Prior prior;
+  prior.num_hypers = static_cast<int>(num_hypers);
+  prior.num_entries = static_cast<int>(count);
+  prior.sd_from = static_cast<int>(sd_from);
+  prior.constant = constant;
+  for (size_t e = 0; e < count; ++e) {
+    const int64_t* from = entries.begin() + 9 * e;
+    Entry& entry = prior.entries[e];
+    entry.start = static_cast<size_t>(from[0]);
+    entry.size = static_cast<size_t>(from[1]);
+    entry.family = static_cast<Family>(from[2]);
+    entry.location_kind = static_cast<LocationKind>(from[3]);
+    entry.positive = from[4] != 0;
+    entry.heavy = from[5] != 0;
+    entry.truncated = from[6] != 0;
+    entry.location_from = static_cast<int>(from[7]);
+    entry.scale_from = static_cast<int>(from[8]);
+    entry.dof = others.begin()[3 * e];
+    entry.prior_location = others.begin()[3 * e + 1];
+    entry.prior_scale = others.begin()[3 * e + 2];
+  }
+  return prior;
+}
+
+template <class T>
+void copy(const In<T>& from, Out<T>& to) {
+  std::copy(from.typed_data(), from.typed_data() + from.element_count(), to->typed_data());
+}
+
+template <class T>
+ffi::Error leapfrog_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stages,
+                       ffi::Span<const double> slopes, int64_t likelihood,
+                       ffi::Span<const int64_t> entries, ffi::Span<const double> others,
+                       int64_t num_hypers, int64_t sd_from, double constant, In<T> position,
+                       In<T> momentum, In<T> log_density, In<T> gradient, In<T> step_size,
+                       ffi::Buffer<ffi::S32> steps, In<T> numbers, In<T> sd, In<T> tile_inputs,
+                       In<T> tile_targets, In<T> inputs, In<T> targets, Out<T> position_after,
+                       Out<T> momentum_after, Out<T> log_density_after, Out<T> gradient_after) {
+  const auto network = read_network(stages, slopes, likelihood);
+  const auto prior = read_prior(entries, others, num_hypers, sd_from, constant);
+  if (!network || !prior) return ffi::Error::InvalidArgument("tensorbnn: not a model");
+  const auto data = read_data<T>(*network, tile_inputs, tile_targets, inputs, targets);
+  const auto shape = position.dimensions();
+  const bool fit = data && shape.size() == 2 &&
+                   static_cast<int64_t>(sd.element_count()) == shape[0] &&
+                   static_cast<int64_t>(steps.element_count()) == shape[0] &&
+                   static_cast<int64_t>(step_size.element_count()) == shape[0] &&
+                   static_cast<int64_t>(numbers.element_count()) ==
+                       shape[0] * 2 * prior->num_entries &&
+                   shape[1] >= static_cast<int64_t>(network->num_parameters);
+  if (!fit) return ffi::Error::InvalidArgument("tensorbnn: arrays do not fit the model");
+  copy<T>(position, position_after);
+  copy<T>(momentum, momentum_after);
+  copy<T>(log_density, log_density_after);
+  copy<T>(gradient, gradient_after);
+  const Call call;
+  const Threads threads = threads_of(pool);
+  follow<T>(current_kernel<T>(), *network, *data, threads, *prior,
+            {static_cast<int>(shape[0]), static_cast<size_t>(shape[1]), numbers.typed_data(),
+             sd.typed_data(), step_size.typed_data(), steps.typed_data(),
+             position_after->typed_data(), momentum_after->typed_data(),
+             log_density_after->typed_data(), gradient_after->typed_data()});
+  return ffi::Error::Success();
+}
+
+template <class T>
+auto leapfrog_binding() {
+  using Array = In<T>;
+  return ffi::Ffi::Bind()
+      .template Ctx<ffi::ThreadPool>()
+      .template Attr<ffi::Span<const int64_t>>("stages")
+      .template Attr<ffi::Span<const double>>("slopes")
+      .template Attr<int64_t>("likelihood")
+      .template Attr<ffi::Span<const int64_t>>("entries")
+      .template Attr<ffi::Span<const double>>("others")
+      .template Attr<int64_t>("num_hypers")
+      .template Attr<int64_t>("sd_from")
+      .template Attr<double>("constant")
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<ffi::Buffer<ffi::S32>>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Arg<Array>()
+      .template Ret<Array>()
+      .template Ret<Array>()
+      .template Ret<Array>()
+      .template Ret<Array>();
+}
+
 template <class T>
 auto likelihood_binding() {
   return ffi::Ffi::Bind()
@@ -123,3 +227,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(tensorbnn_log_likelihood_float32, tensorbnn::log_l
 XLA_FFI_DEFINE_HANDLER_SYMBOL(tensorbnn_log_likelihood_float64,
                               tensorbnn::log_likelihood_of<double>,
                               tensorbnn::likelihood_binding<double>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(tensorbnn_leapfrog_float32, tensorbnn::leapfrog_of<float>,
+                              tensorbnn::leapfrog_binding<float>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(tensorbnn_leapfrog_float64, tensorbnn::leapfrog_of<double>,
+                              tensorbnn::leapfrog_binding<double>());

@@ -176,9 +176,6 @@ void evaluate_chains(const Network& network, const Rows<T>& rows, int tile, cons
   }
 }
 
-template <class T>
-constexpr Kernel<T> kernel = {lanes<T>, evaluate_rows<T>, evaluate_chains<T>};
-
 }  // namespace
 }  // namespace TENSORBNN_ISA
 }  // namespace tensorbnn

@@ -1,6 +1,6 @@
 #define TENSORBNN_ISA avx2
 #define TENSORBNN_VECTOR_BYTES 32
-#include "evaluate.hpp"
+#include "kernel.hpp"
 
 namespace tensorbnn {
 

@@ -1,6 +1,6 @@
 #define TENSORBNN_ISA avx512
 #define TENSORBNN_VECTOR_BYTES 64
-#include "evaluate.hpp"
+#include "kernel.hpp"
 
 namespace tensorbnn {
 

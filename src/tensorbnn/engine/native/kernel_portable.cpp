@@ -1,6 +1,6 @@
 #define TENSORBNN_ISA portable
 #define TENSORBNN_VECTOR_BYTES 16
-#include "evaluate.hpp"
+#include "kernel.hpp"
 
 namespace tensorbnn {
 

@@ -38,6 +38,20 @@ struct Batch {
   T* sd_gradient;
 };
 
+// Trajectories of a batch of chains; `position` to `gradient` are overwritten.
+template <class T>
+struct Trajectories {
+  int chains;
+  size_t dimension;
+  const T *numbers, *sd, *step_size;  // numbers: (chains, entries, 2)
+  const int32_t* steps;
+  T *position, *momentum, *log_density, *gradient;
+};
+
+template <class T>
+void follow(const Kernel<T>& kernel, const Network& network, const Data<T>& data,
+            const Threads& threads, const Prior& prior, const Trajectories<T>& batch);
+
 template <class T>
 void log_likelihood(const Kernel<T>& kernel, const Network& network, const Data<T>& data,
                     const Threads& threads, const Batch<T>& batch);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "prior.hpp"
+
 namespace tensorbnn {
 
 enum class Activation : int64_t {
@@ -66,17 +68,20 @@ struct Kernel {
   // chains as their last axis.
   void (*chains)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,
                  T* work, T* gradient, double* sum);
+  // Whole trajectories, of one chain and of as many as there are lanes.
+  void (*follow_one)(const Trajectory<T>&);
+  void (*follow_chains)(const Trajectory<T>&);
 };
 
-// Numbers in the work of a tile whose rows are `stride` numbers long.
-inline size_t work_size(const Network& network, size_t stride) {
+// Numbers in the work of a tile.
+inline size_t work_size(const Network& network, int tile, int lanes) {
   size_t units = network.inputs, widest = network.inputs;
   for (int s = 0; s < network.num_stages; ++s) {
     const size_t outputs = network.stages[s].outputs;
     units += outputs;
     widest = outputs > widest ? outputs : widest;
   }
-  return (units + 2 * widest) * stride;
+  return (units + 2 * widest) * tile * lanes;
 }
 
 const Kernel<float>* avx512_single();

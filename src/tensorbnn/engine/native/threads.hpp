@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -28,9 +27,8 @@ int threads_for_call(int available);
 
 // Run `piece(0)` ... `piece(count - 1)`, each once, and return when all are done. The caller works
 // too, and waits only for pieces that another thread has begun: a busy pool delays nothing.
-template <class Schedule>
-void for_each_piece(int count, int threads, const Schedule& schedule,
-                    const std::function<void(int)>& piece) {
+template <class Schedule, class Piece>
+void for_each_piece(int count, int threads, const Schedule& schedule, const Piece& piece) {
   if (threads < 2 || count < 2) {
     for (int i = 0; i < count; ++i) piece(i);
     return;
@@ -41,7 +39,7 @@ void for_each_piece(int count, int threads, const Schedule& schedule,
     std::condition_variable finished;
   };
   const auto shared = std::make_shared<Shared>();
-  const std::function<void(int)>* const work = &piece;
+  const Piece* const work = &piece;
   // A helper that comes too late finds no piece left, and touches nothing of the caller's.
   const auto help = [shared, count, work] {
     for (int i; (i = shared->next++) < count;) {
