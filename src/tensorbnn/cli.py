@@ -1,19 +1,23 @@
-"""The command line: ``tensorbnn demo`` and ``tensorbnn resume``."""
+"""The command line: ``tensorbnn demo``, ``tensorbnn resume`` and ``tensorbnn doctor``."""
 
 import argparse
+import platform
 import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from tensorbnn.demo import Demo, run_demo
+from tensorbnn.engine import library
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
+from tensorbnn.runs.sample import cores
 from tensorbnn.runs.store import DirectoryStore
 
 # Rows of the training data at which a run is diagnosed, at most.
@@ -57,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("path", type=Path, help="the run directory")
     again.add_argument("--draws", type=int, help="networks of each chain in all")
     again.set_defaults(command=_resume)
+    doctor = commands.add_parser("doctor", help="say what this installation computes with")
+    doctor.set_defaults(command=_doctor)
     return parser
 
 
@@ -82,6 +88,23 @@ def _resume(options: argparse.Namespace) -> int:
         rows = data["x"][:: -(-len(data["x"]) // DIAGNOSED_ROWS)]
         lines |= _convergence(ensemble.diagnose(rows))
     print(_text(lines | _where(options.path)))
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    del options
+    problem = library.problem()
+    lines = {"native": "ready" if problem is None else f"not used: {problem}"}
+    if library.instruction_sets():
+        present = ", ".join(library.instruction_sets())
+        lines["instructions"] = f"{library.instruction_set()} (there are {present})"
+    lines |= {
+        "cores": f"{cores()} (TENSORBNN_THREADS limits the threads of one call)",
+        "JAX on": jax.default_backend(),
+        "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
+    }
+    lines |= {name: version(name) for name in ("tensorbnn", "jax", "jaxlib", "numpy")}
+    print(_text(lines))
     return 0
 
 
