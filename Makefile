@@ -41,7 +41,7 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench soak sanitize docs oldest clean $(TEST_STEPS)
+.PHONY: help demo test lint format bench bench-predict soak sanitize docs oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -51,6 +51,7 @@ help:
 	@echo 'make lint     ruff check, ruff format --check, mypy'
 	@echo 'make format   let ruff fix and format the code'
 	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
+	@echo 'make bench-predict   time and memory of predictions'
 	@echo 'make soak     the long proofs, which make test leaves out'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'
@@ -84,6 +85,9 @@ format: $(READY_DEV)
 
 bench: $(READY_DEV)
 	$(BIN)/python -m benchmarks.leapfrog $(ARGS)
+
+bench-predict: $(READY_DEV)
+	$(BIN)/python -m benchmarks.predict
 
 soak: $(READY_DEV)
 	$(BIN)/python $(PYTEST) -m soak

@@ -169,6 +169,31 @@ def test_chains_start_where_they_are_told():
     np.testing.assert_allclose(run.hyperparameters["likelihood.sd"], 0.2, rtol=1e-5)
 
 
+def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
+    still = tb.HMC(step_size=1e-9, num_leapfrog=1)
+    run = draw(sampler=still, burn_in=0, draws=1, start=reference)
+    for name, values in reference.parameters.items():
+        np.testing.assert_allclose(run.parameters[name][:, 0], values[:, -1], atol=1e-4)
+    for name, values in reference.hyperparameters.items():
+        np.testing.assert_allclose(run.hyperparameters[name][:, 0], values[:, -1], rtol=1e-4)
+    # More chains than it has: the others from further back, no two from the same network.
+    more = draw(sampler=still, burn_in=0, draws=1, chains=5, start=reference)
+    starts = more.parameters["dense_0.weights"][:, 0]
+    np.testing.assert_allclose(starts[:2], run.parameters["dense_0.weights"][:, 0], atol=1e-4)
+    assert len(np.unique(starts.round(4), axis=0)) == 5
+    # Another model: hyper-parameters that it does not have are left out, held ones stay.
+    fewer = tb.Posterior(reference.network, tb.Gaussian(sd=0.2), X, Y)
+    other = draw(fewer, sampler=still, burn_in=0, draws=1, start=reference)
+    assert "likelihood.sd" not in other.hyperparameters
+    held = draw(sampler=still, burn_in=0, draws=1, start=reference, sample_hyperparameters=False)
+    assert np.all(held.hyperparameters["dense_0.weights.scale"] == 1)
+    np.testing.assert_allclose(
+        held.parameters["dense_0.weights"][:, 0],
+        reference.parameters["dense_0.weights"][:, -1],
+        atol=1e-4,
+    )
+
+
 def test_weights_start_from_he_drawn_anew_for_each_chain():
     network = tb.Network(tb.Dense(200), tb.Dense(200), inputs=50)
     target = tb.Posterior(network, tb.Gaussian(sd=0.1))

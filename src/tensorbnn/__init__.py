@@ -6,6 +6,9 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.pretrain import Pretrained, pretrain
@@ -38,6 +41,7 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
 from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
@@ -54,6 +58,7 @@ __all__ = [
     "Categorical",
     "Cauchy",
     "CauchyDense",
+    "ClassScores",
     "Dense",
     "Diagnosis",
     "Ensemble",
@@ -81,12 +86,16 @@ __all__ = [
     "Prior",
     "ReLU",
     "RunError",
+    "Scaling",
+    "Scores",
+    "Sensitivity",
     "Sigmoid",
     "Softmax",
     "SquarePReLU",
     "SquaredError",
     "StudentT",
     "Tanh",
+    "Weights",
     "load",
     "pretrain",
     "resume",

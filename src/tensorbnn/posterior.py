@@ -14,7 +14,7 @@ import contextlib
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,16 @@ from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling, standardisation
+
+
+class Given(NamedTuple):
+    """Rows as the user gave them, and as the model takes them, each ``(rows, columns)``."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+    inputs: NDArray[Any]
+    targets: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,11 @@ class Posterior:
         posterior is the prior.
     y
         Targets ``(rows,)`` or ``(rows, outputs)``; class labels ``(rows,)`` for `Categorical`.
+    standardise
+        Whether the columns of `x`, and of `y` where targets are real numbers (`Gaussian`), are
+        shifted and scaled to mean 0 and standard deviation 1; constant ones are only shifted. The
+        priors, and numbers of the likelihood such as ``sd``, are then about these columns, while
+        predictions are made from and in the units of `x` and `y`. A `Scaling` is used as it is.
     dtype
         ``"float32"`` (fast, enough for sampling) or ``"float64"``.
     engine
@@ -139,6 +154,8 @@ class Posterior:
     ----------
     engine : str
         The engine in use, ``"jax"`` or ``"native"``; it can be set.
+    scaling : Scaling
+        The shifts and scales of `standardise`.
     num_parameters, num_hyperparameters : int
         Lengths of theta and phi.
 
@@ -165,6 +182,7 @@ class Posterior:
         x: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
+        standardise: bool | Scaling = False,
         dtype: DType = "float32",
         engine: Literal["auto", "jax", "native"] = "auto",
     ) -> None:
@@ -179,6 +197,7 @@ class Posterior:
         self.network = _fold_link(network, likelihood)
         self.likelihood = likelihood
         self.dtype: DType = dtype
+        self.scaling = _scaling(standardise, x, y, likelihood, self.network)
         self.x, self.y, self.data = self._take(x, y)
         self.engine = engine
         self.num_parameters = self.model.theta.size
@@ -252,6 +271,17 @@ class Posterior:
         with precision(self.dtype):
             return _concrete(self.model.phi.unflatten(self._check("phi", phi)))
 
+    def take(self, x: ArrayLike, y: ArrayLike) -> Given:
+        """Check rows of the user's, and scale them: this posterior's own, or any like them."""
+        dtype = self.scaling.user_dtype(self.dtype)
+        own = check_rows("x", x, dtype), check_rows("y", y, dtype)
+        check_inputs(own[0], self.network)
+        if len(own[0]) != len(own[1]):
+            raise ValueError(f"`x` has {len(own[0])} rows but `y` has {len(own[1])}")
+        targets = self.likelihood.targets(self.scaling.targets(own[1]), self.network.outputs)
+        inputs = self.scaling.inputs(own[0], self.dtype)
+        return Given(*own, inputs, targets.astype(self.dtype))
+
     def __repr__(self) -> str:
         rows = "no data" if self.x is None else f"{len(self.x)} rows"
         return (
@@ -265,16 +295,11 @@ class Posterior:
         if x is None and y is None:
             return None, None, None
         if x is None or y is None:
-            given, missing = ("y", "x") if x is None else ("x", "y")
-            raise ValueError(f"`{given}` is given but `{missing}` is not: give both or neither")
-        x = check_rows("x", x, self.dtype)
-        y = check_rows("y", y, self.dtype)
-        check_inputs(x, self.network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        targets = self.likelihood.targets(y, self.network.outputs).astype(self.dtype)
+            known, missing = ("y", "x") if x is None else ("x", "y")
+            raise ValueError(f"`{known}` is given but `{missing}` is not: give both or neither")
+        given = self.take(x, y)
         with precision(self.dtype):
-            return x, y, forward.arrange(self.network, x, targets)
+            return given.x, given.y, forward.arrange(self.network, given.inputs, given.targets)
 
     def _vectors(self, theta: ArrayLike, phi: ArrayLike) -> tuple[Array, Array]:
         return self._check("theta", theta), self._check("phi", phi)
@@ -305,6 +330,45 @@ def _concrete(result: Any) -> Any:
     return jax.tree.map(
         lambda leaf: leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)[()], result
     )
+
+
+def _scaling(
+    standardise: bool | Scaling,
+    x: ArrayLike | None,
+    y: ArrayLike | None,
+    likelihood: Likelihood,
+    network: Network,
+) -> Scaling:
+    if isinstance(standardise, Scaling):
+        _check_scaling(standardise, likelihood, network)
+        return standardise
+    if not isinstance(standardise, bool):
+        raise TypeError(f"`standardise` must be True, False or a tb.Scaling, got {standardise!r}")
+    if not standardise:
+        return Scaling()
+    if x is None or y is None:
+        raise ValueError(
+            "`standardise` takes means and standard deviations from the data, but there are none: "
+            "give `x` and `y`, or a tb.Scaling"
+        )
+    rows = check_rows("x", x, "float64"), check_rows("y", y, "float64")
+    return standardisation(*rows, targets=likelihood.real_targets)
+
+
+def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -> None:
+    for name, count, wanted in (
+        ("x", len(scaling.x_scale), network.inputs),
+        ("y", len(scaling.y_scale), network.outputs),
+    ):
+        if count not in (0, wanted):
+            raise ValueError(
+                f"`standardise` scales {count} columns of `{name}`, but the network has {wanted}"
+            )
+    if scaling.y_scale and not likelihood.real_targets:
+        raise ValueError(
+            f"`standardise` scales targets, but those of a {type(likelihood).__name__} likelihood "
+            "are no real numbers: leave `y_shift` and `y_scale` out"
+        )
 
 
 def _fold_link(network: Network, likelihood: Likelihood) -> Network:

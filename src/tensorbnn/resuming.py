@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,24 @@ from tensorbnn.ensemble.metrics import named_metrics, restore_metrics
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
-from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
+from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.description import describe, restore
+from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import RunError
+from tensorbnn.runs.recipe import (
+    Recipe,
+    fingerprint,
+    make_pace,
+    make_posterior,
+    make_reporting,
+    read_checkpoints,
+    validation_rows,
+    versions,
+)
 from tensorbnn.runs.report import Metric, Reporting
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import DirectoryStore
-from tensorbnn.sampling import (
-    Recipe,
-    carry_out,
-    fingerprint,
-    make_pace,
-    make_reporting,
-    versions,
-)
+from tensorbnn.sampling import carry_out
 
 
 def resume(
@@ -45,6 +50,7 @@ def resume(
     checkpoint_seconds: float = 10.0,
     custom: Mapping[str, type] | None = None,
     progress: bool = True,
+    executor: Executor | None = None,
 ) -> Ensemble:
     """Go on with a run that was stopped or killed, or make one that is complete longer.
 
@@ -73,6 +79,8 @@ def resume(
         The user's own layers, priors, likelihoods and samplers in the run, by class name.
     progress
         Show a progress bar.
+    executor
+        Where chains run instead of this process, as in `sample`.
 
     Returns
     -------
@@ -93,6 +101,8 @@ def resume(
     >>> ensemble, longer
     (Ensemble(40 networks: 2 chains of 20 draws), Ensemble(60 networks: 2 chains of 30 draws))
     """
+    if executor is not None:
+        check_executor(executor)
     given = {"seed": seed, "chains": chains, "burn_in": burn_in, "every": every}
     total = None if draws is None else check_count("draws", draws, least=1)
     reader = DirectoryStore(path)
@@ -101,7 +111,7 @@ def resume(
     if complete and total in (None, reader.manifest["draws"]):
         if posterior is None:
             return Ensemble.from_store(reader, custom or {})
-        return Ensemble(reader, posterior.network, posterior.likelihood, posterior.dtype)
+        return Ensemble.of(reader, posterior)
     store = DirectoryStore.open_to_write(path)
     try:
         _check_options(store, given, sampler, posterior)
@@ -116,18 +126,21 @@ def resume(
             checkpoint_seconds=checkpoint_seconds,
             custom=custom,
         )
+        if executor is not None:
+            check_sendable(executor, recipe)
         checkpoints = read_checkpoints(store, recipe, range(recipe.plan.chains))
         _check_draws(store, recipe.plan, checkpoints)
         with precision(recipe.posterior.dtype):
             recipe.reporting.check(checkpoints[0].start, checkpoints[0].transitions)
         _warn_of_versions(store)
         _warn_of_damage(store)
-        _trim_reports(store, recipe, checkpoints)
+        # First how long the run is to be: readers don't look for a last report that is trimmed.
         store.update(draws=recipe.plan.draws, status="running")
+        _trim_reports(store, recipe, checkpoints)
     except BaseException:
         store.close()
         raise
-    return carry_out(recipe, store, checkpoints, progress=progress)
+    return carry_out(recipe, store, checkpoints, progress=progress, executor=executor)
 
 
 def read_recipe(
@@ -159,23 +172,6 @@ def read_recipe(
     )
 
 
-def read_checkpoints(
-    store: DirectoryStore, recipe: Recipe, chains: Sequence[int]
-) -> list[Checkpoint]:
-    """Where these chains of a run are, as they are advanced together; for `Recipe.run`.
-
-    Running a chain from there again gives the same files again, and nothing is done for one that is
-    at its end.
-    """
-    with precision(recipe.posterior.dtype):
-        return together(
-            [
-                read_checkpoint(store, chain, recipe.posterior, recipe.sampler, recipe.plan)
-                for chain in chains
-            ]
-        )
-
-
 def _check_options(
     store: DirectoryStore,
     given: Mapping[str, int | None],
@@ -196,6 +192,7 @@ def _check_options(
             "dtype": posterior.dtype,
             "engine": posterior.engine,
             "data": fingerprint(posterior),
+            "scaling": describe(posterior.scaling),
         }
     for name, value in wanted.items():
         if value != manifest[name]:
@@ -223,22 +220,13 @@ def _check_draws(store: DirectoryStore, plan: Plan, checkpoints: Sequence[Checkp
 def _restore_posterior(store: DirectoryStore, custom: Mapping[str, type]) -> Posterior:
     manifest = store.manifest
     network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
-    options = {"dtype": manifest["dtype"], "engine": manifest["engine"]}
-    if manifest["data"] is None:
-        return Posterior(network, likelihood, **options)
     data = store.data()
-    if data is None:
+    if data is None and manifest["data"] is not None:
         raise ValueError(
             f"the run {store.path} does not keep its data: give them as `posterior`, such as "
             "tb.resume(path, posterior=tb.Posterior(network, likelihood, x, y))"
         )
-    posterior = Posterior(network, likelihood, data.get("x"), data.get("y"), **options)
-    if fingerprint(posterior) != manifest["data"]:
-        raise RunError(
-            f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
-            "readable by tb.load"
-        )
-    return posterior
+    return make_posterior(store, network, likelihood, data)
 
 
 def _restore_reporting(
@@ -264,9 +252,8 @@ def _restore_reporting(
             stacklevel=4,
         )
     named = {name: known[name] for name in described if name in known}
-    data = store.data() or {}
-    if validation is None and "validation_x" in data:
-        validation = (data["validation_x"], data["validation_y"])
+    if validation is None:
+        validation = validation_rows(store.data())
     return make_reporting(
         posterior, named, validation if named else None, store.manifest["report_every"]
     )

@@ -3,33 +3,31 @@
 import contextlib
 import dataclasses
 import datetime
-import hashlib
-import importlib.metadata
-import numbers
 import os
 import shlex
 import signal
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.engine import forward
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import check_count, check_inputs, check_rows
+from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import say
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.farm import check_executor, check_sendable, run_on
 from tensorbnn.runs.files import FORMAT, RunError
-from tensorbnn.runs.report import Metric, Reporting, Rows
-from tensorbnn.runs.sample import Outcome, Pace, run_chains
+from tensorbnn.runs.recipe import Recipe, fingerprint, make_pace, make_reporting, versions
+from tensorbnn.runs.report import Metric
+from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store, check_free
 
@@ -38,7 +36,7 @@ def sample(
     posterior: Posterior,
     sampler: Sampler | None = None,
     *,
-    start: Mapping[str, ArrayLike] | None = None,
+    start: Mapping[str, ArrayLike] | Ensemble | None = None,
     chains: int = 4,
     burn_in: int = 1000,
     draws: int = 1000,
@@ -55,6 +53,7 @@ def sample(
     store_data: bool = True,
     overwrite: bool = False,
     progress: bool = True,
+    executor: Executor | None = None,
 ) -> Ensemble:
     """Sample networks from a posterior with several chains.
 
@@ -67,7 +66,8 @@ def sample(
     start
         Natural values by name at which chains start, each of the parameter's shape (for all chains)
         or with the chains as first axis. What is left out starts as the layers say: weights and
-        biases from Gaussian He, drawn anew for each chain.
+        biases from Gaussian He, drawn anew for each chain. An `Ensemble` stands for the last draws
+        of its chains: to sample a model that is not far from its own.
     chains
         Number of independent chains; they run side by side on the machine's cores.
     burn_in
@@ -105,6 +105,11 @@ def sample(
         Whether a run that is already at `path` may be replaced.
     progress
         Show a progress bar and, on a terminal, what each chain does.
+    executor
+        Where chains run instead of this process, each as a task of its own that writes to `path`:
+        a ``ProcessPoolExecutor`` (not one that forks), ``client.get_executor()`` of a Dask client,
+        or any other ``concurrent.futures.Executor``. All its workers must see `path`. A chain
+        whose worker dies is taken up by another one.
 
     Returns
     -------
@@ -124,6 +129,13 @@ def sample(
     """
     if not isinstance(posterior, Posterior):
         raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    if executor is not None:
+        check_executor(executor)
+        if path is None:
+            raise ValueError(
+                "`executor` needs `path`: each chain is written by the worker that runs it, into a "
+                "directory that all workers see"
+            )
     sampler = HMC() if sampler is None else sampler
     if isinstance(sampler, type) or not hasattr(sampler, "init") or not hasattr(sampler, "step"):
         raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
@@ -141,13 +153,15 @@ def sample(
     pace = make_pace(plan, checkpoint_draws, checkpoint_seconds)
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    started = start_chains(posterior, sampler, plan, start or {})
+    started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
     with precision(posterior.dtype):
         reporting.check(started[0])
         checkpoints = [first_checkpoint(each) for each in started]
     recipe = Recipe(posterior, sampler, plan, reporting, pace)
+    if executor is not None:
+        check_sendable(executor, recipe)
     store = _make_store(recipe, checkpoints, path, store_data=store_data, overwrite=overwrite)
-    return carry_out(recipe, store, checkpoints, progress=progress)
+    return carry_out(recipe, store, checkpoints, progress=progress, executor=executor)
 
 
 def load(
@@ -171,38 +185,34 @@ def load(
     return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
 
 
-class Recipe(NamedTuple):
-    """All that says what chains do."""
-
-    posterior: Posterior
-    sampler: Sampler
-    plan: Plan
-    reporting: Reporting
-    pace: Pace
-
-    def run(
-        self, store: Store, checkpoints: Sequence[Checkpoint], *, progress: bool = False
-    ) -> Outcome:
-        """Run chains, all of a run or some, from where they are to their end."""
-        return run_chains(
-            checkpoints,
-            self.sampler,
-            self.plan,
-            store,
-            reporting=self.reporting,
-            pace=self.pace,
-            dtype=self.posterior.dtype,
-            progress=progress,
-        )
+def _start_values(
+    start: Mapping[str, ArrayLike] | Ensemble | None, posterior: Posterior, plan: Plan
+) -> Mapping[str, ArrayLike]:
+    """Starting values by name; of an ensemble, those that the new model has."""
+    if not isinstance(start, Ensemble):
+        return start or {}
+    parameters, hypers = start.last_draws(plan.chains)
+    if not plan.sample_hyperparameters:  # they are held where the model says
+        return parameters
+    known = {entry.name for entry in posterior.model.phi.entries}
+    return parameters | {name: each for name, each in hypers.items() if name in known}
 
 
 def carry_out(
-    recipe: Recipe, store: Store, checkpoints: Sequence[Checkpoint], *, progress: bool
+    recipe: Recipe,
+    store: Store,
+    checkpoints: Sequence[Checkpoint],
+    *,
+    progress: bool,
+    executor: Executor | None,
 ) -> Ensemble:
-    """Run all chains, record how that ended, and close the store."""
+    """Run all chains, here or by `executor`, record how that ended, and close the store."""
     with contextlib.closing(store):
         try:
-            outcome = recipe.run(store, checkpoints, progress=progress)
+            if executor is not None and isinstance(store, DirectoryStore):
+                outcome = run_on(executor, recipe, store, progress=progress)
+            else:
+                outcome = recipe.run(store, checkpoints, progress=progress)
         except BaseException as error:
             with contextlib.suppress(RunError):  # the first error is the one to be told
                 store.update(status="interrupted")
@@ -223,15 +233,7 @@ def carry_out(
             stacklevel=3,
         )
     posterior = recipe.posterior
-    return Ensemble(store, posterior.network, posterior.likelihood, posterior.dtype)
-
-
-def make_pace(plan: Plan, draws: int | None, seconds: float) -> Pace:
-    """How often chains are saved, checked."""
-    if not isinstance(seconds, numbers.Real) or isinstance(seconds, bool) or not seconds > 0:
-        raise ValueError(f"`checkpoint_seconds` must be a positive number, got {seconds!r}")
-    count = plan.networks_per_file if draws is None else draws
-    return Pace(check_count("checkpoint_draws", count, least=1), float(seconds))
+    return Ensemble.of(store, posterior)
 
 
 def _how_far(outcome: Outcome, plan: Plan, path: Path) -> str:
@@ -254,47 +256,6 @@ def _raise_signal(number: int) -> None:
     raise KeyboardInterrupt
 
 
-def make_reporting(
-    posterior: Posterior,
-    named: Mapping[str, Metric],
-    validation: tuple[ArrayLike, ArrayLike] | None,
-    every: int,
-) -> Reporting:
-    """What is reported of a run, checked."""
-    if validation is not None and not named:
-        raise ValueError(
-            "`validation` is given but `metrics` is not: say what to report of these data, such as "
-            "`metrics=[tb.SquaredError()]`"
-        )
-    if not named:
-        return Reporting(every)
-    if posterior.x is None or posterior.y is None or posterior.data is None:
-        raise ValueError(
-            "`metrics` compare predictions with targets, but `posterior` has no data: build it as "
-            "tb.Posterior(network, likelihood, x, y), or leave `metrics` out"
-        )
-    rows = {"training": Rows(posterior.x, posterior.y, posterior.data)}
-    if validation is not None:
-        rows["validation"] = _validation_rows(posterior, validation)
-    return Reporting(every, named, rows)
-
-
-def _validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
-    network, likelihood, dtype = posterior.network, posterior.likelihood, posterior.dtype
-    try:
-        x, y = check_rows("x", validation[0], dtype), check_rows("y", validation[1], dtype)
-        check_inputs(x, network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        targets = likelihood.targets(y, network.outputs).astype(dtype)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"in `validation`, {error}") from error
-    with precision(dtype):
-        return Rows(x, y, forward.arrange(network, x, targets))
-
-
 def _make_store(
     recipe: Recipe,
     checkpoints: Sequence[Checkpoint],
@@ -308,7 +269,8 @@ def _make_store(
     if posterior.x is not None and posterior.y is not None:
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
-        return MemoryStore({"chains": plan.chains, "status": "running"}, data)
+        held = {"sample_hyperparameters": plan.sample_hyperparameters}
+        return MemoryStore({"chains": plan.chains, "status": "running", **held}, data)
     if data is not None and "validation" in reporting.rows:
         rows = reporting.rows["validation"]
         data |= {"validation_x": rows.x, "validation_y": rows.y}
@@ -322,6 +284,7 @@ def _make_store(
         "dtype": posterior.dtype,
         "engine": posterior.engine,
         "data": fingerprint(posterior),
+        "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),
         **dataclasses.asdict(plan),
         "metrics": describe_metrics(reporting.metrics),
@@ -330,24 +293,3 @@ def _make_store(
     states = [state for each in checkpoints for state in pack_checkpoint(each)]
     kept = data if store_data else None
     return DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
-
-
-def versions() -> dict[str, str]:
-    """Versions on which the bits of a run depend."""
-    return {
-        "library": importlib.metadata.version("tensorbnn"),
-        "jax": importlib.metadata.version("jax"),
-    }
-
-
-def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
-    """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    if posterior.x is None or posterior.y is None:
-        return None
-    data = {"x": posterior.x, "y": posterior.y}
-    digest = hashlib.sha256()
-    for name in ("x", "y"):
-        array = np.ascontiguousarray(data[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-    shapes = {name: list(array.shape) for name, array in data.items()}
-    return {"shapes": shapes, "sha256": digest.hexdigest()}

@@ -1,13 +1,14 @@
-"""R-hat, ESS and the verdict on chains whose state is known."""
+"""R-hat, effective sample sizes and errors on chains whose state is known; equal to ArviZ's."""
 
 import importlib.util
 from pathlib import Path
 
+import arviz_stats
 import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.ensemble.diagnostics import _verdict, diagnose
+from tensorbnn.ensemble.diagnostics import convergence, diagnose
 
 _spec = importlib.util.spec_from_file_location(
     "oracles", Path(__file__).parents[1] / "oracles" / "oracles.py"
@@ -21,17 +22,24 @@ def info(chains, draws):
     return {
         "acceptance": np.linspace(0.8, 0.9, chains)[:, None] * np.ones(draws),
         "divergent": np.eye(chains, draws, dtype=int),
+        "energy": np.random.default_rng(1).normal(size=(chains, draws)),
     }
 
 
-def test_independent_chains_are_trustworthy():
+def test_independent_chains():
     d = diagnose(RNG.normal(size=(4, 500, 3, 2)), info(4, 500))
-    assert d.rhat.shape == d.ess.shape == (3, 2)
+    shapes = {each.shape for each in (d.rhat, d.ess, d.ess_tail, d.mcse_mean, d.mcse_sd)}
+    assert shapes == {(3, 2)}
     assert np.all(d.rhat < 1.01)
     np.testing.assert_allclose(d.ess, 2000, rtol=0.2)
+    # For independent draws of sd 1 the errors are 1 / sqrt(n) and 1 / sqrt(2 n).
+    np.testing.assert_allclose(d.mcse_mean, 2000**-0.5, rtol=0.15)
+    np.testing.assert_allclose(d.mcse_sd, 4000**-0.5, rtol=0.15)
     assert d.verdict.startswith("trustworthy")
     np.testing.assert_allclose(d.acceptance, np.linspace(0.8, 0.9, 4))
     assert d.divergences.tolist() == [1, 1, 1, 1]
+    # Energies that forget: the mean squared step is twice the variance.
+    np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
 
 
 def test_ess_of_autocorrelated_chains():
@@ -39,41 +47,41 @@ def test_ess_of_autocorrelated_chains():
     values = np.stack([oracles.ar1(0.9, 20_000, RNG) for _ in range(4)])[..., None, None]
     d = diagnose(values, info(4, 20_000))
     np.testing.assert_allclose(d.ess, 80_000 / 19, rtol=0.15)
+    np.testing.assert_allclose(d.ess, oracles.ess(values[..., 0, 0]), rtol=0.1)
+    np.testing.assert_allclose(d.mcse_mean, np.sqrt(19 / 80_000), rtol=0.1)
+    # The indicator of a tail forgets faster than the value itself.
+    assert np.all(d.ess_tail > d.ess)
 
 
-def test_chains_that_disagree_are_named():
-    values = RNG.normal(size=(4, 500, 3, 1))
-    values[0, :, 1] += 3
-    d = diagnose(values, info(4, 500))
-    assert d.rhat[1, 0] > 1.1
-    assert "do not agree yet at 1 of 3 rows" in d.verdict
+def test_equal_to_arviz():
+    from arviz_base import from_dict
+
+    values = RNG.normal(size=(3, 200, 4, 2)).cumsum(axis=1)
+    d = diagnose(values, info(3, 200))
+    tree = from_dict({"posterior": {"f": values}})
+    theirs = {
+        "rhat": arviz_stats.rhat(tree),
+        "ess": arviz_stats.ess(tree),
+        "ess_tail": arviz_stats.ess(tree, method="tail", prob=(0.05, 0.95)),
+        "mcse_mean": arviz_stats.mcse(tree),
+        "mcse_sd": arviz_stats.mcse(tree, method="sd"),
+    }
+    for name, found in theirs.items():
+        np.testing.assert_allclose(getattr(d, name), found["f"], err_msg=name)
 
 
-def test_verdict_says_how_much_longer_to_run():
-    agreeing, few = np.array([[1.001], [1.005]]), np.array([[800.0], [100.0]])
-    verdict = _verdict(agreeing, few, chains=4)
-    assert "chains agree (R-hat at most 1.005)" in verdict
-    assert "run about 4.0 times longer for 400" in verdict
+def test_ebfmi_of_autocorrelated_energies():
+    """AR(1) with correlation 0.8: the mean squared step is ``2 (1 - 0.8)`` of the variance."""
+    energy = np.stack([oracles.ar1(0.8, 50_000, RNG) for _ in range(2)])
+    d = diagnose(RNG.normal(size=(2, 10, 1, 1)), {**info(2, 50_000), "energy": energy})
+    np.testing.assert_allclose(d.ebfmi, 0.4, rtol=0.05)
 
 
-def test_many_divergences_are_mentioned():
-    numbers = info(4, 500)
-    numbers["divergent"][:, ::10] = 7  # of the transitions that led to the draw
-    verdict = diagnose(RNG.normal(size=(4, 500, 1, 1)), numbers).verdict
-    assert verdict.startswith("trustworthy")
-    assert "10.2% of the draws saw a divergent trajectory" in verdict
-
-
-def test_chains_that_never_move_are_not_trusted():
-    stuck = np.arange(4.0)[:, None, None, None] * np.ones((4, 100, 2, 1))
-    d = diagnose(stuck, info(4, 100))
-    assert "do not agree yet at 2 of 2 rows" in d.verdict
-    same = diagnose(np.ones((4, 100, 2, 1)), info(4, 100))
-    assert "they have not moved" in same.verdict
-
-
-def test_one_chain_can_not_show_convergence():
-    assert "one chain alone" in diagnose(RNG.normal(size=(1, 500, 2, 1)), info(1, 500)).verdict
+def test_hyperparameters_are_diagnosed_too():
+    sd = RNG.normal(size=(4, 300))
+    d = diagnose(RNG.normal(size=(4, 300, 1, 1)), info(4, 300), hyperparameters={"sd": sd})
+    np.testing.assert_array_equal(d.hyperparameters["sd"], convergence(sd))
+    assert d.hyperparameters["sd"].rhat.shape == ()
 
 
 def test_too_few_draws_are_refused():
@@ -83,9 +91,14 @@ def test_too_few_draws_are_refused():
 
 def test_of_an_ensemble():
     x = np.linspace(-1, 1, 5)
-    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.2), x, 2 * x)
+    network = tb.Network(tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, 2 * x)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)
     d = ensemble.diagnose([-1.0, 0.0, 1.0])
     values = ensemble.predict([-1.0, 0.0, 1.0]).networks.reshape(3, 400, 3, 1)
     np.testing.assert_array_equal(d.rhat, diagnose(values, ensemble.info).rhat)
     assert np.all(d.rhat < 1.05)
+    assert set(d.hyperparameters) == set(ensemble.hyperparameters)
+    assert d.ebfmi.shape == (3,)
+    thinned = ensemble.diagnose([0.0], every=2)
+    np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1:2]).ess)

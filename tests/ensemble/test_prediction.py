@@ -169,3 +169,66 @@ def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
 def test_bad_input(gaussian, call, message):
     with pytest.raises(ValueError, match=message):
         call(gaussian)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_quantiles_and_densities_of_new_targets_are_those_of_the_mixture(gaussian):
+    p = gaussian.predict(NEW)
+    f = outputs_by_hand(gaussian, NEW)
+    sd = gaussian.hyperparameters["likelihood.sd"].reshape(-1, 1, 1)
+
+    def mixture_cdf(y):
+        return stats.norm.cdf(y, f, sd).mean(axis=0)
+
+    found = p.quantile([0.025, 0.5, 0.975], noise=True)
+    assert found.shape == (3, 45, 2)
+    for probability, each in zip((0.025, 0.5, 0.975), found, strict=True):
+        np.testing.assert_allclose(mixture_cdf(each), probability, rtol=1e-9)
+    np.testing.assert_array_equal(p.quantile(0.5, noise=True), found[1])
+    lower, upper = p.interval(0.95, noise=True)
+    np.testing.assert_allclose(lower, found[0], rtol=1e-9)
+    np.testing.assert_allclose(upper, found[2], rtol=1e-9)
+    edges = np.array([-2.0, 0.0, 0.5, 3.0])
+    density = p.density(edges, noise=True)
+    assert density.shape == (45, 2, 3)
+    expected = mixture_cdf(0.5) - mixture_cdf(0.0)
+    np.testing.assert_allclose(density[..., 1] * 0.5, expected, rtol=1e-9, atol=1e-14)
+
+
+def test_noise_of_a_million_to_one(gaussian):
+    """Far tails, where the first interval of the bisection is widest."""
+    p = gaussian.predict(NEW[:2])
+    f = outputs_by_hand(gaussian, NEW[:2])
+    sd = gaussian.hyperparameters["likelihood.sd"].reshape(-1, 1, 1)
+    found = p.quantile([1e-6, 1 - 1e-6], noise=True)
+    np.testing.assert_allclose(stats.norm.cdf(found[0], f, sd).mean(axis=0), 1e-6, rtol=1e-6)
+    np.testing.assert_allclose(stats.norm.sf(found[1], f, sd).mean(axis=0), 1e-6, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_entropy_and_mutual_information(categorical, bernoulli):
+    probability = special.softmax(outputs_by_hand(categorical, NEW), axis=2)
+    p = categorical.predict(NEW)
+    whole = stats.entropy(probability.mean(axis=0), axis=1)
+    own = stats.entropy(probability, axis=2).mean(axis=0)
+    np.testing.assert_allclose(p.entropy, whole, rtol=1e-4)
+    np.testing.assert_allclose(p.mutual_information, whole - own, rtol=1e-2, atol=1e-5)
+    one = special.expit(outputs_by_hand(bernoulli, NEW))
+    both = np.stack([one, 1 - one])
+    p = bernoulli.predict(NEW)
+    whole = stats.entropy(both.mean(axis=1), axis=0)
+    assert p.entropy.shape == p.mutual_information.shape == (45, 1)
+    np.testing.assert_allclose(p.entropy, whole, rtol=1e-4)
+    own = stats.entropy(both, axis=0).mean(axis=0)
+    np.testing.assert_allclose(p.mutual_information, whole - own, rtol=1e-2, atol=1e-5)
+
+
+def test_what_a_likelihood_does_not_have(gaussian, bernoulli):
+    with pytest.raises(ValueError, match=r"are of classes, but the targets of a Gaussian .*numb"):
+        gaussian.predict(NEW).entropy  # noqa: B018
+    with pytest.raises(ValueError, match="are of classes"):
+        gaussian.predict(NEW).mutual_information  # noqa: B018
+    with pytest.raises(NotImplementedError, match=r"Bernoulli does not have: define its `cdf"):
+        bernoulli.predict(NEW).quantile(0.5, noise=True)
+    with pytest.raises(ValueError, match="must lie within 0 and 1 for a target with noise"):
+        gaussian.predict(NEW).quantile(1.0, noise=True)

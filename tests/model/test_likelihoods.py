@@ -279,3 +279,37 @@ def test_categorical_needs_two_outputs():
 def test_noise_must_be_a_positive_number(sd, error, message):
     with pytest.raises(error, match=message):
         Gaussian(sd=sd)
+
+
+# New targets.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "likelihood",
+    [Gaussian(sd=0.7), Bernoulli(), Categorical()],
+    ids=lambda each: type(each).__name__,
+)
+def test_new_targets_have_the_likelihoods_moments(likelihood, dtype):
+    """Means within five standard errors; the log-density accepts what was drawn."""
+    draws = 20_000
+    with precision(dtype):
+        outputs = jnp.asarray(OUTPUTS, dtype)
+        keys = jax.random.split(jax.random.key(0), draws)
+        drawn = jax.vmap(lambda key: likelihood.sample(key, outputs))(keys)
+        assert drawn.dtype == dtype
+        targets = likelihood.targets(np.asarray(drawn[0].T), 2).T.astype(dtype)
+        assert np.all(np.isfinite(likelihood.log_density(outputs, jnp.asarray(targets))))
+        mean = np.asarray(likelihood.mean(outputs), np.float64)
+        sd = np.sqrt(np.broadcast_to(likelihood.variance(outputs), mean.shape))
+    found = np.asarray(drawn, np.float64)
+    if isinstance(likelihood, Categorical):
+        assert found.shape == (draws, 1, 3)
+        found = found == np.arange(2)[:, None]
+    np.testing.assert_array_less(np.abs(found.mean(axis=0) - mean), 5 * sd / np.sqrt(draws))
+    np.testing.assert_allclose(found.std(axis=0), sd, rtol=0.05)
+
+
+def test_a_likelihood_without_sample_says_so():
+    with pytest.raises(NotImplementedError, match="Poisson can't draw new targets: define its"):
+        Poisson().sample(jax.random.key(0), jnp.asarray(OUTPUTS))

@@ -256,6 +256,28 @@ def test_without_the_state_what_is_there_is_read(run):
         DirectoryStore(run.path).chunk_sizes(0)
 
 
+def test_reports_that_are_missing_are_noticed(run):
+    """Those that the state of a chain counts; the last, between two others, while the run ends."""
+    for epoch in (100, 200, 215):
+        run.append_report({"chain": 1, "epoch": epoch})
+    run.update(draws=210)
+    run.write_state(1, state(215) | {"reported": np.asarray(215)})
+    lines = (run.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    assert len(DirectoryStore(run.path).reports()) == 3
+    for number, epoch in enumerate((100, 200, 215)):
+        left = lines[:number] + lines[number + 1 :]
+        (run.path / "metrics.jsonl").write_bytes(b"".join(left))
+        message = rf"metrics.jsonl is damaged: the report of chain 1 at epoch {epoch} is missing; "
+        with pytest.raises(tb.RunError, match=message + "the 2 that are there are read with"):
+            DirectoryStore(run.path).reports()
+        assert len(DirectoryStore(run.path).reports(skip_damaged=True)) == 2
+    run.update(draws=211)
+    assert len(DirectoryStore(run.path).reports()) == 2
+    (run.path / "metrics.jsonl").unlink()
+    with pytest.raises(tb.RunError, match=r"metrics.jsonl is damaged: the report of chain 1"):
+        DirectoryStore(run.path).reports()
+
+
 def test_a_chain_that_is_missing_is_named(run):
     fill(run)
     for file in (run.path / "chain-01").iterdir():

@@ -1,90 +1,236 @@
-"""Can the sample be trusted? R-hat and effective sample size of the predictions.
+"""Can the sample be trusted? R-hat, effective sample sizes and Monte Carlo errors of predictions.
 
 Weights of a network are not identified (units can be swapped, signs flipped), so chains are
-compared by what their networks say at given inputs, in function space.
+compared by what their networks say at given inputs, in function space. What to make of the numbers
+is in `verdict.py`.
+
+With weights ``w_j`` of ``n`` networks, a weighted mean ``m`` errs as the plain mean of
+
+    z_j = n w_j (f_j - m)
+
+does, its influence (the delta method), and so do quantiles and standard deviations by theirs:
+chains are compared by these series, and an effective sample size is the variance of ``f`` over the
+square of the error.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-RHAT_LIMIT = 1.01
-ESS_LIMIT = 400.0
-DIVERGENCE_LIMIT = 0.01
+from tensorbnn.ensemble import weighted
+from tensorbnn.ensemble.verdict import Evidence, judge
+
+LEAST_DRAWS = 4
+TAIL = (0.05, 0.95)
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """R-hat and effective sample size of the prediction at each row.
+class Convergence(NamedTuple):
+    """How well chains agree about some numbers, all arrays of one shape.
 
     Attributes
     ----------
     rhat
-        Rank-normalised split R-hat, ``(rows, outputs)``; near 1 where chains agree (Vehtari et al.
-        2021). NaN for a value that never changes.
+        Rank-normalised split R-hat; near 1 where chains agree. NaN for one chain, and for a value
+        that never changes.
     ess
-        Bulk effective sample size over all chains, ``(rows, outputs)``.
+        Bulk effective sample size over all chains.
+    ess_tail
+        The lesser effective sample size of the 5 % and the 95 % quantile.
+    """
+
+    rhat: NDArray[Any]
+    ess: NDArray[Any]
+    ess_tail: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the chains' predictions and the sampler's records say about the sample.
+
+    Attributes
+    ----------
+    rhat
+        Rank-normalised split R-hat of the prediction, ``(rows, outputs)``; near 1 where chains
+        agree (Vehtari et al. 2021). NaN for one chain, and for a value that never changes.
+    ess
+        Bulk effective sample size over all chains, ``(rows, outputs)``: how many independent
+        networks would give the mean as precisely.
+    ess_tail
+        Tail effective sample size, ``(rows, outputs)``: the lesser one of the 5 % and the 95 %
+        quantile, for intervals.
+    mcse_mean, mcse_sd
+        Monte Carlo standard error of the mean and of the standard deviation over networks,
+        ``(rows, outputs)``.
     acceptance
         Mean acceptance probability of each chain, ``(chains,)``.
     divergences
         Number of divergent transitions of each chain after burn-in, ``(chains,)``.
+    ebfmi
+        Energy Bayesian fraction of missing information of each chain, ``(chains,)``: below 0.3 the
+        sampler moves too slowly between levels of the density (Betancourt 2016). Computed from the
+        draws that were kept; a run that keeps only each n-th transition shows larger values.
+    hyperparameters
+        R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
+        hyper-parameters that mix slowly are only noted in the verdict.
     verdict
         What to make of it, in words.
     """
 
     rhat: NDArray[Any]
     ess: NDArray[Any]
+    ess_tail: NDArray[Any]
+    mcse_mean: NDArray[Any]
+    mcse_sd: NDArray[Any]
     acceptance: NDArray[Any]
     divergences: NDArray[Any]
+    ebfmi: NDArray[Any]
+    hyperparameters: dict[str, Convergence]
     verdict: str
 
 
-def diagnose(values: NDArray[Any], info: dict[str, NDArray[Any]]) -> Diagnosis:
-    """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's info."""
-    from arviz_stats.base import array_stats  # imported here: it takes a second
+def diagnose(
+    values: NDArray[Any],
+    info: Mapping[str, NDArray[Any]],
+    *,
+    x: NDArray[Any] | None = None,
+    hyperparameters: Mapping[str, NDArray[Any]] | None = None,
+    weights: NDArray[Any] | None = None,
+    pareto_k: float | None = None,
+) -> Diagnosis:
+    """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
-    if values.shape[1] < 4:
-        raise ValueError(f"diagnosis needs at least 4 draws a chain, got {values.shape[1]}")
-    series = np.moveaxis(np.asarray(values, np.float64), (0, 1), (-2, -1))
-    with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
-        rhat = np.asarray(array_stats.rhat(series, chain_axis=-2, draw_axis=-1))
-        ess = np.asarray(array_stats.ess(series, chain_axis=-2, draw_axis=-1))
-    return Diagnosis(
-        rhat=rhat,
-        ess=ess,
-        acceptance=info["acceptance"].mean(axis=1),
-        divergences=info["divergent"].sum(axis=1),
-        verdict=_verdict(rhat, ess, chains=values.shape[0]) + _divergence_note(info["divergent"]),
-    )
-
-
-def _verdict(rhat: NDArray[Any], ess: NDArray[Any], chains: int) -> str:
-    if chains < 2:
-        return "one chain alone can't show that it has converged: run at least two"
-    bad = ~(rhat < RHAT_LIMIT)  # NaN counts as bad: such a chain has not moved
-    if bad.any():
-        finite = rhat[np.isfinite(rhat)]
-        worst = f"R-hat up to {finite.max():.2f}" if finite.size else "they have not moved"
-        return (
-            f"chains do not agree yet at {int(bad.any(axis=-1).sum())} of {len(rhat)} rows "
-            f"({worst}): run longer, with a longer burn-in"
+    Parameters
+    ----------
+    values
+        Predictions.
+    info
+        The sampler's records, each ``(chains, draws)``: at least ``acceptance``, ``divergent`` and
+        ``energy``.
+    x
+        Inputs ``(rows, inputs)`` of the predictions, for the verdict to name them; rows are named
+        by number otherwise.
+    hyperparameters
+        Hyper-parameters by name, each ``(chains, draws)``.
+    weights
+        Weights ``(chains, draws)`` that sum to one.
+    pareto_k
+        k-hat of the weights, for the verdict.
+    """
+    if values.shape[1] < LEAST_DRAWS:
+        raise ValueError(
+            f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
-    worst, least = f"{rhat.max():.3f}", ess.min()
-    if least >= ESS_LIMIT:
-        return f"trustworthy: R-hat is at most {worst} and the ESS at least {least:.0f}"
-    return (
-        f"chains agree (R-hat at most {worst}), but the ESS is only {least:.0f} where it is least: "
-        f"run about {ESS_LIMIT / least:.1f} times longer for {ESS_LIMIT:.0f}"
+    found = convergence(values, weights)
+    errors = _errors(values, weights)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
+        ebfmi = _ebfmi(np.asarray(info["energy"], np.float64))
+    hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
+    evidence = Evidence(
+        values=values if weights is None else _influence(values, weights),
+        rhat=found.rhat,
+        ess=np.minimum(found.ess, found.ess_tail),
+        acceptance=info["acceptance"].mean(axis=1),
+        divergent=info["divergent"],
+        ebfmi=ebfmi,
+        hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
+        x=x,
+        pareto_k=pareto_k,
+    )
+    return Diagnosis(
+        **found._asdict(),
+        mcse_mean=errors[0],
+        mcse_sd=errors[1],
+        acceptance=evidence.acceptance,
+        divergences=info["divergent"].sum(axis=1),
+        ebfmi=ebfmi,
+        hyperparameters=hypers,
+        verdict=judge(evidence, lambda part: convergence(part).rhat),
     )
 
 
-def _divergence_note(divergent: NDArray[Any]) -> str:
-    share = np.mean(divergent > 0)  # a draw may be several transitions
-    if share <= DIVERGENCE_LIMIT:
-        return ""
-    return (
-        f"; but {share:.1%} of the draws saw a divergent trajectory, near which the posterior "
-        "may be missed: use smaller steps (a higher `target_acceptance`, or lower bounds)"
-    )
+def convergence(values: NDArray[Any], weights: NDArray[Any] | None = None) -> Convergence:
+    """R-hat and effective sample sizes of ``(chains, draws, ...)``, each of the shape ``...``.
+
+    With `weights` ``(chains, draws)``, those of the weighted mean and the weighted quantiles.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> convergence(rng.normal(size=(4, 1000, 3))).rhat.round(1).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    from arviz_stats.base import array_stats
+
+    if weights is not None:
+        return _weighted_convergence(values, weights)
+    series = _series(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Convergence(
+            rhat=np.asarray(array_stats.rhat(series)),
+            ess=np.asarray(array_stats.ess(series)),
+            ess_tail=np.asarray(array_stats.ess(series, method="tail", prob=TAIL)),
+        )
+
+
+def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Convergence:
+    from arviz_stats.base import array_stats
+
+    variance = _flat_moments(values, weights)[1]
+    tails = []
+    flat = values.reshape(-1, *values.shape[2:])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for end in weighted.quantile(flat, np.array(TAIL), weights.ravel()):
+            below = (values <= end).astype(np.float64)
+            share = _flat_moments(below, weights)[0]
+            tails.append(share * (1 - share) / np.square(_error(_influence(below, weights))))
+        influence = _influence(values, weights)
+        return Convergence(
+            rhat=np.asarray(array_stats.rhat(_series(influence))),
+            ess=np.asarray(variance / np.square(_error(influence))),
+            ess_tail=np.minimum(*tails),
+        )
+
+
+def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
+    """Monte Carlo standard errors of mean and sd."""
+    from arviz_stats.base import array_stats
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if weights is None:
+            series = _series(values)
+            return [np.asarray(array_stats.mcse(series, method=each)) for each in ("mean", "sd")]
+        mean, variance = _flat_moments(values, weights)
+        # The variance is a mean of squares, and the sd errs by its error over twice the sd.
+        squares = _influence(np.square(values - mean), weights)
+        return [_error(_influence(values, weights)), _error(squares) / (2 * np.sqrt(variance))]
+
+
+def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """What each draw of ``(chains, draws, ...)`` adds to a weighted mean, times their number."""
+    mean = _flat_moments(values, weights)[0]
+    own = weights.reshape(*weights.shape, *(1,) * (values.ndim - 2))
+    return weights.size * own * (values - mean)
+
+
+def _error(influence: NDArray[Any]) -> NDArray[Any]:
+    from arviz_stats.base import array_stats
+
+    return np.asarray(array_stats.mcse(_series(influence), method="mean"))
+
+
+def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    flat = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
+    return weighted.moments(flat, weights.ravel())
+
+
+def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
+    """Mean squared step of the energy over its variance, for each chain of ``(chains, draws)``."""
+    return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
+
+
+def _series(values: NDArray[Any]) -> NDArray[Any]:
+    """Chains and draws last, as ArviZ wants them."""
+    return np.moveaxis(np.asarray(values, np.float64), (0, 1), (-2, -1))

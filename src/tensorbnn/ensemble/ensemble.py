@@ -3,22 +3,50 @@
 import functools
 import numbers
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.engine import forward
+from tensorbnn.engine.forward import Data
+from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
+from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
+from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
 from tensorbnn.ensemble.prediction import Batch, Prediction
-from tensorbnn.model.checks import DType, check_inputs, check_rows
+from tensorbnn.ensemble.reweight import (
+    Weights,
+    both_sides,
+    log_ratios,
+    warn_where_untrustworthy,
+    weigh,
+)
+from tensorbnn.ensemble.rows import Rows, checked_rows, kept_rows
+from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
+from tensorbnn.ensemble.sensitivity import (
+    Sensitivity,
+    check_values,
+    find_numbers,
+    moved_likelihood,
+    moved_sides,
+)
+from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
+from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.posterior import Model, Posterior, precision
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.store import Store
 
 _CACHED = ("parameters", "hyperparameters", "info")
+
+if TYPE_CHECKING:
+    from arviz_stats.utils import ELPDData
+    from xarray import DataTree
 
 
 class Ensemble:
@@ -30,6 +58,8 @@ class Ensemble:
         The network that was sampled.
     likelihood : Likelihood
         Its likelihood.
+    scaling : Scaling
+        The shifts and scales by which data were standardised; none by default.
     dtype : str
         ``"float32"`` or ``"float64"``.
     num_chains, num_draws : int
@@ -43,13 +73,21 @@ class Ensemble:
         likelihood: Likelihood,
         dtype: DType,
         *,
+        scaling: Scaling | None = None,
         skip_damaged: bool = False,
     ) -> None:
         self.network, self.likelihood = network, likelihood
+        self.scaling = scaling or Scaling()
         self.dtype: DType = dtype
         self._store, self._skip_damaged = store, skip_damaged
         self.num_chains: int = store.manifest["chains"]
         self._pieces = self._find_pieces()
+
+    @classmethod
+    def of(cls, store: Store, posterior: Posterior) -> "Ensemble":
+        """The networks in `store`, of a posterior that is at hand."""
+        model = posterior.network, posterior.likelihood, posterior.dtype
+        return cls(store, *model, scaling=posterior.scaling)
 
     @classmethod
     def from_store(
@@ -57,8 +95,16 @@ class Ensemble:
     ) -> "Ensemble":
         """Read the description of a run; `custom` holds the user's own classes by name."""
         manifest = store.manifest
-        network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
-        return cls(store, network, likelihood, manifest["dtype"], skip_damaged=skip_damaged)
+        described = [manifest["network"], manifest["likelihood"], manifest["scaling"]]
+        network, likelihood, scaling = restore(described, custom)
+        return cls(
+            store,
+            network,
+            likelihood,
+            manifest["dtype"],
+            scaling=scaling,
+            skip_damaged=skip_damaged,
+        )
 
     @property
     def num_draws(self) -> int:
@@ -107,13 +153,22 @@ class Ensemble:
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 
-    def predict(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Prediction:
+    def predict(
+        self,
+        x: ArrayLike,
+        *,
+        weights: Weights | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Prediction:
         """Predict the rows of `x` with every network, or with every n-th of each chain.
 
         Parameters
         ----------
         x
             Inputs ``(rows, inputs)``, or ``(rows,)`` for a network with one input.
+        weights
+            What `reweight` returned: predictions of the other model.
         every
             Use only every n-th draw of each chain.
         progress
@@ -131,31 +186,553 @@ class Ensemble:
         >>> p.mean.shape, p.networks.shape
         ((5, 1), (40, 5, 1))
         """
-        rows = check_rows("x", x, self.dtype)
+        rows = self._rows(x)
         check_inputs(rows, self.network)
         if not isinstance(every, numbers.Integral) or every < 1:
             raise ValueError(f"`every` must be a whole number of at least 1, got {every!r}")
         draws, pieces = len(range(0, self.num_draws, every)), self._pieces
+        likelihood = self.likelihood if weights is None else self._checked(weights).likelihood
         return Prediction(
             self.network,
-            self.likelihood,
+            likelihood,
             self.dtype,
-            rows,
-            lambda: self._batches(int(every), pieces),
+            self.scaling.inputs(rows, self.dtype),
+            lambda: self._batches(likelihood, int(every), pieces),
             self.num_chains * draws,
             progress=progress,
+            scaling=self.scaling,
+            weights=None if weights is None else self._thinned(weights, every).ravel(),
         )
 
-    def diagnose(self, x: ArrayLike, *, every: int = 1, progress: bool = True) -> Diagnosis:
-        """R-hat and effective sample size of the predictions at the rows of `x`, and a verdict."""
-        values = self.predict(x, every=every, progress=progress).networks
-        return diagnose(values.reshape(self.num_chains, -1, *values.shape[1:]), self.info)
+    def reweight(
+        self,
+        *,
+        network: Network | None = None,
+        likelihood: Likelihood | None = None,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: bool = True,
+    ) -> Weights:
+        """Weights with which these networks stand for another prior, likelihood, or both.
+
+        Parameters
+        ----------
+        network
+            The same network with other priors or hyper-priors. A number may stand where the run
+            has a `Hyper`, but not the other way round: a hyper-parameter that was not sampled can't
+            be made up.
+        likelihood
+            Another likelihood of the same data, in the units of the model (standardised, where data
+            were standardised).
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        progress
+            Show a bar where it takes longer than a second.
+
+        Returns
+        -------
+        The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
+        (k-hat above 0.7), and what to do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 20)
+        >>> wide, narrow = (
+        ...     tb.Network(tb.Dense(1, tb.Normal(0, sd), tb.Normal(0, 1)), inputs=1)
+        ...     for sd in (1.0, 0.8)
+        ... )
+        >>> posterior = tb.Posterior(wide, tb.Gaussian(sd=0.5), x, x)
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
+        >>> w = ensemble.reweight(network=narrow)
+        >>> w.trustworthy, bool(w.effective_size > 900)
+        (True, True)
+        >>> ensemble.predict(x, weights=w).mean.shape
+        (20, 1)
+        """
+        if network is None and likelihood is None:
+            raise ValueError("give another `network`, another `likelihood`, or both")
+        run = self._model()
+        other = Posterior(
+            self.network if network is None else network,
+            self.likelihood if likelihood is None else likelihood,
+            standardise=self.scaling,
+            dtype="float64",
+        ).model
+        sides = both_sides(run, other, held=self._held)
+        ratios = log_ratios(
+            sides,
+            self._named(),
+            self._float64_data(data, other.likelihood, needed=other.likelihood != self.likelihood),
+            total=len(self),
+            progress=progress,
+        )
+        weights = weigh(self._shape(ratios), other.likelihood)
+        warn_where_untrustworthy(weights, stacklevel=2)
+        return weights
+
+    def sensitivity(
+        self,
+        name: str | Sequence[str],
+        values: ArrayLike,
+        x: ArrayLike,
+        *,
+        held_out: tuple[ArrayLike, ArrayLike] | None = None,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Sensitivity:
+        """How predictions at `x` move with a number of the prior or likelihood, by re-weighting.
+
+        Parameters
+        ----------
+        name
+            The number to move, such as ``"dense_0.weights.scale"``; several, or a pattern such as
+            ``"*.weights.scale"``, are moved together. A hyper-parameter is moved as if it were a
+            number; ``"dense_0.weights.scale.loc"`` is the centre of its own prior.
+        values
+            The values to give it, ``(n,)``.
+        x
+            Inputs ``(rows, inputs)`` you care about.
+        held_out
+            Rows ``(x, y)`` that the run has not seen, to score each value by.
+        data
+            Training data ``(x, y)``, for a run that did not keep them, to move the likelihood.
+        every
+            Predict only with every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Returns
+        -------
+        Means, sds, weights and evidences for each value, and the best of them; values at which the
+        weights can't be trusted are marked. `plots.sensitivity` draws it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 20)
+        >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
+        >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
+        >>> found = ensemble.sensitivity("dense_0.weights.scale", [0.1, 0.3, 1.0, 3.0], [1.0])
+        >>> found.mean.shape, found.best().value
+        ((4, 1, 1), 0.3)
+        """
+        model = self._model()
+        names = find_numbers(model, name)
+        grid = check_values(model, names, values)
+        likelihoods = [moved_likelihood(self.likelihood, names, value) for value in grid]
+        ratios = log_ratios(
+            moved_sides(model, names, held=self._held),
+            self._named(),
+            self._float64_data(data, likelihoods[0], needed=likelihoods[0] != self.likelihood),
+            moved=dict.fromkeys(names, grid),
+            total=len(self),
+            progress=progress,
+        )
+        weights = tuple(
+            weigh(self._shape(own), likelihood)
+            for own, likelihood in zip(ratios, likelihoods, strict=True)
+        )
+        predictions = [
+            self.predict(x, weights=own, every=every, progress=progress) for own in weights
+        ]
+        scores = None
+        if held_out is not None:
+            rows = self._checked_rows(*held_out)
+            scores = [
+                self.predict(rows.x, weights=own, every=every, progress=progress).log_score(rows.y)
+                for own in weights
+            ]
+        return Sensitivity(
+            names=names,
+            values=grid,
+            x=self._rows(x),
+            mean=np.stack([each.mean for each in predictions]),
+            sd=np.stack([each.sd for each in predictions]),
+            weights=weights,
+            log_score=None if scores is None else np.array(scores),
+        )
+
+    def diagnose(
+        self,
+        x: ArrayLike,
+        *,
+        weights: Weights | None = None,
+        every: int = 1,
+        progress: bool = True,
+    ) -> Diagnosis:
+        """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)`` you care about.
+        weights
+            What `reweight` returned: R-hat, effective sizes and errors are then those of weighted
+            means, quantiles and sds.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
+        >>> ensemble = tb.sample(prior, chains=2, burn_in=200, draws=1000, progress=False)
+        >>> d = ensemble.diagnose([-1.0, 0.0, 1.0])
+        >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
+        ((3, 1), (3, 1), (3, 1))
+        """
+        return diagnose(
+            self._by_chain(x, every=every, progress=progress),
+            self.info,
+            x=self._rows(x),
+            hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
+            weights=None if weights is None else self._thinned(weights, every),
+            pareto_k=None if weights is None else weights.pareto_k,
+        )
+
+    def autocorrelation(
+        self, x: ArrayLike, max_lag: int = 75, *, every: int = 1, progress: bool = True
+    ) -> NDArray[Any]:
+        """Normalised autocorrelation of the predictions, averaged over the rows of `x`.
+
+        ``rho(n) = C(n) / C(0)``, ``C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar)`` over
+        the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        max_lag
+            Largest lag, in draws.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Returns
+        -------
+        ``rho(n)`` for lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose prediction
+        never changes have none and are left out.
+        """
+        max_lag = check_count("max_lag", max_lag, least=1)
+        return autocorrelation(self._by_chain(x, every=every, progress=progress), max_lag)
+
+    def autocorrelation_length(
+        self,
+        x: ArrayLike,
+        max_lag: int | None = None,
+        *,
+        every: int = 1,
+        progress: bool = True,
+    ) -> NDArray[Any]:
+        """Integrated autocorrelation length of the predictions, averaged over the rows of `x`.
+
+        ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far;
+        ``predict(x, every=n)`` with ``n`` of about this length gives nearly independent networks.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        max_lag
+            Largest lag to look at; half the number of draws by default. A warning says so where
+            the correlation had not died down by then.
+        every
+            Use only every n-th draw of each chain.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Returns
+        -------
+        The length for each output in draws, ``(outputs,)``.
+        """
+        max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
+        return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
+
+    def score(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        level: float = 0.9,
+        every: int = 1,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> Scores | ClassScores:
+        """How well the ensemble predicts targets that it has not seen.
+
+        `Scores` for numbers, `ClassScores` for a likelihood of probabilities (with a sigmoid or
+        softmax as its link, such as `Bernoulli` and `Categorical`).
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        y
+            Their targets, given as to `Posterior`.
+        level
+            What fraction of targets the intervals should hold whose coverage is computed.
+        every
+            Use only every n-th draw of each chain.
+        seed
+            Seed of the noise in the targets that networks draw.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorbnn as tb
+        >>> x = np.linspace(-1, 1, 11)
+        >>> posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.1), x, x)
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=200, progress=False)
+        >>> scores = ensemble.score([-0.5, 0.5], [-0.5, 0.5])
+        >>> bool(scores.rmse[0] < 0.1), scores.coverage
+        (True, array([1.]))
+        """
+        rows = self._checked_rows(x, y)
+        seed = check_count("seed", seed, least=0)
+        prediction = self.predict(rows.x, every=every, progress=progress)
+        if self.likelihood.link in (Sigmoid, Softmax):
+            return score_classes(prediction, rows.y)
+
+        def draw(own: slice) -> NDArray[Any]:
+            first = own.start
+            return self._new_targets(rows.x[own], every=every, seed=seed, first_row=first)
+
+        return score_numbers(prediction, rows.y, draw, level=level, seed=seed)
+
+    def to_arviz(
+        self,
+        x: ArrayLike | None = None,
+        *,
+        data: tuple[ArrayLike, ArrayLike] | None = None,
+        every: int = 1,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> "DataTree":
+        """The ensemble as ArviZ's standard container, a `DataTree`.
+
+        Its groups: ``posterior`` (parameters and hyper-parameters by name), ``sample_stats``,
+        ``predictions`` (``f``, the expected targets at `x`), ``log_likelihood`` (``y``, a number
+        for each training row), ``posterior_predictive`` (``y``, a new target for each training row,
+        if the likelihood can `sample`), ``observed_data`` and ``constant_data``. An ensemble of the
+        prior has no data and hence only those that need none.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)`` at which to predict; the training inputs by default.
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        every
+            Use only every n-th draw of each chain.
+        seed
+            Seed of the noise in new targets.
+        progress
+            Show a bar where a computation takes longer than a second.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> network = tb.Network(tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Gaussian(), [-1.0, 0.0, 1.0], [0.0, 0.1, 0.2])
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=100, draws=100, progress=False)
+        >>> tree = ensemble.to_arviz()
+        >>> dict(tree.log_likelihood["y"].sizes)
+        {'chain': 2, 'draw': 100, 'row': 3}
+        """
+        every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
+        rows = self._data(data)
+        where = (None if rows is None else rows.x) if x is None else self._rows(x)
+        draws = None
+        if rows is not None and type(self.likelihood).sample is not Likelihood.sample:
+            draws = self._shape(self._new_targets(rows.x, every=every, seed=seed))
+        chosen = {
+            group: {name: values[:, ::every] for name, values in arrays.items()}
+            for group, arrays in (
+                ("posterior", {**self.parameters, **self.hyperparameters}),
+                ("info", self.info),
+            )
+        }
+        return to_datatree(
+            Groups(
+                **chosen,
+                predictions=(
+                    None if where is None else self._by_chain(where, every=every, progress=progress)
+                ),
+                predictions_x=where,
+                x=None if rows is None else rows.x,
+                y=None if rows is None else rows.y,
+                log_likelihood=None if rows is None else self._log_likelihood(rows, every=every),
+                new_targets=draws,
+            )
+        )
+
+    def loo(self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1) -> "ELPDData":
+        """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
+
+        Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
+        ``pareto_k``, which says whether the row's share can be trusted (below 0.7).
+        ``arviz_stats.compare`` compares several.
+
+        Parameters
+        ----------
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        every
+            Use only every n-th draw of each chain.
+        """
+        every = check_count("every", every, least=1)
+        return loo(self._log_likelihood(self._needed_data(data), every=every))
+
+    def waic(
+        self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1
+    ) -> "ELPDData":
+        """WAIC, in the container of `loo`, which is to be preferred: it says where it fails.
+
+        Parameters
+        ----------
+        data
+            Training data ``(x, y)``, for a run that did not keep them.
+        every
+            Use only every n-th draw of each chain.
+        """
+        every = check_count("every", every, least=1)
+        return waic(self._log_likelihood(self._needed_data(data), every=every))
 
     def __len__(self) -> int:
         return self.num_chains * self.num_draws
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
+
+    def last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Last parameters and hyper-parameters of the chains by name, for `chains` new chains.
+
+        Where there are more new chains than old ones, also draws from further back.
+        """
+        rounds = -(-chains // self.num_chains)
+        step = max(self.num_draws // rounds, 1)
+        chosen = np.arange(chains)
+        draws = np.maximum(self.num_draws - 1 - chosen // self.num_chains * step, 0)
+        where = chosen % self.num_chains, draws
+        named = self.parameters, self.hyperparameters
+        parameters, hypers = ({name: each[where] for name, each in own.items()} for own in named)
+        return parameters, hypers
+
+    @property
+    def _held(self) -> bool:
+        """Whether hyper-parameters were held."""
+        return not self._store.manifest.get("sample_hyperparameters", True)
+
+    def _model(self) -> Model:
+        return Model(self.network, self.likelihood)
+
+    def _named(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """Parameters and hyper-parameters of all networks by name, in batches."""
+        for parameters, hypers in self._draws(1, self._pieces):
+            yield parameters | hypers
+
+    def _float64_data(
+        self,
+        given: tuple[ArrayLike, ArrayLike] | None,
+        likelihood: Likelihood,
+        *,
+        needed: bool,
+    ) -> Data | None:
+        """Training data as the engine wants them, where they matter; ``None`` for the prior."""
+        if (
+            given is not None
+            and self._store.data() is None
+            and not self._store.manifest.get("data")
+        ):
+            raise ValueError(
+                "these networks were sampled from the prior: no likelihood of `data` is in their "
+                "density that could be replaced; sample the posterior instead"
+            )
+        rows = self._data(given) if needed else None
+        if rows is None:
+            return None
+        targets = likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)
+        inputs = self.scaling.inputs(rows.x, "float64")
+        with precision("float64"):
+            return forward.arrange(self.network, inputs, targets.astype(np.float64))
+
+    def _checked(self, weights: Weights) -> Weights:
+        if not isinstance(weights, Weights):
+            raise TypeError(
+                f"`weights` must be what `reweight` returned, got {type(weights).__name__}"
+            )
+        if len(weights) != len(self):
+            raise ValueError(
+                f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
+                "are of another one, or of this one before it grew; reweight it anew"
+            )
+        return weights
+
+    def _thinned(self, weights: Weights, every: int) -> NDArray[Any]:
+        """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
+        chosen = self._shape(self._checked(weights).weights)[:, ::every]
+        return chosen / chosen.sum()
+
+    def _rows(self, x: ArrayLike) -> NDArray[Any]:
+        """Inputs of the user's, checked."""
+        return check_rows("x", x, self.scaling.user_dtype(self.dtype))
+
+    def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
+        """Predictions ``(chains, draws, rows, outputs)``."""
+        return self._shape(self.predict(x, every=every, progress=progress).networks)
+
+    def _shape(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Networks as chains and draws."""
+        return values.reshape(self.num_chains, -1, *values.shape[1:])
+
+    def _log_likelihood(self, rows: Rows, *, every: int) -> NDArray[Any]:
+        """Of each training row, ``(chains, draws, rows)``."""
+        targets = self.likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)
+        inputs = self.scaling.inputs(rows.x, self.dtype)
+        batches = self._batches(self.likelihood, every, self._pieces)
+        model = (self.network, self.likelihood, self.dtype)
+        each = log_likelihood(*model, batches, inputs, targets)
+        return self._shape(each) + self.scaling.log_jacobian
+
+    def _new_targets(
+        self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0
+    ) -> NDArray[Any]:
+        """Noise included, ``(networks, rows, columns)``."""
+        model = (self.network, self.likelihood, self.dtype)
+        batches = self._batches(self.likelihood, every, self._pieces)
+        inputs = self.scaling.inputs(x, self.dtype)
+        found = new_targets(*model, batches, inputs, seed=seed, first_row=first_row)
+        return self.scaling.natural(found)
+
+    def _data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows | None:
+        """Training data: given, or kept in the run; ``None`` for the prior."""
+        if given is None:
+            return kept_rows(self._store)
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise TypeError(f"`data` must be a pair (x, y), got {type(given).__name__}")
+        return self._checked_rows(*given)
+
+    def _checked_rows(self, x: ArrayLike, y: ArrayLike) -> Rows:
+        dtype = self.scaling.user_dtype(self.dtype)
+        return checked_rows(x, y, self.network, self.likelihood, dtype)
+
+    def _needed_data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows:
+        rows = self._data(given)
+        if rows is None:
+            raise ValueError(
+                "these networks were sampled from the prior, without data: there is no row whose "
+                "likelihood could be looked at; give some as `data=(x, y)`"
+            )
+        return rows
 
     def _find_pieces(self) -> dict[int, int]:
         """Numbers of the chunks that every chain has, and how many draws of each.
@@ -211,8 +788,10 @@ class Ensemble:
             yield first, {name: each[:size] for name, each in arrays.items()}
             first += size
 
-    def _batches(self, every: int, pieces: Mapping[int, int]) -> Iterator[Batch]:
-        own = {f"likelihood.{name}": name for name in self.likelihood.hypers()}
+    def _draws(
+        self, every: int, pieces: Mapping[int, int]
+    ) -> Iterator[tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]]:
+        """Parameters and hyper-parameters by name, in batches of networks."""
         for chain in range(self.num_chains):
             hypers = self._chunks(chain, "hyperparameters/", pieces)
             for (first, arrays), (_, scalars) in zip(
@@ -221,4 +800,11 @@ class Ensemble:
                 chosen = slice(-first % every, None, every)
                 parameters = {name: each[chosen] for name, each in arrays.items()}
                 if len(next(iter(parameters.values()))):
-                    yield Batch(parameters, {own[k]: scalars[k][chosen] for k in own})
+                    yield parameters, {name: each[chosen] for name, each in scalars.items()}
+
+    def _batches(
+        self, likelihood: Likelihood, every: int, pieces: Mapping[int, int]
+    ) -> Iterator[Batch]:
+        for parameters, hypers in self._draws(every, pieces):
+            own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
+            yield Batch(parameters, own)

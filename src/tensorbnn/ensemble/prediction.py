@@ -11,9 +11,13 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
+from tensorbnn.ensemble import mixture, weighted
+from tensorbnn.ensemble.information import entropy, mutual_information
 from tensorbnn.model.checks import DType, check_rows
+from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
 
@@ -32,10 +36,11 @@ class Batch(NamedTuple):
 class Prediction:
     """What every network of an ensemble predicts for the rows of ``x``.
 
-    Made by `Ensemble.predict`. Values are expected targets: the network's outputs for a `Gaussian`
-    likelihood, probabilities for `Bernoulli` and `Categorical`. Each statistic is computed when it
-    is asked for, in one pass over blocks of rows; a million rows need no more memory than the
-    answer and a few blocks. Where all values fit into one block they are kept.
+    Made by `Ensemble.predict`. Values are expected targets in the user's units: the network's
+    outputs for a `Gaussian` likelihood, probabilities for `Bernoulli` and `Categorical`. All
+    statistics are over networks with their weights, where `Ensemble.predict` was given any. Each
+    is computed when it is asked for, in one pass over blocks of rows; a million rows need no more
+    memory than the answer and a few blocks. Where all values fit into one block they are kept.
 
     Attributes
     ----------
@@ -53,8 +58,11 @@ class Prediction:
         num_networks: int,
         *,
         progress: bool,
+        scaling: Scaling | None = None,
+        weights: NDArray[Any] | None = None,
     ) -> None:
         self._network, self._likelihood, self._dtype = network, likelihood, dtype
+        self._scaling, self._weights = scaling or Scaling(), weights
         self._x, self._batches, self._progress = x, batches, progress
         self.num_networks, self.num_rows = num_networks, len(x)
         row_bytes = num_networks * network.outputs * np.dtype(dtype).itemsize
@@ -65,7 +73,7 @@ class Prediction:
     def networks(self) -> NDArray[Any]:
         """Value of each network, ``(networks, rows, outputs)``: chain after chain, in draw order.
 
-        The one statistic whose size grows with networks times rows.
+        The one statistic whose size grows with networks times rows, and that has no weights in it.
         """
         return self._collect(lambda block: block.values, axis=1)
 
@@ -89,65 +97,103 @@ class Prediction:
         """Standard deviation of a new target, ``(rows, outputs)``: networks and noise together."""
         return np.sqrt(self._moments[1] + self._moments[2])
 
-    def quantile(self, probability: ArrayLike) -> NDArray[Any]:
-        """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several."""
+    @property
+    def entropy(self) -> NDArray[Any]:
+        """Entropy of the predicted classes in nats, networks together: how unsure they are in all.
+
+        ``(rows,)`` for the classes of `Categorical`, ``(rows, outputs)`` for `Bernoulli`.
+        """
+        self._check_classes()
+        return entropy(self.mean, self._likelihood)
+
+    @functools.cached_property
+    def mutual_information(self) -> NDArray[Any]:
+        """The part of `entropy` on which networks differ, in nats: what more data could teach.
+
+        The entropy of the mean probabilities less the mean of the networks' own entropies.
+        """
+        self._check_classes()
+        likelihood, weights = self._likelihood, self._weights
+        return self._collect(
+            lambda block: mutual_information(block.values, likelihood, weights), axis=0
+        )
+
+    def quantile(self, probability: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
+        """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several.
+
+        Parameters
+        ----------
+        probability
+            One or several, between 0 and 1.
+        noise
+            Quantiles of a new target, noise included, in place of those of its expected value:
+            exactly those of the mixture of all networks' likelihoods, by bisection of its
+            distribution function. For likelihoods that have a `cdf`, such as `Gaussian`.
+        """
         wanted = np.asarray(probability, np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
             raise ValueError(f"`probability` must lie between 0 and 1, got {probability!r}")
+        if noise:
+            return self._noisy_quantile(wanted)
         return self._collect(
-            lambda block: np.quantile(block.values, wanted, axis=0), axis=wanted.ndim
+            lambda block: weighted.quantile(block.values, wanted, self._weights), axis=wanted.ndim
         )
 
-    def interval(self, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Lower and upper end ``(rows, outputs)`` of the middle `level` of the networks."""
+    def interval(self, level: float, *, noise: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Lower and upper end ``(rows, outputs)`` of the middle `level` of the networks.
+
+        With `noise`, of the middle `level` of new targets, as in `quantile`.
+        """
         if not 0 < level < 1:
             raise ValueError(f"`level` must lie between 0 and 1, such as 0.95, got {level!r}")
-        lower, upper = self.quantile([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+        lower, upper = self.quantile(ends, noise=noise)
         return lower, upper
 
-    def density(self, edges: ArrayLike) -> NDArray[Any]:
+    def density(self, edges: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
         """Predictive density by binning the networks' values (the paper's Eq. 3).
 
         Parameters
         ----------
         edges
             Increasing bin edges ``(bins + 1,)``.
+        noise
+            The density of a new target, noise included: the probability of each bin under the
+            mixture of all networks' likelihoods, which must have a `cdf`.
 
         Returns
         -------
-        Density ``(rows, outputs, bins)``: the fraction of networks in a bin over the bin's width.
+        Density ``(rows, outputs, bins)``: the share of the networks in a bin over the bin's width.
         Networks outside the edges count in none.
         """
         bins = np.asarray(edges, np.float64)
         if bins.ndim != 1 or len(bins) < 2 or not np.all(np.diff(bins) > 0):
             raise ValueError("`edges` must be at least two increasing numbers")
-        scale = 1 / (self.num_networks * np.diff(bins))
 
-        def count(block: _Block) -> NDArray[Any]:
-            counts = [
-                np.histogram(column, bins)[0]
-                for column in block.values.reshape(self.num_networks, -1).T
-            ]
-            return np.reshape(counts, (*block.values.shape[1:], len(scale))) * scale
+        def share(block: _Block) -> NDArray[Any]:
+            if not noise:
+                return weighted.histogram(block.values, bins, self._weights)
+            return np.diff(np.stack([self._cdf(block, edge) for edge in bins], axis=-1), axis=-1)
 
-        return self._collect(count, axis=0)
+        return self._collect(share, axis=0) / np.diff(bins)
 
     def log_predictive(self, y: ArrayLike) -> NDArray[Any]:
         """Log predictive density of each row's targets, ``(rows,)``.
 
         ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included; `y` is given as it was
-        to `Posterior`.
+        to `Posterior`, and the density is per unit of it.
         """
-        targets = self._likelihood.targets(check_rows("y", y, self._dtype), self._network.outputs)
+        rows = check_rows("y", y, self._scaling.user_dtype(self._dtype))
+        targets = self._likelihood.targets(self._scaling.targets(rows), self._network.outputs)
         if len(targets) != self.num_rows:
             raise ValueError(f"`y` has {len(targets)} rows but `x` has {self.num_rows}")
         targets = targets.astype(self._dtype)
 
-        def mixture(block: _Block) -> NDArray[Any]:
+        def density(block: _Block) -> NDArray[Any]:
             own = targets[block.rows].T
-            return np.asarray(_log_mixture(self._likelihood, block.outputs, block.hypers, own))
+            return np.asarray(mixture.log_density(*self._mixture(block), own))
 
-        return self._collect(mixture, axis=0)
+        return self._collect(density, axis=0) + self._scaling.log_jacobian
 
     def log_score(self, y: ArrayLike) -> float:
         """Mean over rows of `log_predictive`: higher is better."""
@@ -158,12 +204,52 @@ class Prediction:
         """Mean, variance over networks and mean variance of the noise, ``(3, rows, outputs)``."""
 
         def moments(block: _Block) -> NDArray[Any]:
-            values = block.values
-            mean = values.mean(axis=0, dtype=np.float64)
-            noise = np.asarray(_mean_variance(self._likelihood, block.outputs, block.hypers))
-            return np.stack([mean, values.var(axis=0, dtype=np.float64), noise.T])
+            noise = np.asarray(mixture.mean_variance(*self._mixture(block)), np.float64).T
+            own = weighted.moments(block.values, self._weights)
+            return np.stack([*own, self._scaling.natural_variance(noise)])
 
         return self._collect(moments, axis=1)
+
+    def _noisy_quantile(self, wanted: NDArray[Any]) -> NDArray[Any]:
+        if np.any((wanted == 0) | (wanted == 1)):
+            raise ValueError("`probability` must lie within 0 and 1 for a target with noise")
+        mean, sd = self.mean, self.sd_total
+
+        def quantiles(block: _Block) -> NDArray[Any]:
+            # In the model's units, in which the likelihood is.
+            at = self._inside(mean[block.rows])
+            width = (sd[block.rows] / (self._scaling.y_scale or 1.0)).astype(self._dtype).T
+            found = [
+                mixture.quantile(*self._mixture(block), each, at, width).T
+                for each in np.atleast_1d(wanted).astype(self._dtype)
+            ]
+            return self._scaling.natural(np.stack(found if wanted.ndim else found[0]))
+
+        return self._collect(quantiles, axis=wanted.ndim)
+
+    def _cdf(self, block: "_Block", target: float) -> NDArray[Any]:
+        """Probability ``(rows, outputs)`` that a new target is at most `target`."""
+        same = np.full(block.values.shape[1:], target)
+        found = mixture.cdf(*self._mixture(block), self._inside(same))
+        return np.asarray(found, np.float64).T
+
+    def _inside(self, targets: NDArray[Any]) -> NDArray[Any]:
+        """Targets ``(rows, outputs)`` of the user's as the likelihood takes them."""
+        return self._scaling.targets(targets).astype(self._dtype).T
+
+    def _mixture(self, block: "_Block") -> tuple[Any, ...]:
+        """What functions of the mixture take first."""
+        own = np.full(self.num_networks, 1 / self.num_networks)
+        with np.errstate(divide="ignore"):  # a weight of 0 counts for nothing
+            log_weights = np.log(own if self._weights is None else self._weights)
+        return self._likelihood, block.outputs, block.hypers, log_weights.astype(self._dtype)
+
+    def _check_classes(self) -> None:
+        if self._likelihood.link not in (Sigmoid, Softmax):
+            raise ValueError(
+                "entropy and mutual information are of classes, but the targets of a "
+                f"{type(self._likelihood).__name__} likelihood are numbers: use `sd` and `sd_total`"
+            )
 
     def _collect(self, statistic: Callable[["_Block"], NDArray[Any]], axis: int) -> NDArray[Any]:
         """`statistic` of every block of rows, joined along `axis`."""
@@ -193,8 +279,8 @@ class Prediction:
             bar.advance(len(result))
         joined = {name: np.concatenate([each[name] for each in hypers]) for name in hypers[0]}
         raw = np.concatenate(outputs)
-        values = np.asarray(_expected(self._likelihood, raw, joined)).transpose(0, 2, 1)
-        return _Block(rows, raw, joined, values)
+        values = np.asarray(mixture.expected(self._likelihood, raw, joined)).transpose(0, 2, 1)
+        return _Block(rows, raw, joined, self._scaling.natural(values))
 
 
 class _Block(NamedTuple):
@@ -211,25 +297,3 @@ def _outputs(network: Network, parameters: dict[str, Array], inputs: Array) -> A
     if jax.default_backend() == "cpu":
         return jax.lax.map(lambda own: network.apply(own, inputs), parameters)
     return jax.vmap(lambda own: network.apply(own, inputs))(parameters)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _expected(likelihood: Likelihood, outputs: Array, hypers: dict[str, Array]) -> Array:
-    return jax.vmap(lambda f, own: likelihood.bind(own).mean(f))(outputs, hypers)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _mean_variance(likelihood: Likelihood, outputs: Array, hypers: dict[str, Array]) -> Array:
-    def variance(f: Array, own: dict[str, Array]) -> Array:
-        bound = likelihood.bind(own)
-        return jnp.broadcast_to(bound.variance(f), bound.mean(f).shape)
-
-    return jax.vmap(variance)(outputs, hypers).mean(axis=0)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _log_mixture(
-    likelihood: Likelihood, outputs: Array, hypers: dict[str, Array], targets: Array
-) -> Array:
-    each = jax.vmap(lambda f, own: likelihood.bind(own).log_density(f, targets))(outputs, hypers)
-    return jax.nn.logsumexp(each, axis=0) - jnp.log(float(outputs.shape[0]))

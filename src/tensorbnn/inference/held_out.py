@@ -1,56 +1,37 @@
 """Rows that are held out: data to validate on, the user's own or split off the training data."""
 
 import numbers
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.model.checks import check_inputs, check_rows
-from tensorbnn.posterior import Posterior
+from tensorbnn.posterior import Given, Posterior
 
 
-class Rows(NamedTuple):
-    """Data row by row."""
-
-    x: NDArray[Any]
-    """Inputs ``(rows, inputs)``."""
-    y: NDArray[Any]
-    """Targets as the user gave them, ``(rows, columns)``."""
-    targets: NDArray[Any]
-    """Targets as the likelihood takes them, ``(rows, columns)``."""
-
-
-def training_rows(posterior: Posterior) -> Rows:
+def training_rows(posterior: Posterior) -> Given:
     """The data of a posterior."""
     if posterior.x is None or posterior.y is None:
         raise ValueError(
             "`posterior` has no data to train on: build it as "
             "tb.Posterior(network, likelihood, x, y)"
         )
-    return _rows(posterior, posterior.x, posterior.y)
+    return posterior.take(posterior.x, posterior.y)
 
 
-def validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
+def validation_rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Given:
     """The user's pair ``(x, y)``, checked as the posterior's own data are."""
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"`validation` must be a pair (x, y), got {type(validation).__name__}")
     try:
-        x, y = (
-            check_rows(name, values, posterior.dtype)
-            for name, values in zip("xy", validation, strict=True)
-        )
-        check_inputs(x, posterior.network)
-        if len(x) != len(y):
-            raise ValueError(f"`x` has {len(x)} rows but `y` has {len(y)}")
-        return _rows(posterior, x, y)
+        return posterior.take(*validation)
     except (TypeError, ValueError) as error:
         raise type(error)(f"in `validation`, {error}") from error
 
 
-def split(rows: Rows, fraction: float, key: Array) -> tuple[Rows, Rows | None]:
+def split(rows: Given, fraction: float, key: Array) -> tuple[Given, Given | None]:
     """Rows to train on, and a random `fraction` of them to validate on.
 
     At least one row is left to train on, and one is set aside unless `fraction` is 0.
@@ -65,13 +46,8 @@ def split(rows: Rows, fraction: float, key: Array) -> tuple[Rows, Rows | None]:
     return _take(rows, np.sort(order[aside:])), _take(rows, np.sort(order[:aside]))
 
 
-def _rows(posterior: Posterior, x: NDArray[Any], y: NDArray[Any]) -> Rows:
-    targets = posterior.likelihood.targets(y, posterior.network.outputs)
-    return Rows(x, y, targets.astype(posterior.dtype))
-
-
-def _take(rows: Rows, chosen: NDArray[Any]) -> Rows:
-    return Rows(*(each[chosen] for each in rows))
+def _take(rows: Given, chosen: NDArray[Any]) -> Given:
+    return Given(*(each[chosen] for each in rows))
 
 
 def _is_number(value: object) -> bool:

@@ -28,10 +28,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
-from tensorbnn.inference.held_out import Rows, split, training_rows, validation_rows
+from tensorbnn.inference.held_out import split, training_rows, validation_rows
 from tensorbnn.inference.sampler import over_chains
 from tensorbnn.model.checks import check_count, check_starts
-from tensorbnn.posterior import Model, Posterior, precision
+from tensorbnn.posterior import Given, Model, Posterior, precision
 from tensorbnn.progress import Bar
 
 if TYPE_CHECKING:
@@ -486,12 +486,12 @@ def _keys(seed: Array, networks: int) -> Keys:
 
 
 def _task(
-    model: Model, rows: tuple[Rows, Rows | None], objective: Objective, batch_size: int | None
+    model: Model, rows: tuple[Given, Given | None], objective: Objective, batch_size: int | None
 ) -> Task:
     if objective not in get_args(Objective):
         raise ValueError(f"`objective` must be 'posterior' or 'likelihood', got {objective!r}")
     training, validation = rows
-    held_out = None if validation is None else (validation.x, validation.targets)
+    held_out = None if validation is None else (validation.inputs, validation.targets)
     num_training = len(training.x)
     if batch_size is not None and check_count("batch_size", batch_size, least=1) > num_training:
         raise ValueError(
@@ -504,10 +504,12 @@ def _task(
         batch_size=batch_size,
         num_training=num_training,
         num_validation=0 if validation is None else len(validation.x),
-        training=forward.arrange(model.network, training.x, training.targets),
+        training=forward.arrange(model.network, training.inputs, training.targets),
         validation=None if held_out is None else forward.arrange(model.network, *held_out),
         batched=(
-            None if batch_size is None else (jnp.asarray(training.x), jnp.asarray(training.targets))
+            None
+            if batch_size is None
+            else (jnp.asarray(training.inputs), jnp.asarray(training.targets))
         ),
     )
 
@@ -517,7 +519,7 @@ def _check_start(losses: Array) -> None:
         if not np.isfinite(loss):
             raise ValueError(
                 f"the validation loss at the start of network {network} is {loss}: "
-                "standardise `x` and `y`, or give `start`"
+                "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
             )
 
 

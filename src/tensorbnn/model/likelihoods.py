@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.special import ndtr
 from numpy.typing import NDArray
 
 from tensorbnn.model.hyper import Number, Parametric
@@ -22,12 +23,16 @@ from tensorbnn.model.priors import Normal
 class Likelihood(Parametric, ABC):
     """Density of a row's targets given the network's outputs for that row.
 
-    A user's own likelihood is a frozen dataclass with `log_density`, `mean` and `variance`; its
-    fields are numbers or `Hyper`s, as for priors. See "Your own likelihood" in the documentation.
+    A user's own likelihood is a frozen dataclass with `log_density`, `mean` and `variance`, and
+    `sample` where new targets are wanted; its fields are numbers or `Hyper`s, as for priors. See
+    "Your own likelihood" in the documentation.
     """
 
     link: ClassVar[type[Layer] | None] = None
     """The activation this likelihood applies itself; a network may end in it or leave it out."""
+
+    real_targets: ClassVar[bool] = False
+    """Whether targets are real numbers in some unit, which `standardise` may shift and scale."""
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
@@ -61,6 +66,25 @@ class Likelihood(Parametric, ABC):
     def variance(self, outputs: Array) -> Array:
         """Variance of the targets around `mean`, in a shape that broadcasts against it."""
 
+    def sample(self, key: Array, outputs: Array) -> Array:
+        """New targets ``(columns, rows)``, as a user would give them, for ``(outputs, rows)``.
+
+        Needed only for what is about new targets: scores, and ArviZ's posterior predictive.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} can't draw new targets: define its `sample(key, outputs)`"
+        )
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        """Probability that a new target is at most `targets`, both ``(outputs, rows)``, each alone.
+
+        Needed only for quantiles, intervals and densities of new targets (``noise=True``).
+        """
+        raise NotImplementedError(
+            f"quantiles and densities with noise need the distribution function of a target, which "
+            f"{type(self).__name__} does not have: define its `cdf(outputs, targets)`"
+        )
+
 
 @final
 @dataclass(frozen=True)
@@ -71,7 +95,8 @@ class Gaussian(Likelihood):
     ----------
     sd
         A number (known noise) or a `Hyper` (learned noise). ``Hyper(0.1)`` has a log-normal prior
-        around 0.1 with a log-sd of 1.
+        around 0.1 with a log-sd of 1. Where targets are standardised it is in units of their
+        standard deviation.
 
     Examples
     --------
@@ -83,6 +108,7 @@ class Gaussian(Likelihood):
 
     sd: Number = 0.1
     positive_arguments: ClassVar[tuple[str, ...]] = ("sd",)
+    real_targets: ClassVar[bool] = True
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
         return Normal().bind({"loc": outputs, "scale": self.sd}).log_density(targets).sum(axis=0)
@@ -92,6 +118,12 @@ class Gaussian(Likelihood):
 
     def variance(self, outputs: Array) -> Array:
         return jnp.broadcast_to(jnp.square(self.sd), outputs.shape)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        return outputs + self.sd * jax.random.normal(key, outputs.shape, outputs.dtype)
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        return ndtr((targets - outputs) / self.sd)
 
 
 @final
@@ -120,6 +152,10 @@ class Bernoulli(Likelihood):
 
     def variance(self, outputs: Array) -> Array:
         return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        uniform = jax.random.uniform(key, outputs.shape, outputs.dtype)
+        return (uniform < jax.nn.sigmoid(outputs)).astype(outputs.dtype)
 
 
 @final
@@ -158,6 +194,9 @@ class Categorical(Likelihood):
     def variance(self, outputs: Array) -> Array:
         probability = jax.nn.softmax(outputs, axis=0)
         return probability * (1 - probability)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        return jax.random.categorical(key, outputs, axis=0)[None].astype(outputs.dtype)
 
 
 def _some(values: NDArray[np.generic], most: int = 3) -> str:

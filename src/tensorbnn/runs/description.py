@@ -15,6 +15,7 @@ from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
 
 _CLASSES: tuple[type, ...] = (
     layers.Dense,
@@ -33,6 +34,7 @@ _CLASSES: tuple[type, ...] = (
     likelihoods.Gaussian,
     likelihoods.Bernoulli,
     likelihoods.Categorical,
+    Scaling,
     HMC,
     AdaptiveHMC,
 )

@@ -41,6 +41,9 @@ class DamagedFileError(RunError):
         super().__init__(f"{file} {reason}")
         self.file, self.reason = file, reason
 
+    def __reduce__(self) -> tuple[type, tuple[Path, str]]:
+        return type(self), (self.file, self.reason)  # so that it comes back from a worker
+
 
 def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
     """Write a file whole or not at all: temporary name, sync, rename, sync of the directory.
@@ -87,9 +90,13 @@ def write_bytes(descriptor: int, content: bytes) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Bring the names of a directory's files to the disk."""
-    if os.name == "nt":  # directories can't be opened there, and renames are journalled
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
+    if os.name != "nt":  # directories can't be opened there, and renames are journalled
+        sync_file(directory, os.O_RDONLY)
+
+
+def sync_file(file: Path, flags: int = os.O_RDWR | PLAIN) -> None:
+    """Bring what was written to a file to the disk."""
+    descriptor = os.open(file, flags)
     try:
         os.fsync(descriptor)
     finally:

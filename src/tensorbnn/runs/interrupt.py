@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -9,10 +10,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Whether chains are to stop."""
+    """Whether chains are to stop: somebody has set `asked`, or `also` says so."""
 
-    # A plain attribute: whoever handles a signal may not wait for a lock.
-    asked = False
+    def __init__(self, also: Callable[[], bool] = lambda: False) -> None:
+        # A plain attribute: whoever handles a signal may not wait for a lock.
+        self._asked, self._also = False, also
+
+    @property
+    def asked(self) -> bool:
+        """Whether chains are to stop."""
+        return self._asked or self._also()
+
+    @asked.setter
+    def asked(self, asked: bool) -> None:
+        self._asked = asked
 
 
 class Interrupts:

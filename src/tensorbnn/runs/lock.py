@@ -14,7 +14,6 @@ import socket
 import sys
 import threading
 import time
-import uuid
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -35,8 +34,12 @@ _ATTEMPTS = 20
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
+class LockedError(RunError):
+    """Somebody else is writing; the message says who."""
+
+
 class Lock:
-    """The right to write; `acquire` raises `RunError` where somebody else has it.
+    """The right to write; `acquire` raises `LockedError` where somebody else has it.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ class Lock:
         self._released = threading.Event()
 
     def acquire(self) -> "Lock":
-        """Take the lock, or raise a `RunError` that says who has it."""
+        """Take the lock, or raise a `LockedError` that says who has it."""
         for _ in range(_ATTEMPTS):
             try:
                 if self._try():
@@ -62,6 +65,10 @@ class Lock:
                     f"{self.file} can't be written, so {self._what} can't be either: {error}"
                 ) from error
         raise RunError(f"{self.file} changes all the time: somebody else is taking it")
+
+    def holder(self) -> dict[str, Any] | None:
+        """Who has the lock, as far as its file says."""
+        return _read(self.file)
 
     def release(self) -> None:
         """Give the lock back; the file is removed."""
@@ -90,7 +97,10 @@ class Lock:
 
     def _try(self) -> bool:
         """Take the lock once; false where the file has changed meanwhile."""
-        descriptor, is_new = _open(self.file)
+        try:
+            descriptor, is_new = _open(self.file)
+        except _ChangedError:
+            return False
         try:
             supported = _lock(descriptor)
             if not _is_at(descriptor, self.file):
@@ -101,7 +111,7 @@ class Lock:
             _write_holder(descriptor, self.file)
             self._descriptor, descriptor = descriptor, -1
         except BlockingIOError:
-            raise RunError(self._refusal(_read(self.file))) from None
+            raise LockedError(self._refusal(_read(self.file))) from None
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -111,21 +121,25 @@ class Lock:
         return True
 
     def _remove_if_stale(self) -> None:
-        """Where there are no locks: take a stale file out of the way, or refuse."""
+        """Where there are no locks: remove the file of a holder that is gone, or refuse."""
         holder = _read(self.file)
         if not _is_stale(holder, self.file):
-            raise RunError(self._refusal(holder))
-        # Of several who see that it is stale only one can rename it; the new file of a faster one
-        # is put back.
-        away = self.file.with_name(f".{self.file.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            self.file.replace(away)
-        except FileNotFoundError:
+            if self.file.exists():
+                raise LockedError(self._refusal(holder))
             return
-        if _read(away) == holder:
-            away.unlink()
-        else:
-            away.replace(self.file)
+        # One after the other: who comes late must not remove the new file of a faster one.
+        turn = self.file.with_name(f".{self.file.name}.turn.tmp")
+        try:
+            os.close(os.open(turn, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666))
+        except FileExistsError:
+            if _is_old(turn):  # of a process that was killed just here
+                _remove(turn)
+            return
+        try:
+            if _is_stale(_read(self.file), self.file):
+                _remove(self.file)
+        finally:
+            _remove(turn)
 
     def _refusal(self, holder: dict[str, Any] | None) -> str:
         who = "another process"
@@ -144,13 +158,20 @@ class Lock:
                 continue
 
 
+class _ChangedError(Exception):
+    """The lock file was removed between two looks at it."""
+
+
 def _open(file: Path) -> tuple[int, bool]:
     """Open the lock file, and say whether it was made just now and by nobody else."""
-    flags = os.O_RDWR | os.O_CREAT | PLAIN
+    flags = os.O_RDWR | PLAIN
     try:
-        return os.open(file, flags | os.O_EXCL, 0o666), True
+        return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666), True
     except FileExistsError:
-        return os.open(file, flags, 0o666), False
+        try:  # not made here: nobody would know whose it is
+            return os.open(file, flags), False
+        except FileNotFoundError:
+            raise _ChangedError from None
 
 
 def _write_holder(descriptor: int, file: Path) -> None:
@@ -218,10 +239,14 @@ def _read(file: Path) -> dict[str, Any] | None:
 def _is_stale(holder: dict[str, Any] | None, file: Path) -> bool:
     if holder is not None and holder["host"] == socket.gethostname():
         return not _is_alive(holder["pid"], holder["started"])
+    return _is_old(file)
+
+
+def _is_old(file: Path) -> bool:
     try:
         return time.time() - os.stat(file).st_mtime > STALE_SECONDS
     except FileNotFoundError:
-        return True
+        return False
 
 
 def _is_alive(pid: int, started: int | None) -> bool:

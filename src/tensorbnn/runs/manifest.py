@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.runs.description import describe
 from tensorbnn.runs.files import (
     FORMAT,
     DamagedFileError,
@@ -21,6 +23,8 @@ _IDENTITY = (
     "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
     "seed", "sample_hyperparameters",
 )  # fmt: skip
+# The scaling of a run that does not say: it was made before there was one.
+UNSCALED = describe(Scaling())
 
 
 def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
@@ -54,6 +58,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise DamagedFileError(
             file, f"is damaged or was changed: its checksum does not match; {_DRAWS_ARE_WHOLE}"
         )
+    manifest.setdefault("scaling", UNSCALED)
     for name, (is_good, wanted) in _FIELDS.items():
         if not is_good(manifest.get(name)):
             raise DamagedFileError(
@@ -64,7 +69,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def identity(manifest: Mapping[str, Any]) -> str:
     """A short name of what the chains of a run are, the same for two runs with the same bits."""
-    return digest(canonical([manifest[name] for name in _IDENTITY]).encode())[:16]
+    fields = [manifest[name] for name in _IDENTITY]
+    scaling = manifest.get("scaling", UNSCALED)
+    if scaling != UNSCALED:  # so that runs from before there was one keep their names
+        fields.append(scaling)
+    return digest(canonical(fields).encode())[:16]
 
 
 _DRAWS_ARE_WHOLE = (
@@ -118,6 +127,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dtype": _one_of("float32", "float64"),
     "engine": _of_type(str, "a name"),
     "data": (_is_data, "null, or shapes and a SHA-256"),
+    "scaling": _DESCRIPTION,
     "sampler": _DESCRIPTION,
     "chains": _count(1),
     "burn_in": _count(0),

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Target
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.progress import Bar
 from tensorbnn.runs.start import Start
 from tensorbnn.runs.store import Store
@@ -66,11 +67,14 @@ class Reporting:
         Metrics by name.
     rows
         The rows on which they are computed, by name: ``training``, ``validation``.
+    scaling
+        The user's units, in which metrics compare.
     """
 
     every: int = 100
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     rows: Mapping[str, Rows] = field(default_factory=dict)
+    scaling: Scaling = field(default_factory=Scaling)
 
     def check(self, start: Start, epoch: int = 0) -> None:
         """Compute every metric once, where chains start, so that a bad one is known at once."""
@@ -82,7 +86,8 @@ class Reporting:
         """Every metric by name for each of `chains`, at `positions` ``(chains, dimension)``."""
         found: list[dict[str, float | None]] = [{} for _ in chains]
         for kind, rows in self.rows.items() if self.metrics else ():
-            predictions = np.asarray(_expected(target, positions, rows.data))
+            expected = np.asarray(_expected(target, positions, rows.data))
+            predictions = self.scaling.natural(expected)
             for chain, own, scores in zip(chains, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:

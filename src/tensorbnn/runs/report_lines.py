@@ -41,6 +41,21 @@ def read(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
     return found
 
 
+def read_from(file: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """Reports after byte `offset` of a file that is growing, and where the next ones begin.
+
+    For a look while others write: a line that is damaged is left out.
+    """
+    if not file.exists():
+        return [], offset
+    with file.open("rb") as lines:
+        lines.seek(offset)
+        content = lines.read()
+    whole = content[: content.rfind(b"\n") + 1]
+    reports = (_unpack(line) for line in whole.split(b"\n"))
+    return [report for report in reports if report is not None], offset + len(whole)
+
+
 def in_order(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Reports by chain and epoch; of two for the same epoch the later one."""
     latest = {(report["chain"], report["epoch"]): dict(report) for report in reports}

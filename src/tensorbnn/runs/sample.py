@@ -63,17 +63,18 @@ def run_chains(
     pace: Pace,
     dtype: DType,
     progress: bool,
+    stop: Stop | None = None,
 ) -> Outcome:
     """Run chains from where they are to the end of `plan`; draws and reports go to `store`.
 
     These may be all chains of a run or some of them; one that is at its end is left as it is. An
     interrupt (Ctrl-C, SIGTERM) or an error stops every chain after the call it is in, and saves
     where it is. So does a second Ctrl-C, but without waiting for calls: chains then go on from
-    where they were last saved.
+    where they were last saved. `stop` is looked at between calls, too.
     """
     total = sum(len(at.start.chains) for at in checkpoints) * plan.transitions
     done = sum(len(at.start.chains) * at.transitions for at in checkpoints)
-    stop = Stop()
+    stop = Stop() if stop is None else stop
     with (
         precision(dtype),
         Interrupts(stop) as interrupts,
@@ -269,9 +270,10 @@ class _ChainGroup:
         index, first = divmod(self.drawn - new, size)
         arrays = named_arrays(self._at.start.target, kept, size, first)
         if self._rows:
+            before, after = slice(first), slice(first + new, None)
             arrays = {
-                name: np.concatenate([self._rows[name], each], axis=1)
-                for name, each in arrays.items()
+                name: np.concatenate([rows[:, before], arrays[name], rows[:, after]], axis=1)
+                for name, rows in self._rows.items()
             }
         for row, chain in enumerate(self.chains):
             self._store.write_chunk(chain, index, {k: v[row] for k, v in arrays.items()})
@@ -281,19 +283,29 @@ class _ChainGroup:
         """Draws of the last file that is not full, each ``(chains, draws, ...)``.
 
         The file may hold more than the state counts, where a run was killed between the two: they
-        are drawn again, with the same bits.
+        are drawn again, with the same bits, and stay meanwhile, since they may have been read.
         """
-        index, draws = divmod(self.drawn, self._plan.networks_per_file)
-        if not draws:
-            return {}
-        chunks = [self._store.read_chunk(chain, index, "") for chain in self.chains]
-        for chain, chunk in zip(self.chains, chunks, strict=True):
-            if any(len(each) < draws for each in chunk.values()):
+        size = self._plan.networks_per_file
+        index, draws = divmod(self.drawn, size)
+        try:
+            if not draws and not all(
+                index in self._store.chunk_sizes(chain, range(index)) for chain in self.chains
+            ):
+                return {}
+            chunks = [self._store.read_chunk(chain, index, "") for chain in self.chains]
+        except RunError:
+            if draws:
+                raise
+            return {}  # nothing of it is needed
+        lengths = [min(len(each) for each in chunk.values()) for chunk in chunks]
+        for chain, length in zip(self.chains, lengths, strict=True):
+            if length < draws:
                 raise RunError(
                     f"chain {chain} can't go on: its last file (number {index}) holds fewer than "
                     f"the {draws} draws that were written"
                 )
-        return {name: np.stack([chunk[name][:draws] for chunk in chunks]) for name in chunks[0]}
+        end = min(*lengths, self._plan.draws - index * size)
+        return {name: np.stack([chunk[name][:end] for chunk in chunks]) for name in chunks[0]}
 
 
 def _run_all(tasks: list[_ChainGroup], stop: Stop, dtype: DType) -> None:

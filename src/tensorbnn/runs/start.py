@@ -102,7 +102,7 @@ def _check_start(chains: Sequence[int], log_densities: Array) -> None:
         if not np.isfinite(value):
             raise ValueError(
                 f"the log-density at the start of chain {chain} is {value}: "
-                "standardise `x` and `y`, or give `start`"
+                "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
             )
 
 

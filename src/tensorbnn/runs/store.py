@@ -6,6 +6,8 @@
     chain-00/state.safetensors          all that the chain needs to go on
     metrics.jsonl                       a line of JSON for every report of a chain
     run.lock                            who is writing; there only meanwhile
+    chain-00/chain.lock                 the worker of an executor that is writing; likewise
+    stop                                asks such workers to stop; the next run removes it
 
 Every file is written under a temporary name, synced to the disk and renamed, so that the directory
 is a valid run at every instant and can be read while it grows; only reports are appended, a line
@@ -38,6 +40,7 @@ from tensorbnn.runs.files import (
     read_arrays,
     read_facts,
     remove_leftovers,
+    sync_file,
     write_file,
 )
 from tensorbnn.runs.lock import Lock
@@ -164,6 +167,7 @@ class DirectoryStore(Store):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._reports, self._reports_to_sync = self.path / "metrics.jsonl", False
         self._lock = Lock(self.path / "run.lock", f"the run {self.path}")
         self.refresh()
 
@@ -184,8 +188,10 @@ class DirectoryStore(Store):
         path = Path(path)
         check_free(path, overwrite=overwrite)
         try:
-            with _out_of_the_way(path) as lock:
+            with _out_of_the_way(path, overwrite=overwrite) as lock:
                 _fill(path, manifest, data, states)
+        except FileExistsError:
+            raise
         except OSError as error:
             raise RunError(f"the run directory {path} can't be made: {error}") from error
         store = cls(path)
@@ -197,12 +203,39 @@ class DirectoryStore(Store):
         """Open a run to go on with it: takes its lock, and cleans up after a writer that died."""
         store = cls(path)
         store._lock.acquire()
-        store.refresh()
-        with store._writing(store.path):
-            remove_leftovers(store.path)
-            for chain in range(store.manifest["chains"]):
-                remove_leftovers(store._chain(chain))
+        try:
+            store.refresh()
+            _check_chains_are_free(store.path)
+            with store._writing(store.path):
+                remove_leftovers(store.path)
+                store.stop_file.unlink(missing_ok=True)
+                for chain in range(store.manifest["chains"]):
+                    store.remove_leftovers(chain)
+        except BaseException:
+            store.close()
+            raise
         return store
+
+    @property
+    def stop_file(self) -> Path:
+        """Where it exists, workers stop after the call they are in."""
+        return self.path / "stop"
+
+    def writer(self) -> dict[str, Any] | None:
+        """Who writes the run, as far as its lock says."""
+        return self._lock.holder()
+
+    def chain_lock(self, chain: int) -> Lock:
+        """The lock of one chain, for a worker that runs it."""
+        return _chain_lock(self._chain(chain))
+
+    def remove_leftovers(self, chain: int) -> None:
+        """Remove temporary files that a killed writer of a chain has left."""
+        remove_leftovers(self._chain(chain))
+
+    def transitions(self, chain: int) -> int:
+        """Transitions of a chain that are saved."""
+        return int(self._read_state(chain, "transitions")["transitions"])
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
@@ -213,6 +246,10 @@ class DirectoryStore(Store):
             write_file(file, pack_arrays(arrays, "draws", facts), last=False)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
+        if self._reports_to_sync:  # the state counts them
+            self._reports_to_sync = False
+            with self._writing(self._reports):
+                sync_file(self._reports)
         file = self._state(chain)
         with self._writing(file):
             write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
@@ -261,22 +298,30 @@ class DirectoryStore(Store):
         return read_arrays(file, "data", {})
 
     def append_report(self, report: Mapping[str, Any]) -> None:
-        file = self.path / "metrics.jsonl"
-        with self._writing(file):
-            append_line(file, report_lines.pack(report))
+        with self._writing(self._reports):
+            append_line(self._reports, report_lines.pack(report))
+        self._reports_to_sync = True
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
-        file = self.path / "metrics.jsonl"
-        if not file.exists():
-            return []
-        check_inside(file, self.path)
-        return report_lines.in_order(report_lines.read(file, skip_damaged=skip_damaged))
+        # Read first: the reports that states count were written before them.
+        reported = {} if skip_damaged else self._reported()
+        found: list[dict[str, Any]] = []
+        if self._reports.exists():
+            check_inside(self._reports, self.path)
+            found = report_lines.read(self._reports, skip_damaged=skip_damaged)
+        found = report_lines.in_order(found)
+        if reported:
+            self._check_reports(found, reported)
+        return found
+
+    def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
+        """Reports after byte `offset` of their file, and where the next ones begin."""
+        return report_lines.read_from(self._reports, offset)
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """Write all reports anew."""
-        file = self.path / "metrics.jsonl"
-        with self._writing(file):
-            write_file(file, b"".join(map(report_lines.pack, reports)))
+        with self._writing(self._reports):
+            write_file(self._reports, b"".join(map(report_lines.pack, reports)))
 
     def update(self, **fields: Any) -> None:
         self.manifest |= fields
@@ -309,13 +354,38 @@ class DirectoryStore(Store):
         check_inside(file, self.path)
         return read_arrays(file, "state", self._facts(chain), prefix)
 
+    def _reported(self) -> dict[int, int]:
+        """The transition of each chain's last report, as its state says."""
+        found = {}
+        for chain in range(self.manifest["chains"]):
+            with contextlib.suppress(DamagedFileError, KeyError):
+                found[chain] = int(self._read_state(chain, "reported")["reported"])
+        return found
+
+    def _check_reports(
+        self, reports: Sequence[Mapping[str, Any]], reported: Mapping[int, int]
+    ) -> None:
+        """Raise where reports are missing that were written."""
+        there = {(report["chain"], report["epoch"]) for report in reports}
+        now = read_manifest(self.path)  # a run that is made longer does not keep its last report
+        every, end = now["report_every"], now["burn_in"] + now["draws"] * now["every"]
+        for chain, last in reported.items():
+            due = {*range(every, last + 1, every), *({last} & {end})}
+            missing = sorted(due - {epoch for other, epoch in there if other == chain})
+            if missing:
+                raise DamagedFileError(
+                    self._reports,
+                    f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
+                    f"the {len(reports)} that are there are read with `skip_damaged=True`",
+                )
+
     def _expected(self, chain: int) -> dict[int, int]:
         """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
 
         The state is read first: the draws that it counts were written before it.
         """
         try:
-            transitions = int(self._read_state(chain, "transitions")["transitions"])
+            transitions = self.transitions(chain)
         except (DamagedFileError, KeyError):  # then there is only what there is
             transitions = 0
         size = self.manifest["networks_per_file"]
@@ -385,7 +455,10 @@ class DirectoryStore(Store):
 
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raise where `path` is not free for a new run, before anything is computed."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
+    try:
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
+            return
+    except FileNotFoundError:  # somebody else has just moved it away
         return
     if not (path / "run.json").is_file():
         raise FileExistsError(
@@ -409,34 +482,46 @@ def _is_unfinished(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _out_of_the_way(path: Path) -> Iterator[Lock]:
+def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[Lock]:
     """Make `path` an empty directory that is locked; what was there is removed at the end.
 
     Where the block fails what was there is put back.
     """
     real = Path(os.path.realpath(path))
     old = real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
-    if (path / "run.json").exists():
-        # Nobody may be writing. Released for systems that don't rename what is open.
-        Lock(path / "run.lock", f"the run {path}").acquire().release()
-        real.rename(old)
-    try:
-        real.mkdir(parents=True, exist_ok=True)
-        lock = Lock(path / "run.lock", f"the run {path}").acquire()
-        try:
-            _empty(real, keep="run.lock")
-            yield lock
-        except BaseException:
-            _empty(real, keep="run.lock")
-            lock.release()
-            raise
-    except BaseException:
-        if old.exists():
-            real.rmdir()
-            old.rename(real)
-        raise
+    with contextlib.ExitStack() as undo:
+        first = lock = _make_locked(path, undo)
+        # Once more: somebody else may have made a run since that was last looked at.
+        check_free(path, overwrite=overwrite)
+        if (path / "run.json").exists():
+            _check_chains_are_free(path)
+            if os.name == "nt":  # what is open can't be renamed there
+                first.release()
+            real.rename(old)
+            undo.callback(_put_back, old, real)
+            lock = _make_locked(path, undo)
+        undo.callback(_empty, real, keep="run.lock")
+        _empty(real, keep="run.lock")
+        yield lock
+        undo.pop_all()
     for other in real.parent.glob(f".{real.name}.*.old"):
         shutil.rmtree(other, ignore_errors=True)
+    if first is not lock:
+        first.release()
+
+
+def _make_locked(path: Path, undo: contextlib.ExitStack) -> Lock:
+    """Make a directory, if there is none, and lock it."""
+    Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
+    lock = Lock(path / "run.lock", f"the run {path}").acquire()
+    undo.callback(lock.release)
+    return lock
+
+
+def _put_back(old: Path, real: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody else has taken the place
+        real.rmdir()
+        old.rename(real)
 
 
 def _empty(directory: Path, keep: str) -> None:
@@ -468,6 +553,17 @@ def _chain_directory(path: Path, chain: int) -> Path:
     if not directory.resolve().is_relative_to(path.resolve()):
         raise DamagedFileError(directory, "leads out of the run, and is not used")
     return directory
+
+
+def _chain_lock(directory: Path) -> Lock:
+    return Lock(directory / "chain.lock", str(directory))
+
+
+def _check_chains_are_free(path: Path) -> None:
+    """Raise where a worker writes a chain, though nobody coordinates it: that may have died."""
+    for directory in path.glob("chain-*"):
+        if (directory / "chain.lock").exists() and not directory.is_symlink():
+            _chain_lock(directory).acquire().release()
 
 
 def _check_finite(file: Path, arrays: Arrays, usable: str) -> None:

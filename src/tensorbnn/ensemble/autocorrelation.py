@@ -1,0 +1,126 @@
+"""How long a chain remembers: autocorrelation of the predictions, and its length.
+
+The paper's definition, at each row and output, over chains of ``N`` draws:
+
+    C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar),    rho(n) = C(n) / C(0)
+
+`fbar` is the mean over all networks and ``C`` is averaged over chains; a pair never straddles two
+of them. So chains that disagree show a correlation that does not die down, as it should be.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
+WINDOW = 5.0
+
+
+def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
+    """Normalised autocorrelation of predictions, averaged over rows.
+
+    Parameters
+    ----------
+    values
+        Predictions ``(chains, draws, rows, outputs)``.
+    max_lag
+        Largest lag, below the number of draws.
+
+    Returns
+    -------
+    ``rho(n)`` for the lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose prediction
+    never changes have none and are left out; NaN where that is every row.
+
+    Examples
+    --------
+    >>> alternating = np.tile([1.0, -1.0], 50).reshape(1, 100, 1, 1)
+    >>> autocorrelation(alternating, 3)[:, 0].round(6).tolist()
+    [-1.0, 1.0, -1.0]
+    """
+    _check_lag(max_lag, values.shape[1])
+    total, count = np.zeros((max_lag, values.shape[3])), np.zeros(values.shape[3])
+    for row in range(values.shape[2]):
+        rho = _normalised(values[:, :, row], max_lag)
+        defined = np.isfinite(rho[0])
+        total[:, defined] += rho[1:, defined]
+        count += defined
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
+    """Integrated autocorrelation length in draws, averaged over rows.
+
+    ``1 + 2 sum_n rho(n)`` over the lags up to the first that is at least five times the sum so far
+    (Sokal's window, which keeps noise out). A chain of ``N`` draws is worth about ``N`` over this
+    length of independent ones.
+
+    Parameters
+    ----------
+    values
+        Predictions ``(chains, draws, rows, outputs)``.
+    max_lag
+        Largest lag to look at; half the number of draws by default. A warning says so where the
+        correlation had not died down by then: the length is then too small.
+
+    Returns
+    -------
+    The length for each output, ``(outputs,)``; NaN where no prediction ever changes.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> autocorrelation_length(rng.normal(size=(2, 5000, 1, 1))).round(1)
+    array([1.])
+    """
+    max_lag = max(values.shape[1] // 2, 1) if max_lag is None else max_lag
+    _check_lag(max_lag, values.shape[1])
+    rows = [_lengths(_normalised(values[:, :, row], max_lag)) for row in range(values.shape[2])]
+    lengths, ended = (np.stack(each) for each in zip(*rows, strict=True))
+    defined = np.isfinite(lengths)
+    if not np.all(ended | ~defined):
+        warnings.warn(
+            f"the autocorrelation has not died down within {max_lag} draws at "
+            f"{int((defined & ~ended).any(axis=1).sum())} of {len(lengths)} rows, so that its "
+            "length is underestimated: look at larger lags (`max_lag`), or run longer",
+            stacklevel=3,
+        )
+    count = defined.sum(axis=0)
+    total = np.where(defined, lengths, 0.0).sum(axis=0)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def _normalised(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
+    """``rho(n)`` of ``(chains, draws, outputs)`` for n of 0 to `max_lag`, ``(lags, outputs)``."""
+    values = np.asarray(series, np.float64)
+    draws = values.shape[1]
+    centred = values - values.mean(axis=(0, 1))
+    # The padding with zeros keeps the end of a chain from meeting its start.
+    transform = np.fft.rfft(centred, _fast_length(draws + max_lag), axis=1)
+    power = np.square(transform.real) + np.square(transform.imag)
+    sums = np.fft.irfft(power.mean(axis=0), _fast_length(draws + max_lag), axis=0)[: max_lag + 1]
+    covariance = sums / (draws - np.arange(max_lag + 1))[:, None]
+    constant = np.ptp(values, axis=(0, 1)) == 0
+    return np.where(constant, np.nan, covariance / np.where(constant, 1.0, covariance[0]))
+
+
+def _lengths(rho: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Length for each output of ``(lags, outputs)``, and whether its window ended."""
+    sums = 2.0 * np.cumsum(rho, axis=0) - 1.0
+    inside = np.arange(len(rho))[:, None] < WINDOW * sums
+    ended = np.asarray(~inside.all(axis=0))
+    window = np.where(ended, np.argmin(inside, axis=0), len(rho) - 1)
+    return np.take_along_axis(sums, window[None], axis=0)[0], ended
+
+
+def _fast_length(least: int) -> int:
+    """The next power of two, for which transforms are fast."""
+    return 1 << (least - 1).bit_length()
+
+
+def _check_lag(max_lag: int, draws: int) -> None:
+    if max_lag >= draws:
+        raise ValueError(
+            f"`max_lag` must be below the number of draws a chain, which is {draws}, got {max_lag}"
+        )

@@ -1,0 +1,255 @@
+"""Scores of predictions against targets that the networks have not seen, as functions of arrays.
+
+Numbers are scored by new targets that the networks draw, noise included; classes by their
+probabilities. `Ensemble.score` computes them all.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Reliability(NamedTuple):
+    """Predicted probabilities in bins, and how often what they say was so, each ``(bins,)``.
+
+    Attributes
+    ----------
+    predicted
+        Mean predicted probability in each bin; NaN where the bin is empty.
+    observed
+        Fraction of predictions in each bin that came true; NaN where the bin is empty.
+    counts
+        Predictions in each bin.
+    """
+
+    predicted: NDArray[Any]
+    observed: NDArray[Any]
+    counts: NDArray[Any]
+
+
+def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
+    """Root of the mean squared error over rows, ``(outputs,)``, of predictions ``(rows, outputs)``.
+
+    Examples
+    --------
+    >>> rmse([[1.0], [2.0]], [[1.0], [4.0]]).round(3)
+    array([1.414])
+    """
+    predicted, true = np.asarray(mean, np.float64), np.asarray(y, np.float64)
+    if predicted.shape != true.shape:
+        raise ValueError(f"predictions {predicted.shape} and targets {true.shape} differ in shape")
+    return np.sqrt(np.mean(np.square(predicted - true), axis=0))
+
+
+def crps(draws: ArrayLike, y: ArrayLike) -> NDArray[Any]:
+    """Continuous ranked probability score of each row, ``(rows, outputs)``; lower is better.
+
+    ``E |X - y| - E |X - X'| / 2`` for independent new targets ``X``, ``X'`` of the ensemble, the
+    second expectation without pairs of a draw with itself, so that the score of few draws has no
+    bias.
+
+    Parameters
+    ----------
+    draws
+        New targets ``(networks, rows, outputs)``, at least two networks.
+    y
+        Targets ``(rows, outputs)``.
+
+    Examples
+    --------
+    >>> crps(np.array([0.0, 2.0]).reshape(2, 1, 1), [[1.0]])
+    array([[0.]])
+    """
+    ensemble, true = _checked(draws, y)
+    count = len(ensemble)
+    ordered = np.sort(ensemble, axis=0)
+    # Each draw is above those before it and below those after it, in all pairs it is part of.
+    weights = (2.0 * np.arange(count) - count + 1) / (count * (count - 1))
+    spread = np.tensordot(weights, ordered, axes=(0, 0))
+    return np.abs(ordered - true).mean(axis=0) - spread
+
+
+def pit(draws: ArrayLike, y: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
+    """Probability integral transform of each target, ``(rows, outputs)``.
+
+    The rank of the target among the new targets of the ensemble, over their number plus one; where
+    they are equal, as counts can be, at random between the ranks. If target and new targets come
+    from one distribution it is uniform between 0 and 1, whatever the number of networks.
+
+    Parameters
+    ----------
+    draws
+        New targets ``(networks, rows, outputs)``, at least two networks.
+    y
+        Targets ``(rows, outputs)``.
+    seed
+        Seed of what is random in it.
+
+    Examples
+    --------
+    >>> draws = np.linspace(0, 1, 999).reshape(-1, 1, 1)
+    >>> pit(draws, [[0.25]]).round(2)
+    array([[0.25]])
+    """
+    ensemble, true = _checked(draws, y)
+    below, equal = (ensemble < true).sum(axis=0), (ensemble == true).sum(axis=0)
+    uniform = np.random.default_rng(seed).uniform(size=true.shape)
+    return (below + uniform * (equal + 1)) / (len(ensemble) + 1)
+
+
+def interval(
+    draws: ArrayLike, y: ArrayLike, level: float = 0.9
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Whether each target lies in the middle `level` of the new targets, and how wide that is.
+
+    The mean of the first over rows is the coverage, which should be `level`; of the second, the
+    sharpness.
+
+    Parameters
+    ----------
+    draws
+        New targets ``(networks, rows, outputs)``, at least two networks.
+    y
+        Targets ``(rows, outputs)``.
+    level
+        The fraction of new targets within the interval.
+
+    Returns
+    -------
+    Two arrays ``(rows, outputs)``.
+
+    Examples
+    --------
+    >>> inside, width = interval(np.arange(9.0).reshape(9, 1, 1), [[1.5]], level=0.6)
+    >>> inside, width
+    (array([[ True]]), array([[6.]]))
+    """
+    ensemble, true = _checked(draws, y)
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1, such as 0.9, got {level!r}")
+    # Weibull's quantiles: a new draw falls below the p-quantile with probability p exactly.
+    ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")
+    return np.asarray((lower <= true) & (true <= upper)), upper - lower
+
+
+def brier(probabilities: ArrayLike, y: ArrayLike) -> float:
+    """Mean squared distance of probabilities from what came true; lower is better.
+
+    Parameters
+    ----------
+    probabilities
+        ``(rows, outputs)``.
+    y
+        One column of labels 0, 1, ... where a row's probabilities are those of its classes: the
+        squares are summed over them. Or 0 and 1 for each output: the mean over all.
+
+    Examples
+    --------
+    >>> round(brier([[0.8], [0.4]], [[1], [0]]), 3)
+    0.1
+    >>> round(brier([[0.5, 0.3, 0.2]], [[0]]), 3)
+    0.38
+    """
+    predicted, true = _class_columns(probabilities, y)
+    if _are_labels(predicted, true):
+        squares = np.square(predicted - (true == np.arange(predicted.shape[1])))
+        return float(squares.sum(axis=1).mean())
+    return float(np.square(predicted - true).mean())
+
+
+def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Reliability:
+    """Predicted probabilities against observed frequencies.
+
+    For labels of several classes, the probability of the likeliest class and how often it was
+    right; for targets of 0 and 1, the probability of 1 and how often it came.
+
+    Parameters
+    ----------
+    probabilities, y
+        As for `brier`.
+    bins
+        Number of bins of equal width between 0 and 1.
+
+    Examples
+    --------
+    >>> reliability([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2)
+    Reliability(predicted=array([0.125, 0.8  ]), observed=array([0.5, 1. ]), counts=array([2, 1]))
+    """
+    if bins < 1:
+        raise ValueError(f"`bins` must be a whole number of at least 1, got {bins!r}")
+    predicted, true = _class_columns(probabilities, y)
+    if _are_labels(predicted, true):
+        chance, happened = predicted.max(axis=1), predicted.argmax(axis=1) == true[:, 0]
+    else:
+        chance, happened = predicted.ravel(), true.ravel() > 0.5
+    which = np.minimum((chance * bins).astype(int), bins - 1)
+    count = np.bincount(which, minlength=bins)
+    sums = [np.bincount(which, weights=each, minlength=bins) for each in (chance, happened)]
+    predicted, observed = (
+        np.divide(each, count, out=np.full(bins, np.nan), where=count > 0) for each in sums
+    )
+    return Reliability(predicted, observed, count)
+
+
+def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
+    """Expected calibration error: the mean of ``|predicted - observed|`` over the predictions.
+
+    Parameters
+    ----------
+    probabilities, y, bins
+        As for `reliability`.
+
+    Examples
+    --------
+    >>> round(ece([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2), 4)
+    0.3167
+    """
+    return calibration_error(reliability(probabilities, y, bins=bins))
+
+
+def calibration_error(found: Reliability) -> float:
+    """The error of `ece`, of a reliability that is known."""
+    gaps = np.abs(found.predicted - found.observed)
+    return float(np.nansum(gaps * found.counts) / found.counts.sum())
+
+
+def _checked(draws: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    ensemble, true = np.asarray(draws, np.float64), np.asarray(y, np.float64)
+    if ensemble.ndim != 3 or len(ensemble) < 2 or 0 in ensemble.shape:
+        raise ValueError(
+            "new targets must be (networks, rows, outputs) with at least two networks, "
+            f"got shape {ensemble.shape}"
+        )
+    if true.shape != ensemble.shape[1:]:
+        raise ValueError(f"targets must be (rows, outputs) {ensemble.shape[1:]}, got {true.shape}")
+    if not (np.all(np.isfinite(ensemble)) and np.all(np.isfinite(true))):
+        raise ValueError("targets must be finite, but some are not: remove these rows")
+    return ensemble, true
+
+
+def _class_columns(probabilities: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    predicted, true = np.asarray(probabilities, np.float64), np.asarray(y, np.float64)
+    true = true[:, None] if true.ndim == 1 else true
+    if predicted.ndim != 2 or true.ndim != 2 or len(predicted) != len(true) or not len(true):
+        raise ValueError(
+            "probabilities must be (rows, outputs), with as many rows of targets: got "
+            f"{predicted.shape} and {np.shape(y)}"
+        )
+    if not np.all((predicted >= 0) & (predicted <= 1)):
+        raise ValueError("probabilities must lie between 0 and 1, but some do not")
+    labels = _are_labels(predicted, true)
+    if not labels and predicted.shape != true.shape:
+        raise ValueError(
+            f"probabilities {predicted.shape} and targets {true.shape} differ in shape: targets "
+            "must be one column of class labels, or 0 and 1 for each output"
+        )
+    known = np.arange(predicted.shape[1] if labels else 2)
+    if not np.all(np.isin(true, known)):
+        raise ValueError(f"targets must be whole numbers from 0 to {known[-1]}, but some are not")
+    return predicted, true
+
+
+def _are_labels(predicted: NDArray[Any], true: NDArray[Any]) -> bool:
+    return predicted.shape[1] > 1 and true.shape[1] == 1

@@ -1,0 +1,202 @@
+"""How predictions move with a number of the prior, by re-weighting, and which value is best.
+
+A number is named as a hyper-parameter would be: ``dense_0.weights.scale`` is the scale of the prior
+of these weights, ``dense_0.weights.scale.loc`` the centre of that scale's own prior where it is a
+`Hyper`, ``likelihood.sd`` the noise. Moving it is re-weighting, with the number as an argument of
+the compiled density: a grid costs little more than a single value.
+"""
+
+import dataclasses
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.ensemble.reweight import Side, Weights
+from tensorbnn.model.hyper import Hyper, Parametric
+from tensorbnn.model.layout import Entry, Layout
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.posterior import Model
+
+Criterion = Literal["evidence", "score"]
+_P = TypeVar("_P", bound=Parametric)
+
+
+class Choice(NamedTuple):
+    """The best value of a sweep, and the weights that stand for it."""
+
+    value: float
+    weights: Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How predictions move with a number of the model; made by `Ensemble.sensitivity`.
+
+    Attributes
+    ----------
+    names
+        The numbers that were moved, all to the same value.
+    values
+        Their values, ``(n,)``.
+    x
+        Inputs ``(rows, inputs)`` of the predictions.
+    mean, sd
+        Mean and standard deviation over networks at each value, ``(n, rows, outputs)``.
+    weights
+        The weights for each value.
+    log_score
+        Mean log predictive density of the held-out rows at each value, ``(n,)``; ``None`` without.
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[Any]
+    x: NDArray[Any]
+    mean: NDArray[Any]
+    sd: NDArray[Any]
+    weights: tuple[Weights, ...]
+    log_score: NDArray[Any] | None
+
+    @property
+    def effective_size(self) -> NDArray[Any]:
+        """How many networks of equal weight are worth as much, at each value, ``(n,)``."""
+        return np.array([each.effective_size for each in self.weights])
+
+    @property
+    def pareto_k(self) -> NDArray[Any]:
+        """k-hat at each value, ``(n,)``."""
+        return np.array([each.pareto_k for each in self.weights])
+
+    @property
+    def log_evidence_ratio(self) -> NDArray[Any]:
+        """Log of the evidence at each value over that of the run's model, ``(n,)``."""
+        return np.array([each.log_evidence_ratio for each in self.weights])
+
+    @property
+    def trustworthy(self) -> NDArray[np.bool_]:
+        """Where k-hat is at most 0.7, ``(n,)``."""
+        return np.array([each.trustworthy for each in self.weights])
+
+    def best(self, by: Criterion = "evidence") -> Choice:
+        """The value with the highest evidence, or the highest score of held-out rows.
+
+        Only values whose weights are trustworthy are looked at. Where the best one is next to
+        others that are not, the true best may lie beyond: sample again from there.
+        """
+        if by not in get_args(Criterion):
+            raise ValueError(f"`by` must be 'evidence' or 'score', got {by!r}")
+        score = self.log_evidence_ratio if by == "evidence" else self.log_score
+        if score is None:
+            raise ValueError(
+                "there are no held-out rows to choose by: give them as "
+                "`sensitivity(..., held_out=(x, y))`, or choose by 'evidence'"
+            )
+        if not self.trustworthy.any():
+            raise ValueError(
+                f"at none of the values are the weights trustworthy (k-hat is at least "
+                f"{self.pareto_k.min():.2f}): try values nearer to those of the run"
+            )
+        index = int(np.argmax(np.where(self.trustworthy, score, -np.inf)))
+        return Choice(float(self.values[index]), self.weights[index])
+
+
+def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of the model's numbers that match names or patterns such as ``*.weights.scale``.
+
+    A ``*`` stands for one part of a name, between dots.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.layers import CauchyDense
+    >>> from tensorbnn.model.likelihoods import Gaussian
+    >>> from tensorbnn.model.network import Network
+    >>> model = Model(Network(CauchyDense(2), CauchyDense(1), inputs=1), Gaussian())
+    >>> find_numbers(model, "*.weights.scale")
+    ('dense_0.weights.scale', 'dense_1.weights.scale')
+    """
+    known = list(_owners(model))
+    patterns = [wanted] if isinstance(wanted, str) else list(wanted)
+    found = [name for name in known if any(_matches(name, each) for each in patterns)]
+    for pattern in patterns:
+        if not any(_matches(name, pattern) for name in known):
+            raise ValueError(f"the model has no number {pattern!r}: there are {sorted(known)}")
+    inside = [name for name in found if any(name.startswith(f"{each}.") for each in found)]
+    if inside:
+        raise ValueError(
+            f"{inside} belong to the prior of a number that is moved too: move one or the other"
+        )
+    return tuple(found)
+
+
+def check_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArray[Any]:
+    """The grid, or an error that says which value a number can't take."""
+    grid = np.asarray(values, np.float64)
+    if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid)):
+        raise ValueError(f"`values` must be a list of finite numbers, got {values!r}")
+    owners = _owners(model)
+    for name in names:
+        argument = name.rpartition(".")[2]
+        if argument in owners[name].positive_arguments and not np.all(grid > 0):
+            raise ValueError(f"{name} must be positive, but `values` go down to {grid.min():g}")
+    return grid
+
+
+def moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side, Side]:
+    """The run's density, and the same with the named numbers as arguments.
+
+    Hyper-parameters that a moved number replaces, and those of their own priors, are left out on
+    both sides.
+    """
+    gone = [
+        entry.name
+        for entry in model.phi.entries
+        if any(entry.name == name or entry.name.startswith(f"{name}.") for name in names)
+    ]
+    kept = tuple(entry for entry in model.phi.entries if entry.name not in gone)
+    phi = Layout(()) if held else Layout(kept)
+    run = Side(model.network, model.likelihood, model.theta, phi)
+    likelihood = _opened("likelihood", model.likelihood, names)
+    layouts = (
+        Layout(tuple(_opened_entry(entry, names) for entry in layout.entries))
+        for layout in (model.theta, phi)
+    )
+    return run, Side(model.network, likelihood, *layouts)
+
+
+def moved_likelihood(likelihood: Likelihood, names: Sequence[str], value: float) -> Likelihood:
+    """The likelihood with those of its numbers that are moved at `value`."""
+    own = [name for name in likelihood.arguments() if f"likelihood.{name}" in names]
+    return likelihood.bind(dict.fromkeys(own, float(value)))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Part by part, so that ``*`` never stands for more than one."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(
+        fnmatch.fnmatchcase(part, each) for part, each in zip(parts, wanted, strict=True)
+    )
+
+
+def _owners(model: Model) -> dict[str, Parametric]:
+    """What each number of the model is an argument of, by the number's name."""
+    entries = (*model.theta.entries, *model.phi.entries)
+    owners: dict[str, Parametric] = {entry.name: entry.prior for entry in entries}
+    owners["likelihood"] = model.likelihood
+    return {
+        f"{name}.{argument}": owner
+        for name, owner in owners.items()
+        for argument in owner.arguments()
+    }
+
+
+def _opened_entry(entry: Entry, names: Sequence[str]) -> Entry:
+    return dataclasses.replace(entry, prior=_opened(entry.name, entry.prior, names))
+
+
+def _opened(name: str, owner: _P, names: Sequence[str]) -> _P:
+    """`owner` with a `Hyper` in place of each number that is moved, so that it is looked up."""
+    own = [argument for argument in owner.arguments() if f"{name}.{argument}" in names]
+    return owner.bind(dict.fromkeys(own, Hyper(1.0)))

@@ -1,0 +1,197 @@
+"""The verdict on a sample, in words: trustworthy, run longer, or chains disagree, and what to do.
+
+Predictions decide. Divergences, energies, acceptance and hyper-parameters add notes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+RHAT_LIMIT = 1.01
+# Above this, chains tell different stories; between the two, they are only short. Of n independent
+# draws a chain, R-hat - 1 is about 1 / n times a chi-squared over its degrees of freedom (split
+# chains have halves), which hardly exceeds the second number.
+DISAGREEMENT = 1.05
+CHANCE = 3.5
+ESS_LIMIT = 400.0
+DIVERGENCE_LIMIT = 0.01
+EBFMI_LIMIT = 0.3
+ACCEPTANCE_LIMIT = 0.1
+PARETO_K_LIMIT = 0.7
+# Draws a chain for which second halves can say something.
+LEAST_DRAWS = 20
+# Rows named in a verdict, rows looked at to find an odd chain, inputs for which x is shown.
+ROWS_NAMED = 4
+ROWS_COMPARED = 16
+INPUTS_SHOWN = 3
+
+Rhat = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+class Evidence(NamedTuple):
+    """What a verdict rests on."""
+
+    values: NDArray[Any]
+    """Predictions ``(chains, draws, rows, outputs)``."""
+    rhat: NDArray[Any]
+    """``(rows, outputs)``."""
+    ess: NDArray[Any]
+    """The lesser of bulk and tail effective sample size, ``(rows, outputs)``."""
+    acceptance: NDArray[Any]
+    """``(chains,)``."""
+    divergent: NDArray[Any]
+    """Divergent transitions that led to each draw, ``(chains, draws)``."""
+    ebfmi: NDArray[Any]
+    """``(chains,)``."""
+    hyper_rhat: Mapping[str, float]
+    x: NDArray[Any] | None = None
+    """``(rows, inputs)``."""
+    pareto_k: float | None = None
+    """k-hat of the weights, where networks have any; `values` are then their influences."""
+
+
+def judge(evidence: Evidence, rhat: Rhat) -> str:
+    """The verdict; `rhat` computes R-hat of some of the chains, draws and rows."""
+    return "; ".join([_on_predictions(evidence, rhat), *_notes(evidence)])
+
+
+def _on_predictions(evidence: Evidence, rhat: Rhat) -> str:
+    if evidence.values.shape[0] < 2:
+        return "one chain alone can't show that it has converged: run at least two"
+    moved = np.ptp(evidence.values, axis=1).any(axis=(1, 2))
+    if not moved.all():
+        return (
+            f"{_chains(~moved)} {'has' if sum(~moved) == 1 else 'have'} not moved: use smaller "
+            "steps, or a longer burn-in in which to find them"
+        )
+    # A prediction that is the same for every network of chains that move is certain, not stuck.
+    certain = np.ptp(evidence.values, axis=(0, 1)) == 0
+    evidence = evidence._replace(
+        rhat=np.where(certain, 1.0, evidence.rhat), ess=np.where(certain, np.inf, evidence.ess)
+    )
+    if not np.all(evidence.rhat < _limit(evidence.values)):  # NaN counts: some chain is stuck there
+        return _disagreement(evidence, rhat)
+    worst, least = evidence.rhat.max(), evidence.ess.min()
+    if worst < RHAT_LIMIT and least >= ESS_LIMIT:
+        return (
+            f"trustworthy: R-hat is at most {worst:.3f} and the ESS at least {least:.0f} in bulk "
+            "and tails"
+        )
+    return _run_longer(worst, least)
+
+
+def _run_longer(worst: float, least: float) -> str:
+    # For chains that agree, R-hat - 1 falls and the ESS grows in proportion to their length.
+    factor = max((worst - 1) / (RHAT_LIMIT - 1), ESS_LIMIT / least)
+    return (
+        f"run about {_rounded_up(factor)} times longer: R-hat is up to {worst:.3f} (aim: below "
+        f"{RHAT_LIMIT}) and the ESS down to {least:.0f} (aim: {ESS_LIMIT:.0f})"
+    )
+
+
+def _disagreement(evidence: Evidence, rhat: Rhat) -> str:
+    badness = np.where(np.isnan(evidence.rhat), np.inf, evidence.rhat).max(axis=1)
+    limit = _limit(evidence.values)
+    bad = np.flatnonzero(badness >= limit)
+    worst = bad[np.argsort(-badness[bad], kind="stable")]
+    finite = evidence.rhat[np.isfinite(evidence.rhat)]
+    highest = f"R-hat up to {finite.max():.2f}, " if np.any(finite >= limit) else ""
+    where = (
+        f"chains disagree at {len(bad)} of {len(badness)} rows "
+        f"({highest}worst at {_rows(worst, evidence.x)})"
+    )
+    return f"{where}: {_remedy(evidence.values[:, :, worst[:ROWS_COMPARED]], rhat)}"
+
+
+def _remedy(values: NDArray[Any], rhat: Rhat) -> str:
+    """What to do about predictions of chains that disagree."""
+    chains, draws = values.shape[:2]
+    halves = values[:, draws // 2 :]
+    if halves.shape[1] >= LEAST_DRAWS and np.all(rhat(halves) < _limit(halves)):
+        return (
+            "the second halves of the chains agree, so the burn-in was too short: "
+            "sample again with a longer one"
+        )
+    # With two chains, neither is the odd one.
+    without = [rhat(np.delete(values, chain, axis=0)).max() for chain in range(chains)]
+    odd = int(np.argmin(without))
+    if chains > 2 and without[odd] < _limit(values):
+        return (
+            f"chain {odd} differs from the others, which agree: look at its trace; sample again "
+            "with a longer burn-in or another seed, and trust none of the chains until all agree"
+        )
+    return (
+        "run longer, with a longer burn-in; if they stay apart they sit in different modes: "
+        "start them from `pretrain`, use longer trajectories, or a smaller network"
+    )
+
+
+def _notes(evidence: Evidence) -> Iterable[str]:
+    if evidence.pareto_k is not None and not evidence.pareto_k <= PARETO_K_LIMIT:
+        yield (
+            f"but the weights can't be trusted (k-hat {evidence.pareto_k:.2f}, {PARETO_K_LIMIT} is "
+            "the limit), and these numbers with them: sample the other model, "
+            "tb.sample(posterior, start=ensemble)"
+        )
+    share = np.mean(evidence.divergent > 0)  # a draw may be several transitions
+    if share > DIVERGENCE_LIMIT:
+        yield (
+            f"but {share:.1%} of the draws saw a divergent trajectory, near which the posterior "
+            "may be missed: use smaller steps (a higher `target_acceptance`, or lower bounds)"
+        )
+    low = evidence.acceptance < ACCEPTANCE_LIMIT
+    if low.any():
+        yield (
+            f"{_chains(low)} accepted only {evidence.acceptance[low].max():.0%} of the proposals "
+            "or less: use smaller steps"
+        )
+    slow = evidence.ebfmi < EBFMI_LIMIT
+    if slow.any():
+        yield (
+            f"energies of {_chains(slow)} change too slowly (E-BFMI down to "
+            f"{evidence.ebfmi[slow].min():.2f}, {EBFMI_LIMIT} is the limit), so that tails may be "
+            "missed: run longer, and look for a hyper-parameter that comes close to zero"
+        )
+    limit = _limit(evidence.values)
+    apart = {name: each for name, each in evidence.hyper_rhat.items() if each >= limit}
+    if apart and not np.any(evidence.rhat >= limit):  # else there is more to worry about
+        worst = max(apart, key=lambda name: apart[name])
+        yield (
+            f"chains disagree about {len(apart)} of {len(evidence.hyper_rhat)} hyper-parameters "
+            f"(R-hat up to {apart[worst]:.2f}, of {worst}): don't interpret these"
+        )
+
+
+def _limit(values: NDArray[Any]) -> float:
+    """The R-hat from which chains disagree: what so few draws show by chance is not enough."""
+    return max(DISAGREEMENT, 1 + CHANCE / values.shape[1])
+
+
+def _chains(chosen: NDArray[np.bool_]) -> str:
+    numbers = [str(each) for each in np.flatnonzero(chosen)]
+    if len(numbers) == len(chosen):
+        return "the chain" if len(chosen) == 1 else "all chains"
+    if len(numbers) == 1:
+        return f"chain {numbers[0]}"
+    return f"chains {', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
+def _rows(rows: NDArray[Any], x: NDArray[Any] | None) -> str:
+    """Some rows by their inputs where these are few, by their numbers otherwise."""
+    named = rows[:ROWS_NAMED]
+    if x is None or x.shape[1] > INPUTS_SHOWN:
+        names = [str(row) for row in named]
+        label = "row " if len(rows) == 1 else "rows "
+    else:
+        points = [", ".join(f"{each:.3g}" for each in x[row].tolist()) for row in named]
+        names = points if x.shape[1] == 1 else [f"({point})" for point in points]
+        label = "x = "
+    return label + ", ".join(names) + (", ..." if len(rows) > ROWS_NAMED else "")
+
+
+def _rounded_up(factor: float) -> str:
+    """A factor with two digits, never below what is needed."""
+    digits = 10.0 ** (np.floor(np.log10(factor)) - 1)
+    return f"{np.ceil(factor / digits) * digits:g}"

@@ -1,0 +1,90 @@
+"""Statistics over networks that carry weights, as functions of arrays.
+
+The networks are the first axis. Weights are ``(networks,)`` and sum to one; ``None`` stands for
+equal ones, with which each function is what NumPy has under its name.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Values that are sorted at once.
+SORTED_AT_ONCE = 2**20
+
+
+def moments(values: NDArray[Any], weights: NDArray[Any] | None) -> tuple[NDArray[Any], ...]:
+    """Mean and variance over networks, in float64.
+
+    Examples
+    --------
+    >>> [each.tolist() for each in moments(np.array([[0.0], [4.0]]), np.array([0.75, 0.25]))]
+    [[1.0], [3.0]]
+    """
+    if weights is None:
+        return values.mean(axis=0, dtype=np.float64), values.var(axis=0, dtype=np.float64)
+    mean = average(values, weights)
+    return mean, average(np.square(values - mean), weights)
+
+
+def average(values: NDArray[Any], weights: NDArray[Any] | None) -> NDArray[Any]:
+    """Mean over networks, in float64."""
+    if weights is None:
+        return values.mean(axis=0, dtype=np.float64)
+    return np.tensordot(weights, values, axes=(0, 0))
+
+
+def quantile(
+    values: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Quantiles over networks, of the shape of `wanted` and the rest of `values`.
+
+    With weights, the smallest value up to which the weights sum to the wanted probability.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0], [2.0], [3.0]])
+    >>> quantile(values, np.array([0.2, 0.5]), np.array([0.25, 0.25, 0.5])).tolist()
+    [[1.0], [2.0]]
+    """
+    if weights is None:
+        return np.quantile(values, wanted, axis=0)
+    columns = values.reshape(len(values), -1)
+    step = max(SORTED_AT_ONCE // len(values), 1)
+    parts = [
+        _sorted_quantile(columns[:, first : first + step], np.atleast_1d(wanted), weights)
+        for first in range(0, columns.shape[1], step)
+    ]
+    return np.concatenate(parts, axis=1).reshape(*wanted.shape, *values.shape[1:])
+
+
+def histogram(
+    values: NDArray[Any], edges: NDArray[Any], weights: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Share of the networks in each bin, bins last; those outside the edges count in none.
+
+    Examples
+    --------
+    >>> histogram(np.array([[0.5], [1.5], [9.0]]), np.array([0.0, 1.0, 2.0]), None).round(2)
+    array([[0.33, 0.33]])
+    """
+    count, bins = len(values), len(edges) - 1
+    own = np.full(count, 1 / count) if weights is None else weights
+    shares = [np.histogram(column, edges, weights=own)[0] for column in values.reshape(count, -1).T]
+    return np.reshape(shares, (*values.shape[1:], bins))
+
+
+def _sorted_quantile(
+    columns: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any]
+) -> NDArray[Any]:
+    """Quantiles ``(wanted, columns)`` of each column ``(networks, columns)``."""
+    order = np.argsort(columns, axis=0)
+    cumulated = np.cumsum(weights[order], axis=0)
+    # Rounding must not push a sum that is meant to be equal below what is wanted.
+    goal = wanted[:, None] * cumulated[-1] * (1 - 1e-12)
+    places = np.stack([(cumulated < each).sum(axis=0).clip(max=len(columns) - 1) for each in goal])
+    # At probability 0, the smallest value that has any weight.
+    lowest = (cumulated <= 0).sum(axis=0)
+    places = np.maximum(places, lowest)
+    ranked = np.take_along_axis(columns, order, axis=0)
+    return np.take_along_axis(ranked, places, axis=0)

@@ -1,0 +1,129 @@
+"""Scaling: the user's units outside, columns of mean 0 and standard deviation 1 inside.
+
+The default priors expect inputs and outputs of about one. A `Scaling` maps the user's columns to
+that and back, ``inside = (outside - shift) / scale``; the model never sees anything else.
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.model.checks import DType, cast
+
+
+@final
+@dataclass(frozen=True)
+class Scaling:
+    """Shifts and scales of the columns of ``x`` and ``y``; none at all by default.
+
+    Made by ``Posterior(..., standardise=True)``. One of your own can be given in its place, such as
+    that of another posterior, so that two models share their units.
+
+    Parameters
+    ----------
+    x_shift, x_scale
+        One number for each column of ``x``; empty to leave it as it is.
+    y_shift, y_scale
+        The same for ``y``.
+
+    Examples
+    --------
+    >>> scaling = Scaling(x_shift=(20.0,), x_scale=(5.0,))
+    >>> scaling.inputs(np.array([[20.0], [30.0]]), "float32").tolist()
+    [[0.0], [2.0]]
+    """
+
+    x_shift: tuple[float, ...] = ()
+    x_scale: tuple[float, ...] = ()
+    y_shift: tuple[float, ...] = ()
+    y_scale: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
+            values = tuple(float(each) for each in getattr(self, name))
+            if not np.all(np.isfinite(values)):
+                raise ValueError(f"`{name}` of a Scaling must be finite, got {values}")
+            object.__setattr__(self, name, values)
+        for kind in ("x", "y"):
+            shift, scale = getattr(self, f"{kind}_shift"), getattr(self, f"{kind}_scale")
+            if len(shift) != len(scale):
+                raise ValueError(
+                    f"`{kind}_shift` has {len(shift)} numbers but `{kind}_scale` {len(scale)}: "
+                    "give one of each for every column"
+                )
+            if not all(each > 0 for each in scale):
+                raise ValueError(f"`{kind}_scale` of a Scaling must be positive, got {scale}")
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing is scaled."""
+        return self == Scaling()
+
+    def user_dtype(self, dtype: DType) -> DType:
+        """The type of the user's rows: all digits are kept until they are scaled."""
+        return dtype if self.is_none else "float64"
+
+    def inputs(self, x: NDArray[Any], dtype: DType) -> NDArray[Any]:
+        """The user's inputs ``(rows, inputs)`` as the model takes them."""
+        return cast(_to_inside("x", x, self.x_shift, self.x_scale), dtype)
+
+    def targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The user's targets ``(..., columns)`` as the likelihood takes them."""
+        return _to_inside("y", y, self.y_shift, self.y_scale)
+
+    def natural(self, targets: NDArray[Any]) -> NDArray[Any]:
+        """Targets ``(..., columns)`` of the model in the user's units: undoes `targets`."""
+        if not self.y_scale:
+            return targets
+        return targets * np.asarray(self.y_scale) + np.asarray(self.y_shift)
+
+    def natural_variance(self, variance: NDArray[Any]) -> NDArray[Any]:
+        """Variances ``(..., columns)`` of targets of the model in the user's units."""
+        return variance * np.square(self.y_scale) if self.y_scale else variance
+
+    @property
+    def log_jacobian(self) -> float:
+        """``log |d inside / d outside|`` of a row of targets: what its log-density gains."""
+        return -float(np.sum(np.log(self.y_scale))) if self.y_scale else 0.0
+
+
+def standardisation(x: NDArray[Any], y: NDArray[Any], *, targets: bool) -> Scaling:
+    """The scaling to mean 0 and standard deviation 1; constant columns are only shifted.
+
+    Parameters
+    ----------
+    x, y
+        The user's rows, ``(rows, columns)``.
+    targets
+        Whether `y` is scaled too.
+
+    Examples
+    --------
+    >>> standardisation(np.array([[1.0, 7.0], [3.0, 7.0]]), np.zeros((2, 1)), targets=False)
+    Scaling(x_shift=(2.0, 7.0), x_scale=(1.0, 1.0), y_shift=(), y_scale=())
+    """
+    x_shift, x_scale = _moments(x)
+    y_shift, y_scale = _moments(y) if targets else ((), ())
+    return Scaling(x_shift, x_scale, y_shift, y_scale)
+
+
+def _moments(values: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    rows = values.astype(np.float64)
+    varies = np.ptp(rows, axis=0) > 0
+    shift = np.where(varies, rows.mean(axis=0), rows[0])
+    scale = np.where(varies, rows.std(axis=0), 1.0)
+    return tuple(shift.tolist()), tuple(scale.tolist())
+
+
+def _to_inside(
+    name: str, values: NDArray[Any], shift: tuple[float, ...], scale: tuple[float, ...]
+) -> NDArray[Any]:
+    if not scale:
+        return values
+    if values.shape[-1] != len(scale):
+        raise ValueError(
+            f"`{name}` has {values.shape[-1]} columns, but {len(scale)} were standardised"
+        )
+    return (values - np.asarray(shift)) / np.asarray(scale)

@@ -1,0 +1,147 @@
+"""Chains in function space: what their networks say at given inputs, draw after draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def trace(ensemble: Ensemble, x: ArrayLike, *, output: int = 0, ax: Axes | None = None) -> Axes:
+    """What each chain says at one input, draw after draw.
+
+    Chains that have converged look like one another, without trend; draws with a divergent
+    trajectory are marked at the bottom.
+
+    Parameters
+    ----------
+    ensemble
+        The sampled networks.
+    x
+        One row of inputs: a number, or ``(inputs,)``.
+    output
+        Which output of the network to show.
+    ax
+        Axes to draw into; new ones by default.
+    """
+    values = _at(ensemble, x, output)
+    ax = new_figure()[1] if ax is None else ax
+    draws = np.arange(1, values.shape[1] + 1)
+    for chain, own in enumerate(values):
+        ax.plot(draws, own, color=chain_color(chain), lw=0.7, alpha=0.8, label=f"chain {chain}")
+    found = draws[np.any(ensemble.info["divergent"] > 0, axis=0)]
+    if len(found):
+        bottom = ax.get_xaxis_transform()
+        where = np.zeros(len(found))
+        ax.plot(found, where, "|", color="black", ms=8, transform=bottom, label="divergence")
+    ax.set(xlabel="draw", ylabel=_label(x), xlim=(0.5, len(draws) + 0.5))
+    legend_above(ax)
+    return ax
+
+
+def ranks(
+    ensemble: Ensemble,
+    x: ArrayLike,
+    *,
+    output: int = 0,
+    bins: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """How the draws of each chain rank among those of all chains, at one input.
+
+    The height is a chain's number of draws in a bin of ranks, relative to that of chains that say
+    the same: 1. The gray band holds 95 % of it for independent draws; correlated ones stray
+    further. A chain that slopes sits too low or too high, one that is hollow is too wide.
+
+    Parameters
+    ----------
+    ensemble
+        The sampled networks, of at least two chains.
+    x
+        One row of inputs: a number, or ``(inputs,)``.
+    output
+        Which output of the network to show.
+    bins
+        Number of bins; by default so many that each holds 50 draws of a chain, 5 to 20.
+    ax
+        Axes to draw into; new ones by default.
+    """
+    values = _at(ensemble, x, output)
+    chains, draws = values.shape
+    if chains < 2:
+        raise ValueError("ranks compare chains, but this ensemble has only one")
+    bins = min(max(draws // 50, 5), 20, draws) if bins is None else bins
+    if not 1 <= bins <= draws:
+        raise ValueError(f"`bins` must be 1 to the number of draws, {draws}, got {bins!r}")
+    ax = new_figure()[1] if ax is None else ax
+    order = np.argsort(values, axis=None, kind="stable")
+    rank = np.empty(values.size)
+    rank[order] = np.arange(values.size) + 0.5
+    edges = np.linspace(0, 1, bins + 1)
+    sd = np.sqrt(bins * (1 - 1 / chains) * (1 - 1 / bins) / draws)
+    ax.axhspan(max(1 - 1.96 * sd, 0), 1 + 1.96 * sd, color="0.9", lw=0, label="95 % if the same")
+    ax.axhline(1.0, color="0.6", lw=0.8)
+    for chain, own in enumerate(rank.reshape(values.shape) / values.size):
+        height = np.histogram(own, edges)[0] * bins / draws
+        color = chain_color(chain)
+        ax.stairs(height, edges, baseline=None, color=color, lw=1.5, label=f"chain {chain}")
+    ax.set(xlabel=f"rank of {_label(x)}", ylabel="relative frequency", xlim=(0, 1))
+    ax.set_ylim(0, max(2.0, ax.get_ylim()[1]))
+    legend_above(ax)
+    return ax
+
+
+def autocorrelation(
+    ensemble: Ensemble, x: ArrayLike, *, max_lag: int | None = None, ax: Axes | None = None
+) -> Axes:
+    """Autocorrelation of the predictions against the lag, averaged over the rows of `x`.
+
+    Parameters
+    ----------
+    ensemble
+        The sampled networks.
+    x
+        Inputs ``(rows, inputs)``.
+    max_lag
+        Largest lag, in draws; by default 75, or all where there are fewer.
+    ax
+        Axes to draw into; new ones by default.
+    """
+    max_lag = min(75, ensemble.num_draws - 1) if max_lag is None else max_lag
+    rho = ensemble.autocorrelation(x, max_lag)
+    ax = new_figure()[1] if ax is None else ax
+    lags = np.arange(max_lag + 1)
+    ax.axhline(0.0, color="0.6", lw=0.8)
+    for output, own in enumerate(rho.T):
+        label = f"output {output}" if rho.shape[1] > 1 else None
+        ax.plot(lags, [1.0, *own], ".-", color=chain_color(output), lw=1.2, ms=5, label=label)
+    ax.set(xlabel="lag (draws)", ylabel="autocorrelation", xlim=(0, max_lag))
+    ax.set_ylim(min(-0.1, np.nanmin(rho, initial=0.0) * 1.1), 1.03)
+    if rho.shape[1] > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _at(ensemble: Ensemble, x: ArrayLike, output: int) -> NDArray[Any]:
+    """Predictions ``(chains, draws)`` at one input."""
+    row = np.asarray(x)
+    if row.ndim > 1:
+        raise ValueError(
+            f"`x` must be one row of inputs, ({ensemble.network.inputs},), got shape {row.shape}"
+        )
+    values = ensemble.predict(row.reshape(1, -1)).networks[:, 0]
+    check_output(output, values.shape[1])
+    return values[:, output].reshape(ensemble.num_chains, -1)
+
+
+def _label(x: ArrayLike) -> str:
+    row = np.atleast_1d(np.asarray(x))
+    inputs = ", ".join(f"{each:.3g}" for each in row[:4].tolist())
+    return f"prediction at ({inputs}, ...)" if len(row) > 4 else f"prediction at {inputs}"

@@ -1,0 +1,115 @@
+"""How predictions move with a number of the prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.ensemble.sensitivity import Sensitivity
+from tensorbnn.plots.figure import check_output, legend_above, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Rows of which curves are drawn.
+MOST_ROWS = 5
+
+
+def sensitivity(
+    found: Sensitivity, *, output: int = 0, axes: Sequence[Axes] | None = None
+) -> NDArray[Any]:
+    """Mean, sd and effective size against the value of the number that was moved.
+
+    Gray, with dotted curves, where the weights can't be trusted (k-hat above 0.7). The dashed line
+    is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
+
+    Parameters
+    ----------
+    found
+        What `Ensemble.sensitivity` returned.
+    output
+        Which output of the network to show.
+    axes
+        Three Axes to draw into; new ones, one below the other, by default.
+
+    Returns
+    -------
+    The three Axes.
+    """
+    check_output(output, found.mean.shape[2])
+    panels = _panels() if axes is None else np.asarray(axes)
+    if panels.shape != (3,):
+        raise ValueError(f"`axes` must be three Axes, got {panels.size}")
+    order = np.argsort(found.values)
+    values, good = found.values[order], found.trustworthy[order]
+    count = found.mean.shape[1]
+    rows = np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
+    for ax, curves, label in zip(panels, (found.mean, found.sd), ("mean", "sd"), strict=False):
+        for place, row in enumerate(rows):
+            name = _row_name(found.x[row], row)
+            _curve(ax, values, curves[order, row, output], good, f"C{place}", name)
+        ax.set_ylabel(label)
+    _curve(panels[2], values, found.effective_size[order], good, "black", None)
+    panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.weights[0])))
+    panels[2].set_xlabel(found.names[0] if len(found.names) == 1 else _together(found.names))
+    legend_above(panels[0])
+    for ax in panels:
+        _mark(ax, found, values, good)
+    if panels[2].get_legend_handles_labels()[1]:
+        legend_above(panels[2])
+    return panels
+
+
+def _panels() -> NDArray[Any]:
+    figure, first = new_figure()
+    first.remove()
+    figure.set_size_inches(7, 7.5)
+    return np.asarray(figure.subplots(3, 1, sharex=True))
+
+
+def _curve(
+    ax: Axes,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    good: NDArray[np.bool_],
+    color: str,
+    name: str | None,
+) -> None:
+    """Dotted throughout, and solid where the weights are trustworthy."""
+    ax.plot(x, y, ":", color=color, lw=1)
+    ax.plot(x, np.where(good, y, np.nan), ".-", color=color, lw=1.5, ms=6, label=name)
+
+
+def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.bool_]) -> None:
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
+    positive = bool(np.all(values > 0))
+    if positive:
+        ax.set_xscale("log")
+        subs = (1.0, 2.0, 5.0) if values[-1] > 10 * values[0] else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_locator(NullLocator())
+    # Each value stands for the points that are nearer to it than to others.
+    places = np.log(values) if positive else values
+    middle = 0.5 * (places[1:] + places[:-1])
+    middle = np.exp(middle) if positive else middle
+    edges = np.concatenate([values[:1], middle, values[-1:]])
+    for place in np.flatnonzero(~good):
+        label = "weights can't be trusted" if place == np.flatnonzero(~good)[0] else None
+        ax.axvspan(edges[place], edges[place + 1], color="0.9", lw=0, zorder=0, label=label)
+    if good.any():
+        ax.axvline(found.best().value, color="0.4", lw=1, ls="--", label="highest evidence")
+    if len(values) > 1:
+        ax.set_xlim(values[0], values[-1])
+
+
+def _row_name(x: NDArray[Any], row: int) -> str:
+    return f"x = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
+
+
+def _together(names: tuple[str, ...]) -> str:
+    return f"{names[0]} and {len(names) - 1} more"

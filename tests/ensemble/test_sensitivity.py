@@ -1,0 +1,123 @@
+"""Moving a number of the prior: the same as re-weighting value by value, and the exact best."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tests.ensemble.made import coefficients, ensemble_of, linear
+from tests.oracles import oracles
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(15, 2))
+Y = X @ [0.4, -0.3] + 0.1 + 0.5 * RNG.normal(size=15)
+GRID = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 1.5])
+
+
+def network_with(scale):
+    return linear(tb.Normal(0.0, scale), tb.Normal(0.0, 1.0), inputs=2)
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    posterior = tb.Posterior(network_with(1.0), tb.Gaussian(sd=0.5), X, Y, dtype="float64")
+    exact = oracles.linreg(X, Y, 0.5, 1.0, 1.0).sample(np.random.default_rng(1), 8000)
+    return ensemble_of(posterior, coefficients(exact), size=1500)
+
+
+def test_a_sweep_is_re_weighting_value_by_value(ensemble):
+    found = ensemble.sensitivity("dense_0.weights.scale", GRID, X[:3])
+    assert found.names == ("dense_0.weights.scale",)
+    for place, value in enumerate(GRID[2:], start=2):
+        w = ensemble.reweight(network=network_with(float(value)))
+        np.testing.assert_allclose(found.weights[place].log_ratios, w.log_ratios, atol=1e-9)
+        p = ensemble.predict(X[:3], weights=w)
+        np.testing.assert_allclose(found.mean[place], p.mean, rtol=1e-7)
+        np.testing.assert_allclose(found.sd[place], p.sd, rtol=1e-6)
+        assert found.effective_size[place] == pytest.approx(w.effective_size, rel=1e-6)
+    np.testing.assert_array_equal(found.x, X[:3])
+
+
+def test_the_best_is_that_of_the_exact_evidence(ensemble):
+    found = ensemble.sensitivity("dense_0.weights.scale", GRID, X[:1])
+    exact = [oracles.linreg(X, Y, 0.5, scale, 1.0).logZ for scale in GRID]
+    good = found.trustworthy
+    assert good.sum() >= 4
+    error = np.sqrt((8000 / found.effective_size[good] - 1) / 8000)
+    difference = found.log_evidence_ratio[good] - (np.array(exact) - exact[5])[good]
+    assert np.all(np.abs(difference) < 4 * error)
+    value, weights = found.best()
+    assert value == GRID[np.argmax(np.where(good, exact, -np.inf))]
+    assert weights is found.weights[list(GRID).index(value)]
+
+
+def test_the_noise_is_moved_with_its_likelihood(ensemble):
+    values = np.array([0.45, 0.5, 0.6])
+    found = ensemble.sensitivity("likelihood.sd", values, X[:2], held_out=(X, Y))
+    w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.6))
+    np.testing.assert_allclose(found.weights[2].log_ratios, w.log_ratios, atol=1e-9)
+    assert found.weights[2].likelihood == tb.Gaussian(sd=0.6)
+    score = ensemble.predict(X, weights=w).log_score(Y)
+    assert found.log_score[2] == pytest.approx(score, rel=1e-9)
+    assert found.best("score").value == values[np.argmax(found.log_score)]
+    np.testing.assert_array_equal(found.weights[1].weights, np.full(8000, 1 / 8000))
+
+
+def hierarchical_ensemble():
+    rng = np.random.default_rng(5)
+    shape = (4, 2500)
+    scale = rng.normal(2.0, 0.2, size=shape)
+    prior = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(2.0, 0.2)))
+    named = {"dense_0.weights.scale": scale, "dense_0.biases.scale": scale[::-1]}
+    named["dense_0.weights"] = (scale * rng.normal(size=shape))[..., None, None]
+    named["dense_0.biases"] = (scale[::-1] * rng.normal(size=shape))[..., None]
+    return ensemble_of(tb.Posterior(linear(prior, prior), tb.Gaussian()), named)
+
+
+def test_a_hyper_parameter_is_moved_as_a_number_or_by_its_own_prior():
+    ensemble = hierarchical_ensemble()
+    number = tb.Normal(0.0, 1.8)
+    w = ensemble.reweight(network=linear(number, number))
+    both = ensemble.sensitivity("*.*.scale", [1.8], [0.0])
+    assert both.names == ("dense_0.weights.scale", "dense_0.biases.scale")
+    np.testing.assert_allclose(both.weights[0].log_ratios, w.log_ratios, atol=1e-9)
+    centred = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(1.9, 0.2)))
+    w = ensemble.reweight(network=linear(centred, centred))
+    found = ensemble.sensitivity(
+        ["dense_0.weights.scale.loc", "dense_0.biases.scale.loc"], [1.9], [0.0]
+    )
+    np.testing.assert_allclose(found.weights[0].log_ratios, w.log_ratios, atol=1e-9)
+    with pytest.raises(ValueError, match=r"'dense_0.weights.scale.loc'.* belong to the prior"):
+        ensemble.sensitivity(["dense_0.weights.*", "*.weights.scale.loc"], [1.0], [0.0])
+
+
+def test_where_no_weights_are_trustworthy_there_is_no_best():
+    ensemble = hierarchical_ensemble()
+    found = ensemble.sensitivity("*.*.scale", [20.0, 50.0], [0.0])
+    assert not found.trustworthy.any()
+    assert np.all(found.pareto_k > 0.7)
+    with pytest.raises(ValueError, match=r"at none of the values .*try values nearer"):
+        found.best()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("dense_0.weight.scale", [1.0]), "no number 'dense_0.weight.scale': there are .*weights"),
+        (("dense_0.weights.scale", [0.0, 1.0]), "must be positive, but `values` go down to 0"),
+        (("dense_0.weights.loc", []), "`values` must be a list of finite numbers"),
+        (("dense_0.weights.loc", [math.inf]), "`values` must be a list of finite numbers"),
+    ],
+)
+def test_bad_input(ensemble, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ensemble.sensitivity(*arguments, X[:1])
+
+
+def test_bad_criterion(ensemble):
+    found = ensemble.sensitivity("dense_0.weights.loc", [0.0, 0.1], X[:1])
+    with pytest.raises(ValueError, match="`by` must be 'evidence' or 'score', got 'luck'"):
+        found.best("luck")
+    with pytest.raises(ValueError, match=r"no held-out rows to choose by: give them as"):
+        found.best("score")
