@@ -109,7 +109,7 @@ sanitize:
 	    $(CXX) $(SANITIZE) $$flags -c $(NATIVE)/kernel_$$isa.cpp -o build/sanitize/$$isa.o || exit 1; \
 	done
 	$(CXX) $(SANITIZE) $(if $(X86),-DTENSORBNN_HAS_AVX512 -DTENSORBNN_HAS_AVX2) \
-	    tests/engine/native/sanitize.cpp $(NATIVE)/dispatch.cpp $(NATIVE)/likelihood.cpp \
+	    tests/engine/native/sanitize.cpp $(NATIVE)/dispatch.cpp $(NATIVE)/batch.cpp \
 	    $(ISAS:%=build/sanitize/%.o) -o build/sanitize/run
 	build/sanitize/run
 

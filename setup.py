@@ -10,6 +10,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 NATIVE = Path("src/tensorbnn/engine/native")
 COMMON = ["-std=c++17", "-O3", "-g0", "-pthread"]
@@ -31,7 +32,7 @@ class BuildNative(build_ext):
     def build_extension(self, extension: Extension) -> None:
         """Compile the kernels, then the rest, which says which kernels there are."""
         if self.compiler.compiler_type == "msvc":
-            raise RuntimeError("the native engine needs GCC or Clang")
+            raise CompileError("the native engine needs GCC or Clang")
         kinds = ["portable"]
         if platform.machine().lower() in ("x86_64", "amd64"):
             kinds = list(INSTRUCTION_SETS)
@@ -54,8 +55,10 @@ class BuildNative(build_ext):
 
 
 def _xla_headers() -> str:
-    import jaxlib
-
+    try:
+        import jaxlib
+    except ImportError as error:  # an install with --no-build-isolation
+        raise CompileError("the native engine needs jaxlib's headers") from error
     return str(Path(jaxlib.__file__).parent / "include")
 
 
@@ -65,7 +68,7 @@ setup(
         Extension(
             "tensorbnn.engine._native",
             sources=[
-                str(NATIVE / f"{name}.cpp") for name in ("bindings", "dispatch", "likelihood")
+                str(NATIVE / f"{name}.cpp") for name in ("bindings", "dispatch", "batch")
             ],
             depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
             extra_link_args=["-pthread"],

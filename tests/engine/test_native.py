@@ -34,7 +34,7 @@ def as_before():
     before = library.instruction_set()
     yield
     library.use_instruction_set(before)
-    library.limit_threads(0)
+    library.use_threads(0)
 
 
 def targets(likelihood, rows, outputs, rng):
@@ -219,7 +219,7 @@ def test_threads_change_no_bit(rows):
     together = jax.jit(jax.vmap(jax.value_and_grad(log_likelihood)))
     results = []
     for threads in (1, 2, 3, 7):
-        library.limit_threads(threads)
+        library.use_threads(threads)
         results.append(jax.tree.map(np.asarray, (alone(thetas[0]), together(thetas))))
     for result in results[1:]:
         jax.tree.map(np.testing.assert_array_equal, result, results[0])

@@ -66,7 +66,7 @@ def as_before():
     before = library.instruction_set()
     yield
     library.use_instruction_set(before)
-    library.limit_threads(0)
+    library.use_threads(0)
 
 
 def targets(network, dtype, *, held, rows=11):
@@ -106,7 +106,7 @@ def test_trajectories_follow_each_other(name, dtype, held):
 
         arguments = (position, momentum, step_size, num_steps)
         start, expected = jax.jit(jax.vmap(plain))(*arguments)
-        follow = ours.follow()
+        follow = ours.value_and_gradient.follow
         assert follow is not None
         together = jax.jit(jax.vmap(follow))
         alone = jax.jit(follow)
@@ -129,7 +129,7 @@ def check(found, expected, dtype):
 
 def test_no_steps_and_divergence():
     ours, _ = targets(NETWORKS["default"], "float32", held=False)
-    follow = jax.jit(ours.follow())
+    follow = jax.jit(ours.value_and_gradient.follow)
     rng = np.random.default_rng(2)
     position = jnp.asarray(rng.normal(size=ours.dimension), "float32")
     value, gradient = jax.value_and_grad(ours.log_density)(position)
@@ -149,11 +149,11 @@ def test_threads_change_no_bit(rows):
     positions = jnp.asarray(0.3 * rng.normal(size=(18, ours.dimension)), "float32")
     steps, sizes = jnp.arange(1, 19), jnp.full(18, 1e-3)
     values, gradients = jax.jit(jax.vmap(jax.value_and_grad(ours.log_density)))(positions)
-    together = jax.jit(jax.vmap(ours.follow()))
-    alone = jax.jit(ours.follow())
+    together = jax.jit(jax.vmap(ours.value_and_gradient.follow))
+    alone = jax.jit(ours.value_and_gradient.follow)
     results = []
     for threads in (1, 2, 5):
-        library.limit_threads(threads)
+        library.use_threads(threads)
         arguments = (positions, positions, values, gradients, sizes, steps)
         single = jax.tree.map(lambda leaf: leaf[7], arguments)
         results.append(jax.tree.map(np.asarray, (together(*arguments), alone(*single))))

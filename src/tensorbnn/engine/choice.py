@@ -48,7 +48,7 @@ def is_native_faster(network: Network, rows: int, dtype: DType) -> bool:
     return False  # until it is calibrated
 
 
-# As in native/likelihood.cpp.
+# As in native/batch.cpp.
 MOST_ROWS_OF_CHAINS = 64
 LANES = 16
 

@@ -2,9 +2,9 @@
 
 It is there only where a C++ compiler was found when the package was installed. Two variables of
 the environment set it: ``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; the
-best that the machine has, if unset) and ``TENSORBNN_THREADS`` (the most threads that work on one
-call; as many as there are cores, if unset). Threads change no bit of a result, instruction sets
-the last digits.
+best that the machine has, if unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a fair
+share of the cores, if unset or 0). Threads change no bit of a result, instruction sets the last
+digits.
 """
 
 import ctypes
@@ -51,11 +51,11 @@ def use_instruction_set(name: str) -> None:
         raise ValueError(_unknown_set(name, instruction_sets()))
 
 
-def limit_threads(count: int) -> None:
-    """Let at most `count` threads work on one call; 0 stands for as many as there are cores."""
+def use_threads(count: int) -> None:
+    """Let `count` threads work on one call; 0 stands for a fair share of the cores."""
     handle = _library().handle
     if handle is not None:
-        handle.tensorbnn_limit_threads(count)
+        handle.tensorbnn_use_threads(count)
 
 
 _LOADING = threading.Lock()
@@ -100,7 +100,8 @@ def _declare(handle: ctypes.CDLL) -> None:
     for name in ("tensorbnn_instruction_sets", "tensorbnn_instruction_set"):
         getattr(handle, name).restype = ctypes.c_char_p
     handle.tensorbnn_use_instruction_set.argtypes = [ctypes.c_char_p]
-    handle.tensorbnn_limit_threads.argtypes = [ctypes.c_int]
+    handle.tensorbnn_use_threads.argtypes = [ctypes.c_int]
+    handle.tensorbnn_use_threads.restype = None
 
 
 def _set_from_environment(handle: ctypes.CDLL) -> str | None:
@@ -112,7 +113,7 @@ def _set_from_environment(handle: ctypes.CDLL) -> str | None:
     threads = os.environ.get("TENSORBNN_THREADS", "0")
     if not threads.isdigit():
         return f"TENSORBNN_THREADS must be a whole number, got {threads!r}"
-    handle.tensorbnn_limit_threads(int(threads))
+    handle.tensorbnn_use_threads(int(threads))
     return None
 
 

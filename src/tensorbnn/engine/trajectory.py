@@ -96,7 +96,7 @@ class Point(NamedTuple):
 class Chain(NamedTuple):
     """All that differs between chains.
 
-    `numbers` are location and scale of every prior ``(entries, 2)``, `sd` that of the likelihood;
+    `step_size` is ``(1,)`` or ``(dimension,)``. `numbers` are location and scale of every prior ``(entries, 2)``, `sd` that of the likelihood;
     those that follow from hyper-parameters of the position are not read.
     """
 
@@ -108,7 +108,11 @@ class Chain(NamedTuple):
 
 
 Follow = Callable[[Array, Array, Array, Array, Array, Array], Point]
-"""Position, momentum, log-density, gradient, step size, number of steps to the point at the end."""
+"""Position, momentum, log-density, gradient, step size, number of steps to the point at the end.
+
+The step size is one number, or one for each coordinate: with a diagonal mass ``m``, and momenta
+divided by its root, they are ``step_size / sqrt(m)``.
+"""
 
 
 def follow(
@@ -155,7 +159,8 @@ def follow(
             own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
             sd = jnp.asarray(likelihood.bind(own).sd, dtype)
         start = Point(position, momentum, log_density, gradient)
-        chain = Chain(start, step_size, num_steps.astype(jnp.int32), numbers, sd)
+        sizes = jnp.atleast_1d(step_size)
+        chain = Chain(start, sizes, num_steps.astype(jnp.int32), numbers, sd)
         return _run(program, coordinates)(chain, data)
 
     return run
@@ -266,6 +271,7 @@ def _call(program: Program, coordinates: Coordinates, chains: Chain, data: Data)
     call = jax.ffi.ffi_call(
         f"tensorbnn_leapfrog_{start.position.dtype.name}",
         tuple(native.shape_of(leaf.shape, leaf.dtype) for leaf in start),
+        vmap_method="sequential",  # of batches of batches
     )
     found = call(
         *start,

@@ -222,20 +222,11 @@ def _move_theta(
     model = target.model
     hypers = model.phi.unflatten(phi)
 
-    def log_density(z_theta: Array) -> Array:
-        theta, log_prior = model.theta.from_standard(z_theta, hypers)
-        return model.log_likelihood(theta, phi, target.data) + log_prior
-
-    value_and_gradient = jax.value_and_grad(log_density)
+    value_and_gradient = target.value_and_gradient_given(phi)
     z_theta = model.theta.to_standard(state.theta, hypers)
     start = Phase(z_theta, momentum, *value_and_gradient(z_theta))
     end, moved = transition(
-        value_and_gradient,
-        start,
-        step_size,
-        state.adapter.num_leapfrog,
-        uniform,
-        target.follow(phi),
+        value_and_gradient, start, step_size, state.adapter.num_leapfrog, uniform
     )
     return start, end, moved
 

@@ -20,11 +20,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.engine.trajectory import Follow
 from tensorbnn.inference import dual_averaging
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.sampler import Info, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import Density, Target
 
 # An energy error beyond this means that the integrator has left the trajectory.
 DIVERGENCE = 1000.0
@@ -156,8 +155,12 @@ def leapfrog(
 ) -> Phase:
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
-    Neighbouring half kicks are merged into whole ones; the first and the last are made half here.
+    `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
+    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged
+    into whole ones; the first and the last are made half here.
     """
+    if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
+        return Phase(*value_and_gradient.follow(*start, step_size, num_steps))
 
     def advance(_: Array, phase: Phase) -> Phase:
         position = phase.position + step_size * phase.momentum
@@ -176,16 +179,9 @@ def transition(
     step_size: Array,
     num_steps: Array,
     uniform: Array,
-    follow: Follow | None = None,
 ) -> tuple[Phase, Moved]:
-    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance.
-
-    `follow` is an engine's own integrator of the same density, where it has one.
-    """
-    if follow is None:
-        end = leapfrog(value_and_gradient, start, step_size, num_steps)
-    else:
-        end = Phase(*follow(*start, step_size, num_steps))
+    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
+    end = leapfrog(value_and_gradient, start, step_size, num_steps)
     energy = _energy(start)
     energy_error = _energy(end) - energy
     # A trajectory that ends in NaN is rejected.
@@ -202,10 +198,8 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     uniform = jax.random.uniform(key_uniform, (3,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     start = Phase(state.position, momentum, state.log_density, state.gradient)
-    value_and_gradient = jax.value_and_grad(target.log_density)
-    end, moved = transition(
-        value_and_gradient, start, step_size, num_steps, uniform[2], target.follow()
-    )
+    value_and_gradient = target.value_and_gradient
+    end, moved = transition(value_and_gradient, start, step_size, num_steps, uniform[2])
     info = Info(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,

@@ -12,6 +12,7 @@ hyper-parameters, the narrow funnel between a scale and the weights under it is 
 has heavy tails (Cauchy, Student-t), ``sinh(z)`` stands for ``z``, which makes the tails short.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,25 @@ from tensorbnn.engine import choice
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.trajectory import Follow
 from tensorbnn.posterior import Model
+
+
+@dataclass(frozen=True)
+class Density:
+    """A function that returns a log-density and its gradient.
+
+    Attributes
+    ----------
+    log_density
+        The function of a position without its gradient.
+    follow
+        The engine's own leapfrog integrator of it, where it has one; `hmc.leapfrog` takes it.
+    """
+
+    log_density: Callable[[Array], Array]
+    follow: Follow | None = None
+
+    def __call__(self, position: Array) -> tuple[Array, Array]:
+        return jax.value_and_grad(self.log_density)(position)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["data", "held_phi"], meta_fields=["model"])
@@ -54,12 +74,20 @@ class Target:
         theta, phi, log_prior = self._transform(position)
         return self.model.log_likelihood(theta, phi, self.data) + log_prior
 
-    def follow(self, phi: Array | None = None) -> Follow | None:
-        """The engine's own leapfrog integrator over positions, where it has one.
+    @property
+    def value_and_gradient(self) -> "Density":
+        """`log_density` and its gradient."""
+        return Density(self.log_density, self.model.follow(self.held_phi, self.data))
 
-        With `phi` given, it holds these hyper-parameters and moves the coordinates of theta.
-        """
-        return self.model.follow(self.held_phi if phi is None else phi, self.data)
+    def value_and_gradient_given(self, phi: Array) -> "Density":
+        """Of the coordinates of theta alone, where the hyper-parameters are `phi`."""
+        hypers = self.model.phi.unflatten(phi)
+
+        def log_density(z_theta: Array) -> Array:
+            theta, log_prior = self.model.theta.from_standard(z_theta, hypers)
+            return self.model.log_likelihood(theta, phi, self.data) + log_prior
+
+        return Density(log_density, self.model.follow(phi, self.data))
 
     def moves_together(self, chains: int) -> bool:
         """Whether one call is to move so many chains, rather than one after the other."""

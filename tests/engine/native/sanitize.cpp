@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dispatch.hpp"
-#include "likelihood.hpp"
+#include "batch.hpp"
 
 using namespace tensorbnn;
 
@@ -116,7 +116,7 @@ void run_once(const Threads& threads) {
   std::unique_ptr<int32_t[]> steps(new int32_t[chains]);
   for (int chain = 0; chain < chains; ++chain) steps[chain] = number(0, 4);
   follow<T>(current_kernel<T>(), network, data, threads, prior,
-            {chains, dimension, numbers.get(), sd.get(), step_size.get(), steps.get(),
+            {chains, dimension, numbers.get(), sd.get(), step_size.get(), sizes, steps.get(),
              position.get(), momentum.get(), value.get(), slope.get()});
 }
 

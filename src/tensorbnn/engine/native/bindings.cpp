@@ -1,11 +1,12 @@
 // The functions that XLA calls.
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
 
+#include "batch.hpp"
 #include "dispatch.hpp"
-#include "likelihood.hpp"
 #include "threads.hpp"
 #include "xla/ffi/api/ffi.h"
 
@@ -22,12 +23,12 @@ template <class T>
 using Out = ffi::ResultBuffer<data_type<T>>;
 
 // Four numbers a stage: dense, activation, inputs, outputs. Parameters stand in this order.
-std::optional<Network> read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
-                                    int64_t likelihood) {
+// Returns whether they are a network.
+bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
+                  int64_t likelihood, Network& network) {
   if (stages.size() % 4 || stages.size() / 4 > most_stages || stages.size() / 4 != slopes.size() ||
       stages.size() == 0)
-    return std::nullopt;
-  Network network;
+    return false;
   network.num_stages = static_cast<int>(stages.size() / 4);
   network.likelihood = static_cast<Likelihood>(likelihood);
   size_t at = 0;
@@ -51,7 +52,7 @@ std::optional<Network> read_network(ffi::Span<const int64_t> stages, ffi::Span<c
   network.inputs = network.stages[0].inputs;
   network.outputs = network.stages[network.num_stages - 1].outputs;
   network.targets = network.outputs;
-  return network;
+  return true;
 }
 
 template <class T>
@@ -78,34 +79,49 @@ Threads threads_of(ffi::ThreadPool& pool) {
   return {count, [&pool](std::function<void()> work) { pool.Schedule(std::move(work)); }};
 }
 
+// No exception may leave a function that XLA calls; only memory can fail.
+template <class Work>
+ffi::Error guarded(const Work& work) {
+  try {
+    work();
+    return ffi::Error::Success();
+  } catch (const std::exception& error) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                      std::string("tensorbnn: ") + error.what());
+  }
+}
+
 template <class T>
 ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stages,
                              ffi::Span<const double> slopes, int64_t likelihood, In<T> parameters,
                              In<T> sd, In<T> tile_inputs, In<T> tile_targets, In<T> inputs,
                              In<T> targets, Out<T> value, Out<T> gradient, Out<T> sd_gradient) {
-  const auto network = read_network(stages, slopes, likelihood);
-  if (!network) return ffi::Error::InvalidArgument("tensorbnn: not a network");
-  const auto data = read_data<T>(*network, tile_inputs, tile_targets, inputs, targets);
+  Network network;
+  if (!read_network(stages, slopes, likelihood, network))
+    return ffi::Error::InvalidArgument("tensorbnn: not a network");
+  const auto data = read_data<T>(network, tile_inputs, tile_targets, inputs, targets);
   const auto shape = parameters.dimensions();
-  if (!data || shape.size() != 2 || shape[1] != static_cast<int64_t>(network->num_parameters) ||
+  if (!data || shape.size() != 2 || shape[1] != static_cast<int64_t>(network.num_parameters) ||
       static_cast<int64_t>(sd.element_count()) != shape[0])
     return ffi::Error::InvalidArgument("tensorbnn: arrays do not fit the network");
-  const Call call;
-  const Threads threads = threads_of(pool);
-  log_likelihood<T>(current_kernel<T>(), *network, *data, threads,
-                    {static_cast<int>(shape[0]), parameters.typed_data(), sd.typed_data(),
-                     value->typed_data(), gradient->typed_data(), sd_gradient->typed_data()});
-  return ffi::Error::Success();
+  return guarded([&] {
+    const Call call;
+    log_likelihood<T>(current_kernel<T>(), network, *data, threads_of(pool),
+                      {static_cast<int>(shape[0]), parameters.typed_data(), sd.typed_data(),
+                       value->typed_data(), gradient->typed_data(), sd_gradient->typed_data()});
+  });
 }
 
-// Nine whole numbers an entry, in the order of `Entry`, and three others.
-std::optional<Prior> read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others,
-                                int64_t num_hypers, int64_t sd_from, double constant) {
+// Nine whole numbers an entry, in the order of `Entry`, and three others. Returns whether they are
+// a prior of `dimension` numbers.
+bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others,
+                int64_t num_hypers, int64_t sd_from, double constant, int64_t dimension,
+                Prior& prior) {
   const size_t count = entries.size() / 9;
   if (entries.size() % 9 || count > most_entries || others.size() != 3 * count ||
-      num_hypers > most_hypers || num_hypers > static_cast<int64_t>(count))
-    return std::nullopt;
-  Prior prior;
+      num_hypers > most_hypers || num_hypers > static_cast<int64_t>(count) ||
+      sd_from >= num_hypers)
+    return false;
   prior.num_hypers = static_cast<int>(num_hypers);
   prior.num_entries = static_cast<int>(count);
   prior.sd_from = static_cast<int>(sd_from);
@@ -125,8 +141,10 @@ std::optional<Prior> read_prior(ffi::Span<const int64_t> entries, ffi::Span<cons
     entry.dof = others.begin()[3 * e];
     entry.prior_location = others.begin()[3 * e + 1];
     entry.prior_scale = others.begin()[3 * e + 2];
+    const bool inside = from[0] >= 0 && from[1] >= 0 && from[0] + from[1] <= dimension;
+    if (!inside || from[7] >= num_hypers || from[8] >= num_hypers) return false;
   }
-  return prior;
+  return true;
 }
 
 template <class T>
@@ -143,31 +161,33 @@ ffi::Error leapfrog_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stages,
                        ffi::Buffer<ffi::S32> steps, In<T> numbers, In<T> sd, In<T> tile_inputs,
                        In<T> tile_targets, In<T> inputs, In<T> targets, Out<T> position_after,
                        Out<T> momentum_after, Out<T> log_density_after, Out<T> gradient_after) {
-  const auto network = read_network(stages, slopes, likelihood);
-  const auto prior = read_prior(entries, others, num_hypers, sd_from, constant);
-  if (!network || !prior) return ffi::Error::InvalidArgument("tensorbnn: not a model");
-  const auto data = read_data<T>(*network, tile_inputs, tile_targets, inputs, targets);
-  const auto shape = position.dimensions();
-  const bool fit = data && shape.size() == 2 &&
+  const auto shape = position.dimensions(), sizes = step_size.dimensions();
+  Network network;
+  Prior prior;
+  if (shape.size() != 2 || !read_network(stages, slopes, likelihood, network) ||
+      !read_prior(entries, others, num_hypers, sd_from, constant, shape[1], prior))
+    return ffi::Error::InvalidArgument("tensorbnn: not a model");
+  const auto data = read_data<T>(network, tile_inputs, tile_targets, inputs, targets);
+  const bool fit = data && sizes.size() == 2 && sizes[0] == shape[0] &&
+                   (sizes[1] == 1 || sizes[1] == shape[1]) &&
                    static_cast<int64_t>(sd.element_count()) == shape[0] &&
                    static_cast<int64_t>(steps.element_count()) == shape[0] &&
-                   static_cast<int64_t>(step_size.element_count()) == shape[0] &&
                    static_cast<int64_t>(numbers.element_count()) ==
-                       shape[0] * 2 * prior->num_entries &&
-                   shape[1] >= static_cast<int64_t>(network->num_parameters);
+                       shape[0] * 2 * prior.num_entries &&
+                   shape[1] >= static_cast<int64_t>(network.num_parameters);
   if (!fit) return ffi::Error::InvalidArgument("tensorbnn: arrays do not fit the model");
   copy<T>(position, position_after);
   copy<T>(momentum, momentum_after);
   copy<T>(log_density, log_density_after);
   copy<T>(gradient, gradient_after);
-  const Call call;
-  const Threads threads = threads_of(pool);
-  follow<T>(current_kernel<T>(), *network, *data, threads, *prior,
-            {static_cast<int>(shape[0]), static_cast<size_t>(shape[1]), numbers.typed_data(),
-             sd.typed_data(), step_size.typed_data(), steps.typed_data(),
-             position_after->typed_data(), momentum_after->typed_data(),
-             log_density_after->typed_data(), gradient_after->typed_data()});
-  return ffi::Error::Success();
+  return guarded([&] {
+    const Call call;
+    follow<T>(current_kernel<T>(), network, *data, threads_of(pool), prior,
+              {static_cast<int>(shape[0]), static_cast<size_t>(shape[1]), numbers.typed_data(),
+               sd.typed_data(), step_size.typed_data(), static_cast<size_t>(sizes[1]),
+               steps.typed_data(), position_after->typed_data(), momentum_after->typed_data(),
+               log_density_after->typed_data(), gradient_after->typed_data()});
+  });
 }
 
 template <class T>

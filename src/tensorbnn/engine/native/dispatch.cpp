@@ -56,9 +56,9 @@ const Kernel<double>& current_kernel() {
   return *current().load()->wide();
 }
 
-std::atomic<int>& thread_limit() {
-  static std::atomic<int> limit{0};
-  return limit;
+std::atomic<int>& wanted_threads() {
+  static std::atomic<int> count{0};
+  return count;
 }
 
 std::atomic<int>& Call::running() {
@@ -67,10 +67,10 @@ std::atomic<int>& Call::running() {
 }
 
 int threads_for_call(int available) {
+  const int wanted = wanted_threads().load();
+  if (wanted > 0) return wanted;
   const int calls = Call::running().load();
   const int share = available / (calls > 1 ? calls : 1);
-  const int limit = thread_limit().load();
-  if (limit > 0) return limit;
   return share > 1 ? share : 1;
 }
 
@@ -100,4 +100,4 @@ int tensorbnn_use_instruction_set(const char* name) {
   return 0;
 }
 
-void tensorbnn_limit_threads(int count) { tensorbnn::thread_limit() = count; }
+void tensorbnn_use_threads(int count) { tensorbnn::wanted_threads() = count; }

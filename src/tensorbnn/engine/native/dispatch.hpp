@@ -18,6 +18,6 @@ const char* tensorbnn_instruction_sets();
 const char* tensorbnn_instruction_set();
 // Use another; 0 where this machine does not have it.
 int tensorbnn_use_instruction_set(const char* name);
-// The most threads that work on one call; 0 stands for as many as there are cores.
-void tensorbnn_limit_threads(int count);
+// Let so many threads work on one call; 0 stands for a fair share of the cores.
+void tensorbnn_use_threads(int count);
 }

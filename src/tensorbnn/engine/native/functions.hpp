@@ -63,8 +63,7 @@ TENSORBNN_INLINE Vector<T> small_expm1(Vector<T> r) {
 template <class T>
 TENSORBNN_INLINE Vector<T> clamp_for_exp(Vector<T> x) {
   constexpr T above = sizeof(T) == 4 ? T(89) : T(710), below = sizeof(T) == 4 ? T(-104) : T(-746);
-  x = x > above ? broadcast<T>(above) : x;
-  return x < below ? broadcast<T>(below) : x;
+  return clamp<T>(x, below, above);
 }
 
 template <class T>
@@ -135,8 +134,7 @@ TENSORBNN_INLINE Vector<float> tanh_single(Vector<float> x) {
 #else
   constexpr float bound = 7.90531110763549805f;
 #endif
-  x = x > bound ? broadcast<float>(bound) : x;
-  x = x < -bound ? broadcast<float>(-bound) : x;
+  x = clamp<float>(x, -bound, bound);
   const Vector<float> s = x * x;
   Vector<float> p = s * -2.76076847742355e-16f + 2.00018790482477e-13f;
   p = s * p + -8.60467152213735e-11f;

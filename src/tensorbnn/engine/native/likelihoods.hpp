@@ -45,12 +45,13 @@ TENSORBNN_INLINE void settle(Vector<T> term, Vector<T> slope, int count, Vector<
 template <class T, bool Chains>
 Vector<T> gaussian(const Shape& shape, const Targets<T, Chains>& targets, const T* f, Vector<T> sd,
                    T* d) {
+  const Vector<T> precision = T(1) / sd;
   Vector<T> total = {};
   for (int j = 0; j < shape.units; ++j)
     for (int n = 0; n < shape.vectors; ++n) {
       const size_t at = j * shape.stride + n * lanes<T>;
-      const Vector<T> z = (targets.at(j, n) - load(f + at)) / sd;
-      settle<T, Chains>(z * z, z / sd, targets.count(n), total, d + at);
+      const Vector<T> z = (targets.at(j, n) - load(f + at)) * precision;
+      settle<T, Chains>(z * z, z * precision, targets.count(n), total, d + at);
     }
   return total;
 }

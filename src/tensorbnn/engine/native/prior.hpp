@@ -47,6 +47,7 @@ struct Trajectory {
   const Prior* prior;
   size_t dimension;
   const T *numbers, *sd, *step_size;
+  bool own_sizes;  // whether each coordinate has its own step size, or all the same
   const int32_t* steps;
   T *position, *momentum, *gradient, *log_density;  // before, and after
   T *values, *by_values;                            // room for natural values and a gradient

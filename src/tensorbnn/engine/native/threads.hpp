@@ -4,13 +4,14 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 
 namespace tensorbnn {
 
-// The most threads that work on one call; 0 stands for as many as there are cores.
-std::atomic<int>& thread_limit();
+// Threads that work on one call; 0 stands for a fair share of the cores.
+std::atomic<int>& wanted_threads();
 
 // Calls that are being worked on in this process: they share the cores.
 class Call {
@@ -37,13 +38,19 @@ void for_each_piece(int count, int threads, const Schedule& schedule, const Piec
     std::atomic<int> next{0}, done{0};
     std::mutex mutex;
     std::condition_variable finished;
+    std::exception_ptr error;
   };
   const auto shared = std::make_shared<Shared>();
   const Piece* const work = &piece;
   // A helper that comes too late finds no piece left, and touches nothing of the caller's.
   const auto help = [shared, count, work] {
     for (int i; (i = shared->next++) < count;) {
-      (*work)(i);
+      try {
+        (*work)(i);
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        shared->error = std::current_exception();
+      }
       if (++shared->done == count) {
         std::lock_guard<std::mutex> lock(shared->mutex);
         shared->finished.notify_all();
@@ -54,6 +61,7 @@ void for_each_piece(int count, int threads, const Schedule& schedule, const Piec
   help();
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->finished.wait(lock, [&] { return shared->done == count; });
+  if (shared->error) std::rethrow_exception(shared->error);
 }
 
 }  // namespace tensorbnn

@@ -75,9 +75,11 @@ void product_strip(const Product<T>& p, int j0) {
   int n = 0;
   for (; n + block_vectors <= p.vectors; n += block_vectors)
     product_block<T, Chains, J, block_vectors>(p, j0, n);
-  if constexpr (block_vectors > 2)
-    for (; n + 2 <= p.vectors; n += 2) product_block<T, Chains, J, 2>(p, j0, n);
-  for (; n < p.vectors; ++n) product_block<T, Chains, J, 1>(p, j0, n);
+  switch (p.vectors - n) {
+    case 3: return product_block<T, Chains, J, 3>(p, j0, n);
+    case 2: return product_block<T, Chains, J, 2>(p, j0, n);
+    case 1: return product_block<T, Chains, J, 1>(p, j0, n);
+  }
 }
 
 template <class T, bool Chains>
@@ -133,7 +135,7 @@ void outer_block(const Outer<T>& o, int i0, int j0) {
     Vector<T> right[J];
 #pragma GCC unroll 5
     for (int j = 0; j < J; ++j) right[j] = load(d + j * o.d_stride);
-#pragma GCC unroll 5
+#pragma GCC unroll 10
     for (int i = 0; i < I; ++i) {
       const Vector<T> left = load(h + i * o.h_stride);
 #pragma GCC unroll 5
@@ -169,6 +171,9 @@ void outer_strip(const Outer<T>& o, int i0) {
 template <class T, bool Chains>
 void outer(const Outer<T>& o) {
   int i = 0;
+  if (o.outputs == 1)  // more units at once, so that there is enough to do
+    for (; i + 2 * gradient_block <= o.inputs; i += 2 * gradient_block)
+      outer_block<T, Chains, 2 * gradient_block, 1>(o, i, 0);
   for (; i + gradient_block <= o.inputs; i += gradient_block)
     outer_strip<T, Chains, gradient_block>(o, i);
   switch (o.inputs - i) {
@@ -179,34 +184,38 @@ void outer(const Outer<T>& o) {
   }
 }
 
+// Store the first `count` lanes.
+template <class T>
+TENSORBNN_INLINE void store_some(T* to, Vector<T> value, int count) {
+  if (count == lanes<T>) return store(to, value);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)value);
+#endif
+  for (int lane = 0; lane < count; ++lane) to[lane] = value[lane];
+}
+
 // Add the first `count` lanes to memory.
 template <class T>
 TENSORBNN_INLINE void add_some(T* to, Vector<T> value, int count) {
-  if (count == lanes<T>) return store(to, load(to) + value);
-#if TENSORBNN_VECTOR_BYTES == 64
-  if constexpr (sizeof(T) == 4) {
-    const __mmask16 mask = static_cast<__mmask16>((1u << count) - 1);
-    const __m512 before = _mm512_maskz_loadu_ps(mask, to);
-    return _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(before, (__m512)value));
-  }
-#endif
-  alignas(64) T found[lanes<T>];
-  store(found, value);
-  for (int lane = 0; lane < count; ++lane) to[lane] += found[lane];
+  store_some(to, load_some(to, count) + value, count);
 }
 
 // gradient(i, :) += sum over rows of h(i, row) d(row, :) for I units of h and one vector of d's.
+// All is read before anything is written: a read that overlaps a fresh write waits for it.
 template <class T, int I>
 TENSORBNN_INLINE void few_rows(const T* h, size_t h_stride, const T* by_row, int rows, T* gradient,
                                size_t outputs, int units) {
-  Vector<T> sums[I] = {};
+  Vector<T> sums[I];
+#pragma GCC unroll 10
+  for (int i = 0; i < I; ++i) sums[i] = load_some(gradient + i * outputs, units);
   for (int row = 0; row < rows; ++row) {
     const Vector<T> d = load(by_row + row * lanes<T>);
-#pragma GCC unroll 4
+#pragma GCC unroll 10
     for (int i = 0; i < I; ++i) sums[i] += h[i * h_stride + row] * d;
   }
-#pragma GCC unroll 4
-  for (int i = 0; i < I; ++i) add_some(gradient + i * outputs, sums[i], units);
+#pragma GCC unroll 10
+  for (int i = 0; i < I; ++i) store_some(gradient + i * outputs, sums[i], units);
 }
 
 // As `outer`, and sums over rows of d into `bias`, for so few rows that summing over lanes would be
@@ -233,6 +242,8 @@ void outer_of_few(const Outer<T>& o, int rows, T* bias) {
       const T* h = o.h + v * lanes<T>;
       T* gradient = o.gradient + j0;
       int i = 0;
+      for (; i + 10 <= o.inputs; i += 10, h += 10 * o.h_stride, gradient += 10 * o.outputs)
+        few_rows<T, 10>(h, o.h_stride, by_row, count, gradient, o.outputs, units);
       for (; i + 4 <= o.inputs; i += 4, h += 4 * o.h_stride, gradient += 4 * o.outputs)
         few_rows<T, 4>(h, o.h_stride, by_row, count, gradient, o.outputs, units);
       for (; i < o.inputs; ++i, h += o.h_stride, gradient += o.outputs)

@@ -4,12 +4,12 @@
 // TENSORBNN_VECTOR_BYTES before it includes this. Arithmetic is that of the compiler's vector
 // extension; only what it lacks is written with intrinsics. Everything stands in an anonymous
 // namespace: code compiled for a newer instruction set must never be linked in place of portable
-// code. For the same reason no templates of the standard library are used here.
+// code. For the same reason no functions of the standard library's templates are used here.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <utility>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -63,6 +63,10 @@ TENSORBNN_INLINE void store(T* to, Vector<T> value) {
 // The first `count` lanes from memory, zero in the others.
 template <class T>
 TENSORBNN_INLINE Vector<T> load_some(const T* from, int count) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#endif
   T all[lanes<T>] = {};
   for (int lane = 0; lane < count; ++lane) all[lane] = from[lane];
   return load<T>(all);
@@ -99,6 +103,24 @@ TENSORBNN_INLINE Vector<T> larger(Vector<T> a, Vector<T> b) {
   return a > b ? a : b;
 }
 
+// `value`, but not beyond the bounds; a NaN stays. (The order of the arguments matters for that.)
+template <class T>
+TENSORBNN_INLINE Vector<T> clamp(Vector<T> value, T least, T most) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const __m512 below = _mm512_min_ps((__m512)broadcast<T>(most), (__m512)value);
+    return (Vector<T>)_mm512_max_ps((__m512)broadcast<T>(least), below);
+  }
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) {
+    const __m256 below = _mm256_min_ps((__m256)broadcast<T>(most), (__m256)value);
+    return (Vector<T>)_mm256_max_ps((__m256)broadcast<T>(least), below);
+  }
+#endif
+  value = value > most ? broadcast<T>(most) : value;
+  return value < least ? broadcast<T>(least) : value;
+}
+
 // 1 / x for x well inside the range of T, to about one rounding.
 template <class T>
 TENSORBNN_INLINE Vector<T> reciprocal(Vector<T> x) {
@@ -116,21 +138,25 @@ TENSORBNN_INLINE Vector<T> reciprocal(Vector<T> x) {
   return T(1) / x;
 }
 
-// (a0, b0, a1, b1, ...) of the lower halves.
-template <class T>
-TENSORBNN_INLINE Vector<T> interleave_low(Vector<T> a, Vector<T> b) {
-  Integers<T> order;
-  for (int lane = 0; lane < lanes<T>; ++lane) order[lane] = lane / 2 + (lane % 2) * lanes<T>;
-  return __builtin_shuffle(a, b, order);
+// (a0, b0, a1, b1, ...), where a0 and b0 stand at lane `First`.
+template <class T, int First, int... Lane>
+TENSORBNN_INLINE Vector<T> interleave(Vector<T> a, Vector<T> b,
+                                      std::integer_sequence<int, Lane...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (First + Lane / 2 + Lane % 2 * lanes<T>)...);
+#else
+  return __builtin_shuffle(a, b, Integers<T>{(First + Lane / 2 + Lane % 2 * lanes<T>)...});
+#endif
 }
 
-// The same of the upper halves.
+template <class T>
+TENSORBNN_INLINE Vector<T> interleave_low(Vector<T> a, Vector<T> b) {
+  return interleave<T, 0>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+
 template <class T>
 TENSORBNN_INLINE Vector<T> interleave_high(Vector<T> a, Vector<T> b) {
-  Integers<T> order;
-  for (int lane = 0; lane < lanes<T>; ++lane)
-    order[lane] = lane / 2 + (lane % 2) * lanes<T> + lanes<T> / 2;
-  return __builtin_shuffle(a, b, order);
+  return interleave<T, lanes<T> / 2>(a, b, std::make_integer_sequence<int, lanes<T>>{});
 }
 
 // Lane k of the result is the sum over the lanes of vectors[k]. Overwrites its argument.
@@ -164,9 +190,12 @@ TENSORBNN_INLINE void transpose(Vector<T> (&rows)[lanes<T>]) {
 
 template <class T>
 TENSORBNN_INLINE double sum(Vector<T> value) {
-  double total = 0;
-  for (int lane = 0; lane < lanes<T>; ++lane) total += static_cast<double>(value[lane]);
-  return total;
+  double even = 0, odd = 0;
+  for (int lane = 0; lane < lanes<T>; lane += 2) {
+    even += static_cast<double>(value[lane]);
+    odd += static_cast<double>(value[lane + 1]);
+  }
+  return even + odd;
 }
 
 }  // namespace

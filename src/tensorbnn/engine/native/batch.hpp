@@ -1,5 +1,5 @@
-// Log-likelihood and gradient for a batch of chains: cuts the work into pieces, and hands them to
-// the code of the instruction set in use.
+// A batch of chains, its log-likelihoods with gradients or its trajectories: cuts the work into
+// pieces, and hands them to the code of the instruction set in use.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,9 @@ template <class T>
 struct Trajectories {
   int chains;
   size_t dimension;
-  const T *numbers, *sd, *step_size;  // numbers: (chains, entries, 2)
+  const T *numbers, *sd;  // numbers: (chains, entries, 2)
+  const T* step_size;     // (chains, sizes)
+  size_t sizes;           // 1, or the dimension: a diagonal mass
   const int32_t* steps;
   T *position, *momentum, *log_density, *gradient;
 };

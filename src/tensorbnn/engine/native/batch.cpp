@@ -1,110 +1,18 @@
-#include "likelihood.hpp"
+#include "batch.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <vector>
 
+#include "memory.hpp"
+#include "pieces.hpp"
 #include "threads.hpp"
 
 namespace tensorbnn {
 namespace {
 
-// Activations of a tile take at most about this many bytes, to stay in the second-level cache; more
-// vectors than the second number make nothing faster (both measured).
-constexpr size_t tile_bytes = 800 * 1024;
-constexpr int most_tile_vectors = 24;
-// Parameters times rows that are worth a thread of their own (about 40 microseconds).
-constexpr int64_t piece_work = 1 << 19;
-constexpr int most_pieces = 16;
 // Chains stand along the lanes where there are enough of them, and so few rows.
 constexpr int most_rows_of_chains = 64;
-
-// Aligned memory that is kept for the next call of this thread.
-template <class T>
-class Scratch {
- public:
-  T* get(size_t count) {
-    if (count > size_) {
-      std::free(memory_);
-      memory_ = static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64));
-      size_ = memory_ ? count : 0;
-      if (!memory_) throw std::bad_alloc();
-    }
-    return memory_;
-  }
-  ~Scratch() { std::free(memory_); }
-
- private:
-  T* memory_ = nullptr;
-  size_t size_ = 0;
-};
-
-enum class Use { Evaluation, Trajectory };
-
-template <class T, Use use = Use::Evaluation>
-T* scratch(size_t count) {
-  thread_local Scratch<T> memory;
-  return memory.get(count);
-}
-
-// What of the data a piece is: vectors `first` to `last`, counted through tiles and rest.
-template <class T>
-class Pieces {
- public:
-  Pieces(const Network& network, const Data<T>& data, int lanes) : data_(data), lanes_(lanes) {
-    tile_vectors_ = (data.tile_rows + lanes - 1) / lanes;
-    vectors_ = static_cast<int64_t>(data.tiles) * tile_vectors_ +
-               (data.rest.count + lanes - 1) / lanes;
-    const int64_t work = static_cast<int64_t>(network.num_parameters) * data.rows();
-    count_ = 1;
-    while (count_ < most_pieces && work / piece_work >= 2 * count_ && vectors_ >= 2 * count_)
-      count_ *= 2;
-    inputs_ = network.inputs;
-    targets_ = network.targets;
-  }
-
-  int count() const { return count_; }
-
-  // Call `with(rows)` for each run of rows in a piece.
-  template <class With>
-  void visit(int piece, With with) const {
-    int64_t at = vectors_ * piece / count_;
-    const int64_t end = vectors_ * (piece + 1) / count_;
-    while (at < end) {
-      const int64_t tile = tile_vectors_ ? std::min<int64_t>(at / tile_vectors_, data_.tiles) : 0;
-      const int64_t begin = tile * tile_vectors_;
-      Rows<T> rows = tile < data_.tiles ? of_tile(tile) : data_.rest;
-      const int64_t first = at - begin;
-      const int64_t whole = (rows.count + lanes_ - 1) / lanes_;
-      const int64_t last = std::min(whole, end - begin);
-      rows.inputs += first * lanes_;
-      rows.targets += first * lanes_;
-      rows.count = static_cast<int>(std::min<int64_t>(rows.count, last * lanes_) - first * lanes_);
-      with(rows);
-      at = begin + last;
-    }
-  }
-
- private:
-  Rows<T> of_tile(int64_t tile) const {
-    const size_t stride = data_.tile_rows;
-    return {data_.tile_inputs + tile * inputs_ * stride, stride,
-            data_.tile_targets + tile * targets_ * stride, stride, data_.tile_rows};
-  }
-
-  const Data<T>& data_;
-  int lanes_, count_, inputs_, targets_;
-  int64_t tile_vectors_, vectors_;
-};
-
-template <class T>
-int tile_for(const Network& network, const Kernel<T>& kernel, int64_t vectors) {
-  const size_t each = work_size(network, 1, kernel.lanes) * sizeof(T);
-  int64_t tile = static_cast<int64_t>(tile_bytes / each) / 4 * 4;
-  tile = std::min<int64_t>(std::max<int64_t>(tile, 4), most_tile_vectors);
-  return static_cast<int>(std::max<int64_t>(std::min(tile, vectors), 1));
-}
 
 // From the kernel's sum to the log-likelihood and its gradient by sd.
 class Ending {
@@ -217,38 +125,6 @@ class ChainEvaluation {
   std::vector<double> sums_;
 };
 
-// Chains `first` to `first + count` of `(chains, size)` to `(size, lanes)`, and back. Lanes without
-// a chain repeat the last one.
-template <class T>
-void to_lanes(const T* from, int first, int count, size_t size, int lanes, T* to) {
-  for (int lane = 0; lane < lanes; ++lane) {
-    const T* chain = from + (first + std::min(lane, count - 1)) * size;
-    for (size_t i = 0; i < size; ++i) to[i * lanes + lane] = chain[i];
-  }
-}
-
-template <class T>
-void from_lanes(const T* from, int first, int count, size_t size, int lanes, T* to) {
-  for (int lane = 0; lane < count; ++lane)
-    for (size_t i = 0; i < size; ++i) to[(first + lane) * size + i] = from[i * lanes + lane];
-}
-
-// Hands out pieces of one array, each at the beginning of a line of the cache.
-template <class T>
-class Room {
- public:
-  explicit Room(T* begin) : at_(begin) {}
-  static size_t rounded(size_t count) { return (count + 63 / sizeof(T)) / (64 / sizeof(T)) * (64 / sizeof(T)); }
-  T* take(size_t count) {
-    T* const taken = at_;
-    at_ += rounded(count);
-    return taken;
-  }
-
- private:
-  T* at_;
-};
-
 template <class T>
 bool chains_along_lanes(const Kernel<T>& kernel, const Data<T>& data, int chains) {
   return chains >= kernel.lanes && !data.tiles && data.rest.count <= most_rows_of_chains;
@@ -280,7 +156,8 @@ void follow_in_lanes(const Kernel<T>& kernel, const Network& network, const Data
   const size_t size = batch.dimension, numbers = 2 * prior.num_entries;
   T* const memory = scratch<T, Use::Trajectory>(5 * Room<T>::rounded(size * lanes) +
                                                 Room<T>::rounded(numbers * lanes) +
-                                                3 * Room<T>::rounded(lanes));
+                                                Room<T>::rounded(batch.sizes * lanes) +
+                                                2 * Room<T>::rounded(lanes));
   Room<T> room(memory);
   const auto copied = [&](const T* from, size_t each) {
     T* to = room.take(each * lanes);
@@ -295,7 +172,8 @@ void follow_in_lanes(const Kernel<T>& kernel, const Network& network, const Data
   t.dimension = size;
   t.numbers = copied(batch.numbers, numbers);
   t.sd = copied(batch.sd, 1);
-  t.step_size = copied(batch.step_size, 1);
+  t.step_size = copied(batch.step_size, batch.sizes);
+  t.own_sizes = batch.sizes > 1;
   t.steps = steps.data();
   t.position = copied(batch.position, size);
   t.momentum = copied(batch.momentum, size);
@@ -319,8 +197,8 @@ void follow_alone(const Kernel<T>& kernel, const Network& network, const Data<T>
   const size_t size = batch.dimension;
   // Whole vectors may be read and written beyond the end.
   const size_t padded = size + 2 * kernel.lanes;
-  T* const memory = scratch<T, Use::Trajectory>(5 * Room<T>::rounded(padded));
-  std::fill(memory, memory + 5 * Room<T>::rounded(padded), T(0));
+  T* const memory = scratch<T, Use::Trajectory>(6 * Room<T>::rounded(padded));
+  std::fill(memory, memory + 6 * Room<T>::rounded(padded), T(0));
   Room<T> room(memory);
   const auto copied = [&](const T* from) {
     T* to = room.take(padded);
@@ -333,7 +211,8 @@ void follow_alone(const Kernel<T>& kernel, const Network& network, const Data<T>
   t.dimension = size;
   t.numbers = batch.numbers + chain * 2 * prior.num_entries;
   t.sd = batch.sd + chain;
-  t.step_size = batch.step_size + chain;
+  t.own_sizes = batch.sizes > 1;
+  t.step_size = t.own_sizes ? copied(batch.step_size) : batch.step_size + chain;
   t.steps = batch.steps + chain;
   t.position = copied(batch.position);
   t.momentum = copied(batch.momentum);
