@@ -40,8 +40,9 @@ class BuildNative(build_ext):
             flags = COMMON + ARITHMETIC + INSTRUCTION_SETS[kind]
             extension.extra_objects += self._compile(f"kernel_{kind}.cpp", flags)
             extension.define_macros.append((f"TENSORBNN_HAS_{kind.upper()}", "1"))
-        extension.extra_compile_args = COMMON
-        extension.include_dirs += [_xla_headers(), str(NATIVE)]
+        # As a system's headers: their warnings are not ours.
+        extension.extra_compile_args = [*COMMON, "-isystem", _xla_headers()]
+        extension.include_dirs.append(str(NATIVE))
         super().build_extension(extension)
 
     def _compile(self, name: str, flags: list[str]) -> list[str]:
@@ -67,9 +68,7 @@ setup(
     ext_modules=[
         Extension(
             "tensorbnn.engine._native",
-            sources=[
-                str(NATIVE / f"{name}.cpp") for name in ("bindings", "dispatch", "batch")
-            ],
+            sources=[str(NATIVE / f"{name}.cpp") for name in ("bindings", "dispatch", "batch")],
             depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
             extra_link_args=["-pthread"],
             language="c++",

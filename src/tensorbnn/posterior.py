@@ -211,7 +211,7 @@ class Posterior:
     @engine.setter
     def engine(self, engine: Literal["auto", "jax", "native"]) -> None:
         rows = 0 if self.x is None else len(self.x)
-        chosen = choice.choose(engine, self.network, self.likelihood, rows, self.dtype)
+        chosen = choice.choose(engine, self.network, self.likelihood, rows)
         self.model = Model(self.network, self.likelihood, chosen)
 
     def log_density(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:

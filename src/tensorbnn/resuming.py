@@ -157,7 +157,7 @@ def read_recipe(
 ) -> Recipe:
     """What the chains of a run on disk do, from what the run says and what it can't."""
     manifest = store.manifest
-    plan = Plan(**{name: manifest[name] for name in Plan.__dataclass_fields__})
+    plan = Plan(**{name: manifest[name] for name in Plan.__dataclass_fields__ if name in manifest})
     plan = plan if draws is None else plan.with_draws(draws)
     if posterior is None:
         posterior = _restore_posterior(store, custom or {})

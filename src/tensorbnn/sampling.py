@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.engine import choice
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
 from tensorbnn.inference.hmc import HMC
@@ -147,6 +148,7 @@ def sample(
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
+        together=executor is None,
     )
     every_report = check_count("report_every", report_every, least=1)
     reporting = make_reporting(posterior, named_metrics(metrics), validation, every_report)
@@ -156,7 +158,7 @@ def sample(
     started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
     with precision(posterior.dtype):
         reporting.check(started[0])
-        checkpoints = [first_checkpoint(each) for each in started]
+        checkpoints = [first_checkpoint(each, sampler) for each in started]
     recipe = Recipe(posterior, sampler, plan, reporting, pace)
     if executor is not None:
         check_sendable(executor, recipe)
@@ -283,6 +285,7 @@ def _make_store(
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
+        "instruction_set": choice.instruction_set(posterior.engine),
         "data": fingerprint(posterior),
         "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),

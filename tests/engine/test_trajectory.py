@@ -127,6 +127,48 @@ def check(found, expected, dtype):
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * largest)
 
 
+@pytest.mark.parametrize("chains", [1, 17])
+def test_diagonal_mass(chains):
+    """A step size for each coordinate is HMC with a diagonal mass, and scaled momenta."""
+    rng = np.random.default_rng(5)
+    with precision("float64"):
+        ours, theirs = targets(NETWORKS["default"], "float64", held=False)
+        shape = (chains, ours.dimension)
+        position, momentum = (jnp.asarray(0.5 * rng.normal(size=shape)) for _ in range(2))
+        mass = np.broadcast_to(rng.uniform(0.5, 2, size=ours.dimension), shape)
+        step_size, steps = 0.01, 5
+        gradient = jax.jit(jax.vmap(jax.grad(theirs.log_density)))
+        value = jax.jit(jax.vmap(theirs.log_density))
+        q, p = position, momentum * np.sqrt(mass)
+        for _ in range(steps):
+            p = p + step_size / 2 * gradient(q)
+            q = q + step_size * p / mass
+            p = p + step_size / 2 * gradient(q)
+        sizes = jnp.asarray(step_size / np.sqrt(mass))
+        start = (position, momentum, value(position), gradient(position))
+        follow = jax.jit(jax.vmap(ours.value_and_gradient.follow))
+        for instruction_set in library.instruction_sets():
+            library.use_instruction_set(instruction_set)
+            found = follow(*start, sizes, jnp.full(chains, steps))
+            check(found, (q, p / np.sqrt(mass), value(q), gradient(q)), "float64")
+
+
+def test_batches_of_batches():
+    ours, _ = targets(NETWORKS["default"], "float32", held=False)
+    rng = np.random.default_rng(6)
+    positions = jnp.asarray(0.3 * rng.normal(size=(2, 3, ours.dimension)), "float32")
+    follow = ours.value_and_gradient.follow
+
+    def run(position):
+        value, gradient = ours.value_and_gradient(position)
+        return follow(position, position, value, gradient, jnp.asarray(0.01), jnp.asarray(2))
+
+    nested = jax.jit(jax.vmap(jax.vmap(run)))(positions)
+    flat = jax.jit(jax.vmap(run))(positions.reshape(6, -1))
+    for found, expected in zip(nested, flat, strict=True):
+        np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
 def test_no_steps_and_divergence():
     ours, _ = targets(NETWORKS["default"], "float32", held=False)
     follow = jax.jit(ours.value_and_gradient.follow)
@@ -173,11 +215,10 @@ def test_priors_outside():
 
 
 SHORT = {"leapfrog_start": 10, "leapfrog_min": 5, "leapfrog_max": 20, "leapfrog_increment": 5}
-SAMPLERS = {"HMC": tb.HMC(0.05, 5), "AdaptiveHMC": tb.AdaptiveHMC(**SHORT)}
+HMC, ADAPTIVE = tb.HMC(0.05, 5), tb.AdaptiveHMC(**SHORT)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-@pytest.mark.parametrize("chains", [1, 17])
+@pytest.mark.parametrize(("sampler", "chains"), [(HMC, 1), (HMC, 17), (ADAPTIVE, 1)])
 def test_samplers_move_alike(sampler, chains):
     """A transition by either engine, with the same random numbers, ends at the same point."""
     with precision("float64"):

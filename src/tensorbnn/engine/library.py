@@ -2,9 +2,9 @@
 
 It is there only where a C++ compiler was found when the package was installed. Two variables of
 the environment set it: ``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; the
-best that the machine has, if unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a fair
-share of the cores, if unset or 0). Threads change no bit of a result, instruction sets the last
-digits.
+best that the machine has, if unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a
+fair share of the cores, if unset or 0). Threads change no bit of a result, instruction sets the
+last digits.
 """
 
 import ctypes

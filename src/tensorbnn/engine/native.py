@@ -43,7 +43,7 @@ _IDENTITY, _SLOPED = 0, 7
 _FUSED: dict[type[Layer], int] = {Tanh: 1, Sigmoid: 2, Exp: 3, ReLU: 4, ELU: 5, LeakyReLU: 6}
 _ALONE: dict[type[Layer], int] = {PReLU: 8, SquarePReLU: 9, Softmax: 10}
 _LIKELIHOODS: dict[type[Likelihood], int] = {Gaussian: 0, Bernoulli: 1, Categorical: 2}
-_DENSE: tuple[type[Layer], ...] = (Dense, GaussianDense, CauchyDense)
+DENSE: tuple[type[Layer], ...] = (Dense, GaussianDense, CauchyDense)
 
 
 class Program(NamedTuple):
@@ -57,7 +57,7 @@ class Program(NamedTuple):
 def outside(network: Network, likelihood: Likelihood) -> str | None:
     """What of a model the kernels can't compute, or ``None``."""
     for name, layer in zip(network.names, network.layers, strict=True):
-        if type(layer) not in (*_DENSE, *_FUSED, *_ALONE):
+        if type(layer) not in (*DENSE, *_FUSED, *_ALONE):
             return f"the layer {name}, a {type(layer).__name__}"
     if type(likelihood) not in _LIKELIHOODS:
         return f"a {type(likelihood).__name__} likelihood"
@@ -101,7 +101,7 @@ def program(network: Network, likelihood: Likelihood) -> Program:
     for layer in network.layers:
         outputs = layer.outputs(units)
         slope = layer.slope if isinstance(layer, LeakyReLU) else 0.0
-        if isinstance(layer, _DENSE):
+        if isinstance(layer, DENSE):
             stages.append((1, _IDENTITY, units, outputs))
             slopes.append(0.0)
         elif type(layer) in _FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):

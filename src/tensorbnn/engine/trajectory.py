@@ -96,8 +96,9 @@ class Point(NamedTuple):
 class Chain(NamedTuple):
     """All that differs between chains.
 
-    `step_size` is ``(1,)`` or ``(dimension,)``. `numbers` are location and scale of every prior ``(entries, 2)``, `sd` that of the likelihood;
-    those that follow from hyper-parameters of the position are not read.
+    `step_size` is ``(1,)`` or ``(dimension,)``. `numbers` are location and scale of every prior
+    ``(entries, 2)``, `sd` is that of the likelihood; those that follow from hyper-parameters of the
+    position are not read.
     """
 
     start: Point

@@ -29,8 +29,8 @@ class DualAveraging(NamedTuple):
     log_anchor: Array
 
 
-def init(step_size: Array) -> DualAveraging:
-    """Start from a guess; the iterates are drawn towards ten times that guess."""
+def init(step_size: Array, lift: float = 10.0) -> DualAveraging:
+    """Start from a guess; the iterates are drawn towards `lift` times that guess."""
     log_step_size = jnp.log(step_size)
     zero = jnp.zeros_like(log_step_size)
     return DualAveraging(
@@ -38,7 +38,7 @@ def init(step_size: Array) -> DualAveraging:
         log_average=log_step_size,
         mean_error=zero,
         updates=zero,
-        log_anchor=log_step_size + jnp.log(jnp.full_like(zero, 10.0)),
+        log_anchor=log_step_size + jnp.log(jnp.full_like(zero, lift)),
     )
 
 
@@ -52,4 +52,12 @@ def update(state: DualAveraging, acceptance: Array, target: Array) -> DualAverag
     log_average = forget * log_step_size + (1 - forget) * state.log_average
     return state._replace(
         log_step_size=log_step_size, log_average=log_average, mean_error=mean_error, updates=updates
+    )
+
+
+def pool(state: DualAveraging, mean_error: Array, log_average: Array) -> DualAveraging:
+    """Go on from the means over several adaptations that have made as many updates as this one."""
+    log_step_size = state.log_anchor - jnp.sqrt(state.updates) / GAMMA * mean_error
+    return state._replace(
+        log_step_size=log_step_size, log_average=log_average, mean_error=mean_error
     )

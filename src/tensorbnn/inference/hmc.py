@@ -20,18 +20,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.inference import dual_averaging
-from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference import tuning
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Density, Target
+from tensorbnn.inference.tuning import Tuning
 
 # An energy error beyond this means that the integrator has left the trajectory.
 DIVERGENCE = 1000.0
-# While the step size is sought, trajectories are short: first at most 16 steps, then 256. Adapted
-# on long trajectories it ends two to three times too small.
-FIRST_CAP, SECOND_CAP = 16, 256
-# Where that search begins; a step that is far too large is cut down within a few rejections.
-FIRST_STEP_SIZE = 0.1
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
@@ -43,14 +38,17 @@ class HMC:
     Parameters
     ----------
     step_size
-        Leapfrog step in units of the prior's standard deviations. Left out, it is found by dual
-        averaging during burn-in, for each chain, and held from then on, so that what is saved is a
+        Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
+        found by dual averaging during burn-in, and held from then on, so that what is saved is a
         Markov chain.
     num_leapfrog
         Leapfrog steps per trajectory. Left out, as many as `trajectory_length` takes.
     trajectory_length
-        Step size times number of steps, where `num_leapfrog` is left out. The default is a quarter
-        of a turn around a prior of unit width, as the paper advises.
+        Step size times number of steps, where `num_leapfrog` is left out. Left out as well, it is
+        sought during burn-in, so that outputs of the network at probe inputs (training rows and
+        points around them) are forgotten after the fewest gradients; see
+        `tensorbnn.inference.tuning`. That takes a burn-in of at least 160 transitions; in a shorter
+        one the length is 1.
     target_acceptance
         Acceptance probability that the adaptation of the step size aims at.
     step_size_jitter, num_leapfrog_jitter
@@ -68,7 +66,7 @@ class HMC:
 
     step_size: float | None = None
     num_leapfrog: int | None = None
-    trajectory_length: float = math.pi / 2
+    trajectory_length: float | None = None
     target_acceptance: float = 0.9
     step_size_jitter: float = 0.0
     num_leapfrog_jitter: float | None = None
@@ -84,17 +82,33 @@ class HMC:
         if jitter is None:
             jitter = 0.5 if self.num_leapfrog is None else 0.0
         settings = Settings(
-            adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
             num_leapfrog=jnp.asarray(self.num_leapfrog or 0, jnp.int32),
-            trajectory_length=jnp.asarray(self.trajectory_length, dtype=float),
-            target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
             num_leapfrog_jitter=jnp.asarray(jitter, dtype=float),
-            max_leapfrog=jnp.asarray(self.max_leapfrog, jnp.int32),
         )
-        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
-        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
-        return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
+        first = tuning.init(
+            target,
+            burn_in,
+            step_size=self.step_size,
+            length=self.trajectory_length,
+            search=self.num_leapfrog is None,
+            target_acceptance=self.target_acceptance,
+            max_steps=self.max_leapfrog,
+        )
+        shared = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), (settings, first)
+        )
+        return _init(target, positions, *shared)
+
+    @property
+    def tell(self) -> Callable[["HMCState"], Array]:
+        """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
+        return tell
+
+    @property
+    def listen(self) -> Callable[["HMCState", Array, Array], "HMCState"]:
+        """The state after a meeting; a pure function of it, of what all told, and its number."""
+        return listen
 
     @property
     def step(self) -> Callable[[Array, "HMCState", Target], tuple["HMCState", Info]]:
@@ -105,13 +119,10 @@ class HMC:
 class Settings(NamedTuple):
     """The options as arrays, so that a change of a number recompiles nothing."""
 
-    adapt_steps: Array
     num_leapfrog: Array
-    trajectory_length: Array
-    target_acceptance: Array
+    """0 where a length decides."""
     step_size_jitter: Array
     num_leapfrog_jitter: Array
-    max_leapfrog: Array
 
 
 class HMCState(NamedTuple):
@@ -121,7 +132,7 @@ class HMCState(NamedTuple):
     log_density: Array
     gradient: Array
     iteration: Array
-    adaptation: DualAveraging
+    tuning: Tuning
     settings: Settings
 
 
@@ -148,6 +159,18 @@ def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     """One transition of every chain; `keys` is ``(chains,)``."""
     together = target.moves_together(keys.shape[0])
     return over_chains(lambda key, each: _step(key, each, target), keys, state, together=together)
+
+
+def tell(state: HMCState) -> Array:
+    """What each chain learnt in the round that is over, ``(chains, values)``."""
+    return jax.vmap(tuning.tell)(state.tuning)
+
+
+def listen(state: HMCState, told: Array, number: Array) -> HMCState:
+    """Let each chain go on with what all told, ``(all chains, meetings, values)``."""
+    return state._replace(
+        tuning=jax.vmap(lambda each: tuning.listen(each, told, number))(state.tuning)
+    )
 
 
 def leapfrog(
@@ -214,7 +237,9 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
         log_density=end.log_density,
         gradient=end.gradient,
         iteration=state.iteration + 1,
-        adaptation=_adapt(state, moved.acceptance),
+        tuning=tuning.learn(
+            state.tuning, state.iteration, moved.acceptance, num_steps, target, end.position
+        ),
     )
     return new_state, info
 
@@ -222,28 +247,14 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
 def _trajectory(wobble: Array, state: HMCState) -> tuple[Array, Array]:
     """Step size and number of steps of the next trajectory; `wobble` is two numbers in [-1, 1]."""
     settings = state.settings
-    adapting = state.iteration < settings.adapt_steps
-    log_step_size = jnp.where(
-        adapting, state.adaptation.log_step_size, state.adaptation.log_average
-    )
-    step_size = jnp.exp(log_step_size)
-
+    step_size = tuning.step_size(state.tuning, state.iteration)
+    cap = tuning.max_steps(state.tuning, state.iteration).astype(step_size.dtype)
     factor = 1 + settings.num_leapfrog_jitter * wobble[0]
-    cap = jnp.where(3 * state.iteration < settings.adapt_steps, FIRST_CAP, SECOND_CAP)
-    cap = jnp.where(adapting, jnp.minimum(cap, settings.max_leapfrog), settings.max_leapfrog)
-    by_length = jnp.minimum(
-        factor * settings.trajectory_length / step_size, cap.astype(step_size.dtype)
-    )
+    by_length = jnp.minimum(factor * state.tuning.length / step_size, cap)
     given = factor * settings.num_leapfrog.astype(step_size.dtype)
     length = jnp.where(settings.num_leapfrog > 0, given, by_length)
     num_steps = jnp.maximum(jnp.rint(length), 1.0).astype(jnp.int32)
     return step_size * (1 + settings.step_size_jitter * wobble[1]), num_steps
-
-
-def _adapt(state: HMCState, acceptance: Array) -> DualAveraging:
-    updated = dual_averaging.update(state.adaptation, acceptance, state.settings.target_acceptance)
-    adapting = state.iteration < state.settings.adapt_steps
-    return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
 
 
 def _energy(phase: Phase) -> Array:
@@ -251,14 +262,14 @@ def _energy(phase: Phase) -> Array:
 
 
 @jax.jit
-def _init(target: Target, positions: Array, settings: Settings, step_size: Array) -> HMCState:
+def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -> HMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return HMCState(
         position=positions,
         log_density=log_density,
         gradient=gradient,
-        iteration=jnp.zeros(step_size.shape, jnp.int32),
-        adaptation=dual_averaging.init(step_size),
+        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
+        tuning=first,
         settings=settings,
     )
 

@@ -5,12 +5,15 @@ all that is needed to go on, the info what a person wants to see.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jax import Array
 
 from tensorbnn.inference.target import Target
+
+# Burn-in has so many rounds of equal length, after each of which chains meet.
+ROUNDS = 20
 
 
 class Info(NamedTuple):
@@ -46,7 +49,8 @@ class Info(NamedTuple):
 class Sampler(Protocol):
     """The protocol. A state has at least `position` and `log_density`.
 
-    `step` reads every number from the state, so that none of them is compiled in.
+    `step` reads every number from the state, so that none of them is compiled in. A sampler whose
+    chains learn from each other in burn-in is a `SharingSampler`, too.
     """
 
     def init(self, target: Target, positions: Array, burn_in: int) -> Any:
@@ -55,6 +59,31 @@ class Sampler(Protocol):
     @property
     def step(self) -> Callable[[Array, Any, Target], tuple[Any, Info]]:
         """A pure function ``(keys, state, target) -> (state, info)``, the same for all options."""
+
+
+@runtime_checkable
+class SharingSampler(Protocol):
+    """What a sampler has besides, if its chains learn from each other when they meet.
+
+    Both are pure functions, the same for all options.
+    """
+
+    @property
+    def tell(self) -> Callable[[Any], Array]:
+        """``state -> (chains, values)``: what each chain tells after a round."""
+
+    @property
+    def listen(self) -> Callable[[Any, Array, Array], Any]:
+        """``(state, told, number) -> state`` after meeting `number`, the first being 0.
+
+        `told` is ``(all chains, ROUNDS, values)``; meetings to come hold zeros.
+        """
+
+
+def meetings(burn_in: int) -> tuple[int, ...]:
+    """Numbers of transitions after which chains meet; none where burn-in is too short."""
+    length = burn_in // ROUNDS
+    return tuple(length * (each + 1) for each in range(ROUNDS)) if length else ()
 
 
 def over_chains(function: Callable[..., Any], *arguments: Any, together: bool = False) -> Any:

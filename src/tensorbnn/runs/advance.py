@@ -35,6 +35,8 @@ class RunningSums(NamedTuple):
     """Over these transitions."""
     report: Sums
     """Over the transitions since the last report."""
+    meeting: Sums
+    """Over the transitions since chains last met."""
 
 
 class Call(NamedTuple):
@@ -91,16 +93,18 @@ def advance(
         kept = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), kept, new)
         return state, (draw, *others), kept
 
-    carry = (state, (sums.draw, sums.report, Sums.zero(chains)), buffers)
+    before = (sums.draw, sums.report, sums.meeting, Sums.zero(chains))
+    carry = (state, before, buffers)
     state, totals, kept = jax.lax.fori_loop(first, first + transitions, transition, carry)
-    draw, report, own = totals
+    draw, report, meeting, own = totals
     after = ((sums.begun + transitions) % every).astype(sums.begun.dtype)
-    return state, Call(kept.position, kept.info, RunningSums(after, draw, report), own)
+    return state, Call(kept.position, kept.info, RunningSums(after, draw, report, meeting), own)
 
 
 def no_sums(chains: int) -> RunningSums:
     """Sums before the first transition."""
-    return RunningSums(jnp.zeros((), jnp.int32), Sums.zero(chains), Sums.zero(chains))
+    zero = Sums.zero(chains)
+    return RunningSums(jnp.zeros((), jnp.int32), zero, zero, zero)
 
 
 def first_draws(call: Call, draws: int) -> Kept:

@@ -2,8 +2,9 @@
 
 A chain's file holds the sampler's state (``state/...``), the sums that go on from call to call
 (``sums/...``), the number of its transitions, the transition of its last report and what a report
-would say of the last transition; hyper-parameters that are held are in it, too. Starting values are
-not needed again: the file is there before the first transition.
+would say of the last transition; the number of its meetings, and what it told at each of them,
+which a chain that is behind still has to hear; hyper-parameters that are held are in it, too.
+Starting values are not needed again: the file is there before the first transition.
 """
 
 from collections.abc import Sequence
@@ -15,13 +16,17 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.inference.sampler import Sampler
+from tensorbnn.inference.sampler import ROUNDS, Sampler, SharingSampler
 from tensorbnn.inference.target import Target
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.advance import RunningSums, no_sums
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.start import Plan, Start, chain_keys
 from tensorbnn.runs.store import Store
+
+_SUMS = ("draw", "report", "meeting")
+# Acceptance since the last meeting, and log-density.
+FARES = 2
 
 
 class Checkpoint(NamedTuple):
@@ -35,12 +40,28 @@ class Checkpoint(NamedTuple):
     step_size: Array
     """Of the last transition, ``(chains,)``."""
     sums: RunningSums
+    met: int
+    """Meetings of chains that are over."""
+    told: Array
+    """What each chain told at every meeting, ``(chains, ROUNDS, values)``."""
+    restarts: Array
+    """How often each chain was started again, ``(chains,)``."""
 
 
-def first_checkpoint(start: Start) -> Checkpoint:
+def first_checkpoint(start: Start, sampler: Sampler) -> Checkpoint:
     """Chains before their first transition."""
-    sums = no_sums(len(start.chains))
-    return Checkpoint(start, 0, 0, jnp.zeros_like(sums.report.acceptance), sums)
+    chains = len(start.chains)
+    sums = no_sums(chains)
+    told = jnp.zeros((chains, ROUNDS, values_told(sampler, start.state)))
+    step_size = jnp.zeros_like(sums.report.acceptance)
+    return Checkpoint(start, 0, 0, step_size, sums, 0, told, jnp.zeros(chains, jnp.int32))
+
+
+def values_told(sampler: Sampler, state: Any) -> int:
+    """Number of values that a chain tells: how well it fares, and what the sampler has to say."""
+    if not isinstance(sampler, SharingSampler):
+        return FARES
+    return FARES + int(jax.eval_shape(sampler.tell, state).shape[1])
 
 
 def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
@@ -49,6 +70,7 @@ def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
         "transitions": np.asarray(at.transitions, np.int64),
         "reported": np.asarray(at.reported, np.int64),
         "sums/begun": np.asarray(at.sums.begun),
+        "met": np.asarray(at.met, np.int64),
     }
     if at.start.target.held_phi is not None:
         shared["held_phi"] = np.asarray(at.start.target.held_phi)
@@ -71,24 +93,26 @@ def read_checkpoint(
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)
         keys = chain_keys(plan)[1][chain : chain + 1]
-        template = first_checkpoint(Start([chain], target, keys, state))
+        template = first_checkpoint(Start([chain], target, keys, state), sampler)
         _check_names(saved, chain, {"state/" + name for name in _leaves(state)})
         found = {
             name: jnp.asarray(_expect(saved, chain, name, leaf.shape[1:], leaf.dtype))[None]
             for name, leaf in _own_arrays(template).items()
         }
         state = _rebuild(state, found, "state/")
-        draw, report = (
-            _rebuild(each, found, f"sums/{name}.")
-            for name, each in (("draw", template.sums.draw), ("report", template.sums.report))
-        )
+        sums = {
+            name: _rebuild(getattr(template.sums, name), found, f"sums/{name}.") for name in _SUMS
+        }
         begun = jnp.asarray(_expect(saved, chain, "sums/begun", (), np.dtype(np.int32)))
         return Checkpoint(
             start=template.start._replace(state=state),
             transitions=int(_expect(saved, chain, "transitions", ())),
             reported=int(_expect(saved, chain, "reported", ())),
             step_size=found["step_size"],
-            sums=RunningSums(begun, draw, report),
+            sums=RunningSums(begun, **sums),
+            met=int(_expect(saved, chain, "met", ())),
+            told=found["told"],
+            restarts=found["restarts"],
         )
 
 
@@ -96,9 +120,9 @@ def together(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
     """Chains as they are advanced: each alone on a CPU; elsewhere those that are equally far."""
     if jax.default_backend() == "cpu":
         return list(checkpoints)
-    groups: dict[tuple[int, int], list[Checkpoint]] = {}
+    groups: dict[tuple[int, int, int], list[Checkpoint]] = {}
     for each in checkpoints:
-        groups.setdefault((each.transitions, each.reported), []).append(each)
+        groups.setdefault((each.transitions, each.reported, each.met), []).append(each)
     return [_merge(group) for group in groups.values()]
 
 
@@ -113,22 +137,23 @@ def _merge(group: list[Checkpoint]) -> Checkpoint:
         keys=jnp.concatenate([each.start.keys for each in group]),
         state=join(*(each.start.state for each in group)),
     )
-    draw, report = (
-        join(*(getattr(each.sums, name) for each in group)) for name in ("draw", "report")
-    )
+    sums = {name: join(*(getattr(each.sums, name) for each in group)) for name in _SUMS}
     return first._replace(
         start=start,
+        sums=first.sums._replace(**sums),
         step_size=jnp.concatenate([each.step_size for each in group]),
-        sums=RunningSums(first.sums.begun, draw, report),
+        told=jnp.concatenate([each.told for each in group]),
+        restarts=jnp.concatenate([each.restarts for each in group]),
     )
 
 
 def _own_arrays(at: Checkpoint) -> dict[str, Array]:
     """Arrays with the chains as first axis, by name."""
     arrays = {f"state/{name}": leaf for name, leaf in _leaves(at.start.state).items()}
-    for name, sums in (("draw", at.sums.draw), ("report", at.sums.report)):
+    for name in _SUMS:
+        sums = getattr(at.sums, name)
         arrays |= {f"sums/{name}.{field}": leaf for field, leaf in _leaves(sums).items()}
-    return arrays | {"step_size": at.step_size}
+    return arrays | {"step_size": at.step_size, "told": at.told, "restarts": at.restarts}
 
 
 def _leaves(tree: Any) -> dict[str, Array]:

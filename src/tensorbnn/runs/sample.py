@@ -1,15 +1,16 @@
 """Run chains: burn in, draw, save.
 
 Each chain is a task of its own: on a CPU one compiled program that advances a single chain is run
-by as many threads as there are cores, so that a chain's draws depend neither on the number of
-cores nor on the other chains; nor do they depend on how a run is cut into calls, or on where it was
-stopped and taken up again. An accelerator advances all chains at once.
+by as many threads as there are cores, so that a chain's draws do not depend on the number of cores;
+nor do they depend on how a run is cut into calls, or on where it was stopped and taken up again. In
+burn-in chains meet now and then (see `meeting`). An accelerator advances all chains at once.
 """
 
 import collections
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from tensorbnn.runs.advance import Call, Kept, advance, first_draws, named_array
 from tensorbnn.runs.checkpoint import Checkpoint, pack_checkpoint
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.interrupt import Interrupts, Stop
+from tensorbnn.runs.meeting import Meetings
 from tensorbnn.runs.report import Moment, Reporter, Reporting, Sums
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import Store
@@ -33,6 +35,8 @@ from tensorbnn.runs.store import Store
 # One call of the compiled program is to take about this long, so that progress moves and an
 # interrupt is answered.
 SECONDS_PER_CALL = 0.25
+# How long a thread rests when all chains that no thread runs wait for others.
+SECONDS_TO_REST = 0.001
 _DONE = object()
 
 
@@ -81,6 +85,7 @@ def run_chains(
         Bar("compiling", total, done=done, show=progress, delay=0.0) as bar,
     ):
         spent = _seconds_spent(store) if done else {}
+        gathering = Meetings(checkpoints, sampler, plan)
         tasks = []
         for at in checkpoints:
             reporter = Reporter(
@@ -92,7 +97,9 @@ def run_chains(
                 shown=at.transitions,
                 seconds=max(spent.get(chain, 0.0) for chain in at.start.chains),
             )
-            tasks.append(_ChainGroup(at, sampler.step, plan, store, reporter, pace, stop))
+            tasks.append(
+                _ChainGroup(at, sampler.step, plan, store, reporter, pace, stop, gathering)
+            )
         for task in reversed(tasks):  # of many rows, those set last are shown
             for chain in reversed(task.chains):
                 bar.row(chain, {"chain": str(chain), "phase": "done" if task.done else "waiting"})
@@ -101,6 +108,8 @@ def run_chains(
             unfinished[0].compile()
         bar.describe("sampling")
         _run_all(tasks, stop, dtype)
+    for restart in gathering.restarts:
+        warnings.warn(restart, UserWarning, stacklevel=2)
     draws = min(task.drawn for task in tasks)
     return Outcome(draws, all(task.done for task in tasks), interrupts.received)
 
@@ -117,8 +126,10 @@ class _ChainGroup:
         reporter: Reporter,
         pace: Pace,
         stop: Stop,
+        gathering: Meetings,
     ) -> None:
         self._at, self._saved = at, at
+        self._gathering = gathering
         self._step, self._plan, self._store = step, plan, store
         self._reporter, self._pace, self._stop = reporter, pace, stop
         self._saved_at = time.monotonic()
@@ -150,19 +161,23 @@ class _ChainGroup:
         size = self._plan.networks_per_file
         named_arrays(self._at.start.target, first_draws(call, 1), size)
 
-    def calls(self) -> Iterator[None]:
+    def calls(self) -> Iterator[bool]:
         """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.
 
-        Pauses after each call, so that chains can take turns on fewer cores.
+        Pauses after each call, so that chains can take turns on fewer cores, and while it waits for
+        other chains; says whether it did something.
         """
         try:
             self._report()  # one that was due when the chain was stopped
             while not self.done and not self._stop.asked:
-                self._call()
-                self._report()
-                if self._is_checkpoint_due():
-                    self._save()
-                yield
+                met = self._gathering.attend(self._at)
+                if met is not None:
+                    self._at = met
+                    self._call()
+                    self._report()
+                    if self._is_checkpoint_due():
+                        self._save()
+                yield met is not None
         except RunError:  # nothing more can be written
             raise
         except Exception:
@@ -204,6 +219,8 @@ class _ChainGroup:
     def _room(self) -> int:
         """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
         size, room = self._plan.networks_per_file, self._reporter.room(self._at.transitions)
+        meeting = self._gathering.room(self._at)
+        room = room if meeting is None else min(room, meeting)
         if self._at.transitions < self._plan.burn_in:
             return min(room, size, self._plan.burn_in - self._at.transitions)
         inside = self.drawn % size
@@ -321,8 +338,11 @@ def _run_all(tasks: list[_ChainGroup], stop: Stop, dtype: DType) -> None:
         with precision(dtype):
             while (calls := _take(waiting)) is not None:
                 try:
-                    if next(calls, _DONE) is not _DONE:
+                    worked = next(calls, _DONE)
+                    if worked is not _DONE:
                         waiting.append(calls)
+                    if worked is False:
+                        time.sleep(SECONDS_TO_REST)
                 except BaseException as error:
                     errors.append(error)
                     stop.asked = True
@@ -343,7 +363,7 @@ def _run_all(tasks: list[_ChainGroup], stop: Stop, dtype: DType) -> None:
         raise errors[0]
 
 
-def _take(waiting: "collections.deque[Iterator[None]]") -> Iterator[None] | None:
+def _take(waiting: "collections.deque[Iterator[bool]]") -> Iterator[bool] | None:
     try:
         return waiting.popleft()
     except IndexError:  # the rest are being run by other workers

@@ -29,6 +29,8 @@ class Plan:
     networks_per_file: int
     seed: int
     sample_hyperparameters: bool
+    together: bool = True
+    """Whether chains meet in burn-in; those that an executor runs do not."""
 
     @property
     def transitions(self) -> int:
@@ -75,6 +77,21 @@ def start_chains(
             _check_start(chains, state.log_density)
             starts.append(Start(chains, target, keys[rows], state))
     return starts
+
+
+def start_again(start: Start, row: int, number: int, sampler: Sampler, plan: Plan) -> Start:
+    """The chains, of which that in `row` begins anew elsewhere, for the `number`-th time.
+
+    It goes on with what the sampler learnt together with the other chains, if it did.
+    """
+    chain = start.chains[row]
+    key = jax.random.fold_in(chain_keys(plan)[0][chain], number)
+    positions, _ = _positions(start.target.model, key[None], {})
+    fresh = sampler.init(start.target, positions[:, : start.target.dimension], plan.burn_in)
+    kept = [name for name in ("iteration", "tuning") if hasattr(fresh, name)]
+    state = jax.tree.map(lambda old, new: old.at[row].set(new[0]), start.state, fresh)
+    state = state._replace(**{name: getattr(start.state, name) for name in kept})
+    return start._replace(state=state)
 
 
 def groups(chains: range) -> list[range]:

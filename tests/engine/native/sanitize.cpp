@@ -109,7 +109,8 @@ void run_once(const Threads& threads) {
   const Prior prior = random_prior(network);
   const size_t dimension = network.num_parameters + prior.num_hypers;
   const auto numbers = random_array<T>(static_cast<size_t>(chains) * 2 * prior.num_entries);
-  const auto step_size = random_array<T>(chains, 0.01);
+  const size_t sizes = number(0, 1) ? dimension : 1;
+  const auto step_size = random_array<T>(chains * sizes, 0.01);
   const auto position = random_array<T>(chains * dimension, scale);
   const auto momentum = random_array<T>(chains * dimension);
   const auto slope = random_array<T>(chains * dimension);

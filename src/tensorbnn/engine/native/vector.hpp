@@ -108,8 +108,8 @@ template <class T>
 TENSORBNN_INLINE Vector<T> clamp(Vector<T> value, T least, T most) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {
-    const __m512 below = _mm512_min_ps((__m512)broadcast<T>(most), (__m512)value);
-    return (Vector<T>)_mm512_max_ps((__m512)broadcast<T>(least), below);
+    const __m512 below = _mm512_maskz_min_ps(0xffff, (__m512)broadcast<T>(most), (__m512)value);
+    return (Vector<T>)_mm512_maskz_max_ps(0xffff, (__m512)broadcast<T>(least), below);
   }
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {

@@ -1,0 +1,361 @@
+"""Tuning of step size and trajectory length while chains burn in, shared by all chains.
+
+Burn-in has `ROUNDS` rounds of equal length. Within a round each chain goes on by itself; between
+two rounds chains meet: each *tells* a short vector of what it saw, each *listens* to those of all
+chains, and all go on with the same numbers. Nothing is random here and the order of chains is
+fixed, so a run can be stopped anywhere and taken up again.
+
+Step size
+    Dual averaging of the acceptance probability, whose mean errors are averaged at each meeting.
+    Trajectories are capped at first, since a step size found on long ones far from the posterior
+    ends two to three times too small. Begun anew when the trajectory length is final. An average
+    over steps that scatter accepts more than was aimed at: so it is held for the last two rounds,
+    and corrected by what was accepted in them.
+
+Trajectory length
+    What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
+    chains use one length, and record the outputs ``f`` at probe inputs. Squared jumps of ``f`` over
+    1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations
+    and with them effective draws per gradient of each output; their harmonic mean, in which slow
+    outputs count most, is the score of the length. (Jumps over one transition alone favour lengths
+    two to three times too short: they see what is fast in ``f``, not what is slow.) The search
+    climbs by factors of two, then by their square root.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from tensorbnn.inference import dual_averaging
+from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.probes import features, num_features
+from tensorbnn.inference.sampler import ROUNDS
+from tensorbnn.inference.target import Target
+
+# Rounds up to which trajectories have at most FIRST_CAP steps, then at most SECOND_CAP; up to which
+# the length is sought; and up to which the step size is averaged: in the rest it is held.
+CAPPED, SEARCH, FINAL, HELD = 4, 8, 16, 18
+FIRST_CAP, SECOND_CAP = 16, 64
+# Fewer transitions in a round say too little about a length: then it is not sought.
+LEAST_ROUND = 8
+UNTUNED_LENGTH = 1.0
+# Where the search for the step size begins; one that is far too large is cut down within a few
+# rejections.
+FIRST_STEP_SIZE = 0.1
+# Transitions of a round that are recorded at most, evenly, and lags at which jumps are looked at.
+RECORD = 64
+LAGS = (1, 2, 4, 8, 16, 32)
+# The autocorrelation at the longest lag at which it is above this says how fast an output is
+# forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
+SEEN = 0.25
+_LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
+_MOST = 0.25  # change of the logarithm of the step size at the end
+_NEAR = 0.2  # in the logarithm, less than half of the smallest rung
+
+
+class Settings(NamedTuple):
+    """What the tuning is to do."""
+
+    round_length: Array
+    """Transitions of a round; 0 where burn-in is too short for rounds."""
+    end: Array
+    """Transitions after which nothing is tuned any more."""
+    tunes_step_size: Array
+    tunes_length: Array
+    target_acceptance: Array
+    max_steps: Array
+
+
+class Tuning(NamedTuple):
+    """What a chain knows. The lengths are the same for all chains, from round to round."""
+
+    averaging: DualAveraging
+    length: Array
+    """Length (step size times steps) of the trajectories of this round."""
+    lengths: Array
+    """Lengths of all rounds so far."""
+    centre: Array
+    scale: Array
+    """Of each output, over all chains."""
+    record: Array
+    """Outputs in this round, ``(RECORD, outputs)``."""
+    num_steps: Array
+    """Gradients in this round."""
+    acceptance: Array
+    """Sum of acceptance probabilities in this round."""
+    settings: Settings
+
+
+def init(
+    target: Target,
+    burn_in: int,
+    *,
+    step_size: float | None,
+    length: float | None,
+    search: bool,
+    target_acceptance: float,
+    max_steps: int,
+) -> Tuning:
+    """Before the first transition of one chain.
+
+    A `step_size` that is given is kept. A `length` that is given is kept; else it is sought, if
+    `search`.
+    """
+    round_length = burn_in // ROUNDS
+    searches = search and length is None and round_length >= LEAST_ROUND
+    count = num_features(target)
+    first = FIRST_STEP_SIZE if step_size is None else step_size
+    start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
+    return Tuning(
+        averaging=dual_averaging.init(jnp.asarray(first, dtype=float)),
+        length=start,
+        lengths=jnp.full(ROUNDS, start),
+        centre=jnp.zeros(count),
+        scale=jnp.ones(count),
+        record=jnp.zeros((RECORD, count)),
+        num_steps=jnp.zeros((), jnp.int32),
+        acceptance=jnp.zeros(()),
+        settings=Settings(
+            round_length=jnp.asarray(round_length, jnp.int32),
+            end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
+            tunes_step_size=jnp.asarray(step_size is None),
+            tunes_length=jnp.asarray(searches),
+            target_acceptance=jnp.asarray(target_acceptance, dtype=float),
+            max_steps=jnp.asarray(max_steps, jnp.int32),
+        ),
+    )
+
+
+def step_size(tuning: Tuning, iteration: Array) -> Array:
+    """Step size of a transition."""
+    averaging, varies = tuning.averaging, _varies_step_size(tuning.settings, iteration)
+    return jnp.exp(jnp.where(varies, averaging.log_step_size, averaging.log_average))
+
+
+def max_steps(tuning: Tuning, iteration: Array) -> Array:
+    """Most steps of a transition's trajectory."""
+    settings = tuning.settings
+    done = ROUNDS * iteration
+    cap = jnp.where(done < CAPPED * settings.end, FIRST_CAP, SECOND_CAP)
+    capped = settings.tunes_step_size & (done < SEARCH * settings.end)
+    return jnp.where(capped, jnp.minimum(cap, settings.max_steps), settings.max_steps)
+
+
+def learn(
+    tuning: Tuning,
+    iteration: Array,
+    acceptance: Array,
+    num_steps: Array,
+    target: Target,
+    position: Array,
+) -> Tuning:
+    """Take in one transition, number `iteration`, that ended at `position`."""
+    settings = tuning.settings
+    tunes = iteration < settings.end
+    updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
+    averaging = jax.tree.map(
+        lambda new, old: jnp.where(_varies_step_size(settings, iteration), new, old),
+        updated,
+        tuning.averaging,
+    )
+    within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
+    stride = _stride(settings)
+    recorded = tunes & settings.tunes_length & (within % stride == 0)
+    record = jax.lax.cond(
+        recorded,
+        lambda: tuning.record.at[within // stride].set(_outputs(target, position)),
+        lambda: tuning.record,
+    )
+    return tuning._replace(
+        averaging=averaging,
+        record=record,
+        num_steps=tuning.num_steps + jnp.where(tunes, num_steps, 0).astype(jnp.int32),
+        acceptance=tuning.acceptance + jnp.where(tunes, acceptance, 0.0),
+    )
+
+
+class Told(NamedTuple):
+    """What a chain tells after a round; the parts of one vector."""
+
+    mean_error: Array
+    log_average: Array
+    acceptance: Array
+    num_steps: Array
+    """Mean number of gradients of a transition."""
+    mean: Array
+    variance: Array
+    """Of each output."""
+    bounded_mean: Array
+    bounded_square: Array
+    jumps: Array
+    """Of the bounded outputs: mean, mean square, and mean squared jumps ``(lags, outputs)``."""
+
+
+def tell(tuning: Tuning) -> Array:
+    """What one chain saw in the round that is over, as one vector."""
+    settings, averaging = tuning.settings, tuning.averaging
+    length = jnp.maximum(settings.round_length, 1)
+    count = (length + _stride(settings) - 1) // _stride(settings)
+    rows = jnp.arange(RECORD)
+    record = tuning.record
+    mean = _mean(record, rows < count)
+    bounded = _bounded(tuning, record)
+    jumps = [_mean(jnp.square(bounded[lag:] - bounded[:-lag]), rows[lag:] < count) for lag in LAGS]
+    told = Told(
+        mean_error=averaging.mean_error,
+        log_average=averaging.log_average,
+        acceptance=tuning.acceptance / length.astype(record.dtype),
+        num_steps=tuning.num_steps.astype(record.dtype) / length.astype(record.dtype),
+        mean=mean,
+        variance=_mean(jnp.square(record - mean[None]), rows < count),
+        bounded_mean=_mean(bounded, rows < count),
+        bounded_square=_mean(jnp.square(bounded), rows < count),
+        jumps=jnp.stack(jumps),
+    )
+    return jnp.concatenate([leaf.reshape(-1) for leaf in told])
+
+
+def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
+    """Go on after round `number` with what all chains told, ``(chains, rounds, values)``.
+
+    Rounds that are still to come hold anything.
+    """
+    heard = _unpack(told, tuning.centre.size)
+    now = jax.tree.map(lambda leaf: leaf[:, number], heard)
+    tuning = tuning._replace(
+        averaging=_pool_step_size(tuning, heard, number),
+        record=jnp.zeros_like(tuning.record),
+        num_steps=jnp.zeros_like(tuning.num_steps),
+        acceptance=jnp.zeros_like(tuning.acceptance),
+    )
+    # What the search compares is measured in the same units throughout.
+    spread = jnp.median(now.variance, axis=0) + jnp.var(now.mean, axis=0)
+    before = number < SEARCH
+    tuning = tuning._replace(
+        centre=jnp.where(before, jnp.median(now.mean, axis=0), tuning.centre),
+        scale=jnp.where(before, jnp.sqrt(jnp.where(spread > 0, spread, 1.0)), tuning.scale),
+    )
+    length = jnp.where(
+        tuning.settings.tunes_length, _next_length(tuning, heard, number), tuning.length
+    )
+    lengths = tuning.lengths.at[jnp.minimum(number + 1, ROUNDS - 1)].set(length)
+    return tuning._replace(length=length, lengths=lengths)
+
+
+def _varies_step_size(settings: Settings, iteration: Array) -> Array:
+    """Whether the step size is being averaged in a transition."""
+    # Without rounds, to the end of burn-in.
+    held = jnp.where(settings.round_length > 0, HELD * settings.round_length, settings.end)
+    return settings.tunes_step_size & (iteration < held)
+
+
+def _pool_step_size(tuning: Tuning, heard: Told, number: Array) -> DualAveraging:
+    pooled = dual_averaging.pool(
+        tuning.averaging,
+        jnp.mean(heard.mean_error[:, number]),
+        jnp.mean(heard.log_average[:, number]),
+    )
+    # A new average where trajectories become longer and where their length is final.
+    anew = (number == CAPPED - 1) | (number == SEARCH - 1) | (number == FINAL - 1)
+    fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
+    kept = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, pooled)
+    correction = _log_correction(
+        jnp.mean(heard.acceptance[:, HELD:]), tuning.settings.target_acceptance
+    )
+    last = number == ROUNDS - 1
+    kept = kept._replace(log_average=kept.log_average + jnp.where(last, correction, 0.0))
+    tunes = tuning.settings.tunes_step_size
+    return jax.tree.map(lambda new, old: jnp.where(tunes, new, old), kept, tuning.averaging)
+
+
+def _log_correction(acceptance: Array, target: Array) -> Array:
+    """What to add to the logarithm of a step size that led to `acceptance`.
+
+    Energy errors are nearly normal with a mean of half their variance, and the variance goes with
+    the fourth power of the step: the acceptance is ``2 Phi(-c step^2)``.
+    """
+    found = jax.scipy.stats.norm.ppf(jnp.clip(acceptance, 0.01, 0.999) / 2)
+    wanted = jax.scipy.stats.norm.ppf(target / 2)
+    return jnp.clip(0.5 * jnp.log(wanted / found), -_MOST, _MOST)
+
+
+def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
+    """The length of the round after round `number`."""
+    step = jnp.exp(tuning.averaging.log_average)
+    first = jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH)
+    rounds = jnp.arange(ROUNDS)
+    tried = (rounds >= SEARCH) & (rounds <= number)
+    scores = jnp.where(tried, _scores(tuning, heard, tried), -jnp.inf)
+    best = tuning.lengths[jnp.argmax(scores)]
+    # Neighbours of the best that were not tried, the best itself where all were.
+    ladder = best * jnp.asarray(_LADDER, dtype=best.dtype)
+    near = jnp.abs(jnp.log(ladder[:, None] / tuning.lengths[None])) < _NEAR
+    known = jnp.any(near & tried[None], axis=1)
+    most = tuning.settings.max_steps.astype(best.dtype) * step
+    wanted = ((ladder >= step) & (ladder <= most) & ~known).at[-1].set(True)
+    neighbour = ladder[jnp.argmax(wanted)]
+    following = number + 1
+    return jnp.select(
+        [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
+        [tuning.length, first, neighbour, best],
+        tuning.length,
+    )
+
+
+def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
+    """Effective draws per gradient of each round, ``(rounds,)``."""
+
+    def over_chains(values: Array) -> Array:
+        return jnp.mean(values, axis=0)
+
+    weights = (tried / jnp.maximum(jnp.sum(tried), 1)).astype(heard.mean.dtype)
+    square, mean = over_chains(heard.bounded_square), over_chains(heard.bounded_mean)
+    # Over all chains and rounds of the search.
+    variance = weights @ square - jnp.square(weights @ mean)
+    moves = variance > 0
+    scale = jnp.where(moves, 2 * variance, 1.0)
+    correlation = 1 - over_chains(heard.jumps) / scale[None, None]  # (rounds, lags, outputs)
+    transitions = jnp.asarray(LAGS, jnp.int32) * _stride(tuning.settings)
+    lags = transitions.astype(correlation.dtype)[None, :, None]
+    root = jnp.clip(correlation, 0.02, 1 - 1e-5) ** (1 / lags)
+    effective = (1 - root) / (1 + root)
+    measured = (2 * transitions < tuning.settings.round_length)[None, :, None]
+    seen = ((correlation > SEEN) & measured).at[:, 0].set(True)
+    last = len(LAGS) - 1 - jnp.argmax(seen[:, ::-1], axis=1)
+    slowest = jnp.take_along_axis(effective, last[:, None], axis=1)[:, 0]
+    mean_time = jnp.sum(jnp.where(moves[None], 1 / slowest, 0.0), axis=1)
+    mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
+    return 1 / (jnp.maximum(mean_time, 1.0) * over_chains(heard.num_steps))
+
+
+def _unpack(told: Array, count: int) -> Told:
+    """Vectors ``(chains, rounds, values)`` as their parts, each ``(chains, rounds, ...)``."""
+    sizes = [1, 1, 1, 1, count, count, count, count, len(LAGS) * count]
+    parts = jnp.split(told, np.cumsum(sizes)[:-1].tolist(), axis=2)
+    parts[:4] = [each[:, :, 0] for each in parts[:4]]
+    parts[8] = parts[8].reshape(*told.shape[:2], len(LAGS), count)
+    return Told._make(parts)
+
+
+def _bounded(tuning: Tuning, outputs: Array) -> Array:
+    """Outputs in units of their spread, bounded so that heavy tails don't drown the rest."""
+    return jnp.tanh((outputs - tuning.centre[None]) / tuning.scale[None])
+
+
+def _stride(settings: Settings) -> Array:
+    """Of so many transitions one is recorded."""
+    return jnp.maximum((settings.round_length + RECORD - 1) // RECORD, 1)
+
+
+def _mean(values: Array, chosen: Array) -> Array:
+    """Mean over the chosen rows; zero where there are none."""
+    weight = chosen[:, None].astype(values.dtype)
+    return jnp.sum(values * weight, axis=0) / jnp.maximum(jnp.sum(weight), 1.0)
+
+
+def _outputs(target: Target, position: Array) -> Array:
+    outputs = features(target, target.vectors(position)[0])
+    return jnp.nan_to_num(outputs, nan=0.0, posinf=1e6, neginf=-1e6)
