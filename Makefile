@@ -50,7 +50,7 @@ help:
 	@echo 'make test     lint, types and all tests'
 	@echo 'make lint     ruff check, ruff format --check, mypy'
 	@echo 'make format   let ruff fix and format the code'
-	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
+	@echo 'make bench    measure speed, side by side with others (options: ARGS="--help")'
 	@echo 'make bench-predict   time and memory of predictions'
 	@echo 'make soak     the long proofs, which make test leaves out'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
@@ -84,7 +84,7 @@ format: $(READY_DEV)
 	$(BIN)/ruff format .
 
 bench: $(READY_DEV)
-	$(BIN)/python -m benchmarks.leapfrog $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 bench-predict: $(READY_DEV)
 	$(BIN)/python -m benchmarks.predict
