@@ -2,6 +2,7 @@
 
 from importlib.metadata import version as _version
 
+from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
@@ -59,6 +60,7 @@ __all__ = [
     "Cauchy",
     "CauchyDense",
     "ClassScores",
+    "Converged",
     "Dense",
     "Diagnosis",
     "Ensemble",

@@ -1,23 +1,22 @@
 """The command line: ``tensorbnn demo``, ``tensorbnn resume`` and ``tensorbnn doctor``."""
 
 import argparse
-import platform
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from tensorbnn.demo import Demo, run_demo
-from tensorbnn.engine import library
+from tensorbnn.doctor import doctor
+from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.resuming import resume
+from tensorbnn.resuming import restore_until, resume
 from tensorbnn.runs.files import RunError
-from tensorbnn.runs.sample import cores
 from tensorbnn.runs.store import DirectoryStore
 
 # Rows of the training data at which a run is diagnosed, at most.
@@ -59,7 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(command=_demo)
     again = commands.add_parser("resume", help="go on with a run that was stopped, or extend it")
     again.add_argument("path", type=Path, help="the run directory")
-    again.add_argument("--draws", type=int, help="networks of each chain in all")
+    again.add_argument("--draws", type=int, help="networks of each chain in all, or at least")
+    again.add_argument("--rhat", type=float, help="go on until R-hat of predictions is below this")
+    again.add_argument("--ess", type=float, help="go on until their ESS is at least this")
+    again.add_argument("--max-minutes", type=float, help="stop after so many minutes")
+    again.add_argument(
+        "--max-gradients", type=int, help="stop a chain that has spent so many, burn-in included"
+    )
     again.set_defaults(command=_resume)
     doctor = commands.add_parser("doctor", help="say what this installation computes with")
     doctor.set_defaults(command=_doctor)
@@ -80,7 +85,13 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _resume(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    ensemble = resume(options.path, draws=options.draws)
+    ensemble = resume(
+        options.path,
+        draws=options.draws,
+        until=_until(options),
+        max_minutes=options.max_minutes,
+        max_gradients=options.max_gradients,
+    )
     lines = _networks(ensemble) | {"time": f"{time.monotonic() - began:.1f} s since it went on"}
     lines |= _sampler(ensemble)
     data = DirectoryStore(options.path).data()
@@ -93,19 +104,19 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     del options
-    problem = library.problem()
-    lines = {"native": "ready" if problem is None else f"not used: {problem}"}
-    if library.instruction_sets():
-        present = ", ".join(library.instruction_sets())
-        lines["instructions"] = f"{library.instruction_set()} (there are {present})"
-    lines |= {
-        "cores": f"{cores()} (TENSORBNN_THREADS limits the threads of one call)",
-        "JAX on": jax.default_backend(),
-        "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
-    }
-    lines |= {name: version(name) for name in ("tensorbnn", "jax", "jaxlib", "numpy")}
-    print(_text(lines))
+    print(_text(doctor()))
     return 0
+
+
+def _until(options: argparse.Namespace) -> Converged | None:
+    """What predictions are to reach, where the options change it; the rest as the run says."""
+    given = {
+        name: value for name in ("rhat", "ess") if (value := getattr(options, name)) is not None
+    }
+    if not given:
+        return None
+    recorded = restore_until(DirectoryStore(options.path)) or Converged()
+    return dataclasses.replace(recorded, **given)
 
 
 def _summary(demo: Demo) -> str:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tensorbnn import plots
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import Dense, Tanh
 from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.model.network import Network
@@ -45,10 +44,8 @@ def run_demo(folder: Path, *, chains: int, burn_in: int, draws: int, seed: int) 
     network = Network(Dense(10), Tanh(), Dense(10), Tanh(), Dense(10), Tanh(), Dense(1), inputs=1)
     posterior = Posterior(network, Gaussian(sd=0.1), x, truth(x))
     began = time.monotonic()
-    # Trajectories of length 1 decorrelate this function best per gradient (measured).
     ensemble = sample(
         posterior,
-        HMC(trajectory_length=1.0),
         chains=chains,
         burn_in=burn_in,
         draws=draws,

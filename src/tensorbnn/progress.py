@@ -1,11 +1,14 @@
 """Progress: a live display on a terminal, a line now and then in a log."""
 
+import collections
 import datetime
+import math
 import textwrap
 import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -21,10 +24,14 @@ from rich.text import Text
 
 # Most rows that are shown under a bar.
 MAX_ROWS = 8
+# Columns that are left out first where a terminal is too narrow for all; then come the last ones.
+SPARE = ("step size", "leapfrog", "accepted")
 # Seconds between two lines in a log.
 LOG_SECONDS = 30.0
-# The time left comes from the steps of at most the last ten minutes; one step may be a long one.
+# The time left comes from the work of at most the last ten minutes, since one step may be a long
+# one, and from how much work a step was lately.
 SPEED_SECONDS = 600.0
+LATELY_SECONDS = 20.0
 
 
 class Bar:
@@ -45,6 +52,8 @@ class Bar:
         Whether to show anything.
     delay
         Seconds to wait before anything is shown.
+    deadline
+        The monotonic time at which the work is stopped, where there is one.
     console
         Where to show it; standard error by default.
     """
@@ -57,17 +66,21 @@ class Bar:
         done: int = 0,
         show: bool,
         delay: float = 1.0,
+        deadline: float | None = None,
         console: Console | None = None,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._display = _Display(self._console)
-        self._task = self._display.add_task(description, total=total, completed=done, note="")
+        fields: dict[str, Any] = {"note": "", "standing": "", "deadline": deadline}
+        fields |= {"step_seconds": None, "growing": False}
+        self._task = self._display.add_task(description, total=total, completed=done, **fields)
         self._show = show
         self.live = _is_live(self._console)
         """Whether the bar moves on a terminal and shows rows; otherwise it is lines in a log."""
         self._began = self._logged = time.monotonic()
         self._delay = delay
         self._lock = threading.Lock()
+        self._pace = Pace()
         self._started = False
         self._show_when_due()
 
@@ -85,16 +98,30 @@ class Bar:
         elif self._show and not self.live and time.monotonic() - self._began >= self._delay:
             self._log()
 
-    def advance(self, steps: int, note: str = "") -> None:
-        """Count `steps` more steps as done and show `note`."""
+    def advance(
+        self, steps: int, note: str = "", *, work: float | None = None, growing: bool = False
+    ) -> None:
+        """Count `steps` more steps as done and show `note`.
+
+        Where steps differ, `work` tells how much these were, so that the time left is that of steps
+        as they were lately; where they are still `growing` it is a lower bound.
+        """
         with self._lock:
-            self._display.update(self._task, advance=steps, note=note)
+            self._pace.add(time.monotonic(), steps, steps if work is None else work)
+            pace: dict[str, Any] = {"step_seconds": self._pace.step_seconds, "growing": growing}
+            self._display.update(self._task, advance=steps, note=note, **pace)
             self._show_when_due()
 
     def describe(self, description: str) -> None:
         """Change what is said to be done."""
         with self._lock:
             self._display.update(self._task, description=description)
+
+    def aim(self, total: int, standing: str) -> None:
+        """Change the number of steps in all, and say in words how far from the aim they are."""
+        with self._lock:
+            self._display.aim(total, standing)
+            self._show_when_due()
 
     def row(self, number: int, cells: Mapping[str, str]) -> None:
         """Set row `number` of the table under the bar; `cells` are its texts by column.
@@ -120,6 +147,32 @@ class Bar:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+class Pace:
+    """How long a step takes: by the speed of the work, and the work of a step lately."""
+
+    def __init__(self) -> None:
+        # Time, steps and work so far, at each addition.
+        self._all: collections.deque[tuple[float, float, float]] = collections.deque()
+        self._late: collections.deque[tuple[float, float, float]] = collections.deque()
+
+    def add(self, now: float, steps: float, work: float) -> None:
+        """Count steps that have just been done."""
+        _, steps_before, work_before = self._all[-1] if self._all else (now, 0.0, 0.0)
+        for points, seconds in ((self._all, SPEED_SECONDS), (self._late, LATELY_SECONDS)):
+            points.append((now, steps_before + steps, work_before + work))
+            while len(points) > 2 and points[0][0] < now - seconds:
+                points.popleft()
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Seconds of a step, as far as they are known."""
+        (began, _, work_began), (ended, _, work_ended) = self._all[0], self._all[-1]
+        steps, work = (self._late[-1][i] - self._late[0][i] for i in (1, 2))
+        if not (ended > began and work_ended > work_began and steps > 0):
+            return None
+        return work / steps * (ended - began) / (work_ended - work_began)
+
+
 def say(text: str) -> None:
     """A line on standard error."""
     Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
@@ -128,7 +181,8 @@ def say(text: str) -> None:
 def log_line(task: Task) -> str:
     """A bar as a line of text."""
     count = f"{task.completed:,.0f} of {task.total or 0:,.0f}"
-    parts = [f"{task.description} {task.percentage:.0f} %", count, task.fields["note"], _time(task)]
+    said = [task.fields["standing"], task.fields["note"]]
+    parts = [f"{task.description} {task.percentage:.0f} %", count, *said, _time(task)]
     return ", ".join(part for part in parts if part)
 
 
@@ -138,26 +192,40 @@ def rows_table(rows: Mapping[int, Mapping[str, str]], width: int) -> list[Render
     # Columns in the order of the fullest row: some cells of others may not be known yet.
     columns = max((rows[number] for number in shown), key=len)
     cells = {name: [rows[number].get(name, "") for number in shown] for name in columns}
+    widths = _column_widths(cells, width)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, size in _column_widths(cells, width).items():
+    for name, size in widths.items():
         heading = Text("\n".join(textwrap.wrap(name, size)))
         table.add_column(heading, justify="right", vertical="bottom", width=size)
-    for texts in zip(*cells.values(), strict=True):
+    for texts in zip(*(cells[name] for name in widths), strict=True):
         table.add_row(*map(Text, texts))
     hidden = len(rows) - len(shown)
-    return [table, Text(f"... and {hidden} more")] if hidden else [table]
+    left_out = ", ".join(name for name in cells if name not in widths)
+    notes = [f"... and {hidden} more"] if hidden else []
+    notes += [f"(too narrow for {left_out})"] if left_out else []
+    return [table, *(Text(note, style="dim") for note in notes)]
 
 
 def _column_widths(cells: Mapping[str, list[str]], width: int) -> dict[str, int]:
-    """Widths with which a table fits into `width`: headings are folded, never the cells."""
-    longest = max(map(len, cells))
-    for most in range(longest, 3, -1):
-        widths = {
-            name: max(min(len(name), most), *map(len, texts)) for name, texts in cells.items()
-        }
-        if sum(widths.values()) + 2 * (len(widths) - 1) <= width:
-            break
-    return widths
+    """Widths with which a table fits into `width`.
+
+    Headings are folded between words; cells never are, rather are columns left out.
+    """
+    shown = dict(cells)
+    while True:
+        for most in range(max(map(len, shown)), 0, -1):
+            widths = {
+                name: max(_folded(name, most), *map(len, texts)) for name, texts in shown.items()
+            }
+            if sum(widths.values()) + 2 * (len(widths) - 1) <= width or len(widths) == 1:
+                return widths
+        del shown[next((name for name in SPARE if name in shown), list(shown)[-1])]
+
+
+def _folded(heading: str, most: int) -> int:
+    """Width of a heading in lines of `most` letters, or of its longest word."""
+    words = max(map(len, heading.split()), default=1)
+    return max(map(len, textwrap.wrap(heading, max(most, words))), default=1)
 
 
 class _Display(Progress):
@@ -173,7 +241,6 @@ class _Display(Progress):
             _TimeColumn(),
             console=console,
             refresh_per_second=4,
-            speed_estimate_period=SPEED_SECONDS,
         )
 
     def set_row(self, number: int, cells: Mapping[str, str]) -> None:
@@ -181,9 +248,17 @@ class _Display(Progress):
             self._rows.pop(number, None)  # so that it comes last
             self._rows[number] = cells
 
+    def aim(self, total: int, standing: str) -> None:
+        with self._lock:
+            task = self.tasks[0]
+            task.finished_time = None
+            self.update(task.id, total=total, standing=standing)
+
     def get_renderables(self) -> "list[RenderableType]":
-        bar = self.make_tasks_table(self.tasks)
-        return [bar, *rows_table(self._rows, self.console.width)] if self._rows else [bar]
+        shown: list[RenderableType] = [self.make_tasks_table(self.tasks)]
+        if self.tasks and self.tasks[0].fields["standing"]:
+            shown.append(Text(self.tasks[0].fields["standing"]))
+        return [*shown, *rows_table(self._rows, self.console.width)] if self._rows else shown
 
 
 class _TimeColumn(ProgressColumn):
@@ -200,7 +275,13 @@ def _time(task: Task) -> str:
     """The time that was taken, or that is left as far as it is known."""
     if task.finished:
         return f"{_hours(task.elapsed or 0.0)} in all"
-    return "" if task.time_remaining is None else f"{_hours(task.time_remaining)} left"
+    step_seconds, deadline = task.fields["step_seconds"], task.fields["deadline"]
+    left = math.inf if step_seconds is None else (task.remaining or 0.0) * step_seconds
+    if deadline is not None and deadline - time.monotonic() < left:
+        return f"{_hours(max(deadline - time.monotonic(), 0.0))} to the limit"
+    if math.isinf(left):
+        return ""
+    return f"{'at least ' if task.fields['growing'] else ''}{_hours(left)} left"
 
 
 def _hours(seconds: float) -> str:

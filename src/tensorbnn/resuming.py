@@ -1,16 +1,18 @@
 """`resume`: go on with a run from where it was last saved, to the bits it would have had."""
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import named_metrics, restore_metrics
+from tensorbnn.goal import Goal, check_gradients, make_goal
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
@@ -32,12 +34,16 @@ from tensorbnn.runs.report import Metric, Reporting
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.sampling import carry_out
+from tensorbnn.until import trim_reports
 
 
 def resume(
     path: str | os.PathLike[str],
     *,
     draws: int | None = None,
+    until: Converged | None = None,
+    max_minutes: float | None = None,
+    max_gradients: float | None = None,
     posterior: Posterior | None = None,
     sampler: Sampler | None = None,
     seed: int | None = None,
@@ -63,7 +69,11 @@ def resume(
     path
         The directory that was given to `sample`.
     draws
-        Networks of each chain in all; as many as were asked for, if left out.
+        Networks of each chain in all; as many as were asked for, if left out. With `until`, at
+        least.
+    until, max_minutes, max_gradients
+        When to stop, as in `sample`; as was asked for there, if left out. Minutes are those of this
+        call, gradients those of the whole run; ``math.inf`` lifts a limit.
     posterior
         The posterior of the run. Needed only where the run does not keep its data, or instead of
         `custom`.
@@ -108,7 +118,7 @@ def resume(
     reader = DirectoryStore(path)
     _check_options(reader, given, sampler, posterior)
     complete = reader.manifest["status"] == "complete"
-    if complete and total in (None, reader.manifest["draws"]):
+    if complete and until is None and total in (None, reader.manifest["draws"]):
         if posterior is None:
             return Ensemble.from_store(reader, custom or {})
         return Ensemble.of(reader, posterior)
@@ -118,6 +128,7 @@ def resume(
         recipe = read_recipe(
             store,
             draws=total,
+            max_gradients=max_gradients,
             posterior=posterior,
             sampler=sampler,
             metrics=metrics,
@@ -126,6 +137,7 @@ def resume(
             checkpoint_seconds=checkpoint_seconds,
             custom=custom,
         )
+        goal = _restore_goal(store, recipe, until, max_minutes)
         if executor is not None:
             check_sendable(executor, recipe)
         checkpoints = read_checkpoints(store, recipe, range(recipe.plan.chains))
@@ -135,18 +147,26 @@ def resume(
         _warn_of_versions(store)
         _warn_of_damage(store)
         # First how long the run is to be: readers don't look for a last report that is trimmed.
-        store.update(draws=recipe.plan.draws, status="running")
-        _trim_reports(store, recipe, checkpoints)
+        store.update(
+            draws=recipe.plan.draws,
+            max_gradients=recipe.plan.max_gradients,
+            until=describe(goal.until),
+            max_minutes=goal.max_minutes,
+            status="running",
+        )
+        reached = {chain: at.transitions for at in checkpoints for chain in at.start.chains}
+        trim_reports(store, recipe, reached)
     except BaseException:
         store.close()
         raise
-    return carry_out(recipe, store, checkpoints, progress=progress, executor=executor)
+    return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=executor)
 
 
 def read_recipe(
     store: DirectoryStore,
     *,
     draws: int | None = None,
+    max_gradients: float | None = None,
     posterior: Posterior | None = None,
     sampler: Sampler | None = None,
     metrics: Sequence[Metric] | None = None,
@@ -159,6 +179,8 @@ def read_recipe(
     manifest = store.manifest
     plan = Plan(**{name: manifest[name] for name in Plan.__dataclass_fields__ if name in manifest})
     plan = plan if draws is None else plan.with_draws(draws)
+    if max_gradients is not None:
+        plan = dataclasses.replace(plan, max_gradients=check_gradients(max_gradients))
     if posterior is None:
         posterior = _restore_posterior(store, custom or {})
     if sampler is None:
@@ -170,6 +192,13 @@ def read_recipe(
         _restore_reporting(store, posterior, metrics, validation),
         make_pace(plan, checkpoint_draws, checkpoint_seconds),
     )
+
+
+def restore_until(store: DirectoryStore) -> Converged | None:
+    """What the predictions of a run were to reach, if anything."""
+    described = store.manifest["until"]
+    found: Converged | None = restore(described, {"Converged": Converged})
+    return found
 
 
 def _check_options(
@@ -215,6 +244,16 @@ def _check_draws(store: DirectoryStore, plan: Plan, checkpoints: Sequence[Checkp
             f"`draws` is {plan.draws}, but {store.path} has {drawn} draws of a chain already: "
             f"`draws` counts all of them, give at least {drawn}"
         )
+
+
+def _restore_goal(
+    store: DirectoryStore, recipe: Recipe, until: Converged | None, max_minutes: float | None
+) -> Goal:
+    """When the run is to end: as is said now, or was when it began."""
+    until = restore_until(store) if until is None else until
+    if max_minutes is None:
+        max_minutes = store.manifest["max_minutes"]
+    return make_goal(until, max_minutes, recipe.posterior, recipe.plan)
 
 
 def _restore_posterior(store: DirectoryStore, custom: Mapping[str, type]) -> Posterior:
@@ -278,19 +317,3 @@ def _warn_of_damage(store: DirectoryStore) -> None:
             store.chunk_sizes(chain)
     except RunError as error:
         warnings.warn(f"the run goes on, but {error}", UserWarning, stacklevel=3)
-
-
-def _trim_reports(store: DirectoryStore, recipe: Recipe, checkpoints: Sequence[Checkpoint]) -> None:
-    """Leave out reports that will be written again, and those a longer run does not have."""
-    reached = {chain: at.transitions for at in checkpoints for chain in at.start.chains}
-    every, end = recipe.reporting.every, recipe.plan.transitions
-    reports = store.reports(skip_damaged=True)
-    if Path(store.path / "metrics.jsonl").exists():
-        store.replace_reports(
-            [
-                report
-                for report in reports
-                if report["epoch"] <= reached.get(report["chain"], -1)
-                and (report["epoch"] % every == 0 or report["epoch"] == end)
-            ]
-        )

@@ -15,8 +15,10 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import choice
+from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
+from tensorbnn.goal import Goal, check_drawn, check_gradients, make_goal, shortfall
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
@@ -24,13 +26,14 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import say
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
 from tensorbnn.runs.description import describe
-from tensorbnn.runs.farm import check_executor, check_sendable, run_on
+from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.recipe import Recipe, fingerprint, make_pace, make_reporting, versions
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan, start_chains
 from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store, check_free
+from tensorbnn.until import run_to_goal
 
 
 def sample(
@@ -41,6 +44,9 @@ def sample(
     chains: int = 4,
     burn_in: int = 1000,
     draws: int = 1000,
+    until: Converged | None = None,
+    max_minutes: float | None = None,
+    max_gradients: float | None = None,
     every: int = 1,
     path: str | os.PathLike[str] | None = None,
     networks_per_file: int = 100,
@@ -74,7 +80,15 @@ def sample(
     burn_in
         Transitions at the start of each chain that are not saved. All adaptation ends with them.
     draws
-        Networks to save from each chain.
+        Networks to save from each chain; with `until`, at least.
+    until
+        When to stop: chains are made longer until their predictions agree and are known well
+        enough, such as ``tb.Converged(rhat=1.01, ess=400, at=x)``.
+    max_minutes
+        Stop when so many minutes are over, wherever chains are then.
+    max_gradients
+        Stop a chain when it has spent so many gradients, burn-in included. After a limit you get
+        the networks that all chains have, and a warning that says what they fall short of.
     every
         Transitions between two saved networks.
     path
@@ -149,6 +163,7 @@ def sample(
         seed=check_count("seed", seed, least=0),
         sample_hyperparameters=bool(sample_hyperparameters),
         together=executor is None,
+        max_gradients=check_gradients(max_gradients),
     )
     every_report = check_count("report_every", report_every, least=1)
     reporting = make_reporting(posterior, named_metrics(metrics), validation, every_report)
@@ -160,10 +175,11 @@ def sample(
         reporting.check(started[0])
         checkpoints = [first_checkpoint(each, sampler) for each in started]
     recipe = Recipe(posterior, sampler, plan, reporting, pace)
+    goal = make_goal(until, max_minutes, posterior, plan)
     if executor is not None:
         check_sendable(executor, recipe)
-    store = _make_store(recipe, checkpoints, path, store_data=store_data, overwrite=overwrite)
-    return carry_out(recipe, store, checkpoints, progress=progress, executor=executor)
+    store = _make_store(recipe, goal, checkpoints, path, store_data=store_data, overwrite=overwrite)
+    return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=executor)
 
 
 def load(
@@ -204,38 +220,44 @@ def carry_out(
     recipe: Recipe,
     store: Store,
     checkpoints: Sequence[Checkpoint],
+    goal: Goal,
     *,
     progress: bool,
     executor: Executor | None,
 ) -> Ensemble:
-    """Run all chains, here or by `executor`, record how that ended, and close the store."""
+    """Run all chains to their goal, record how that ended, and close the store."""
     with contextlib.closing(store):
         try:
-            if executor is not None and isinstance(store, DirectoryStore):
-                outcome = run_on(executor, recipe, store, progress=progress)
-            else:
-                outcome = recipe.run(store, checkpoints, progress=progress)
+            ended = run_to_goal(
+                recipe, store, checkpoints, goal, progress=progress, executor=executor
+            )
         except BaseException as error:
             with contextlib.suppress(RunError):  # the first error is the one to be told
                 store.update(status="interrupted")
             if isinstance(error, KeyboardInterrupt) and isinstance(store, DirectoryStore):
                 say(f"stopped at once; {_how_to_go_on(store.path)} from the last checkpoint")
             raise
-        store.update(status="complete" if outcome.complete else "interrupted")
-    if outcome.signal is not None and isinstance(store, DirectoryStore):
-        say(_how_far(outcome, recipe.plan, store.path))
+        outcome = ended.outcome
+        stopped = "interrupted" if ended.limit is None else "stopped"
+        store.update(status="complete" if outcome.complete else stopped)
+    path = store.path if isinstance(store, DirectoryStore) else None
+    if outcome.signal is not None and path is not None:
+        say(_how_far(outcome, ended.plan, path))
         _raise_signal(outcome.signal)
     if outcome.signal is not None and (outcome.signal == signal.SIGTERM or not outcome.draws):
         _raise_signal(outcome.signal)
     if outcome.signal is not None:
         warnings.warn(
-            f"interrupted: the ensemble has the {outcome.draws:,} of {recipe.plan.draws:,} draws "
+            f"interrupted: the ensemble has the {outcome.draws:,} of {ended.plan.draws:,} draws "
             "that all chains have",
             UserWarning,
             stacklevel=3,
         )
-    posterior = recipe.posterior
-    return Ensemble.of(store, posterior)
+    check_drawn(ended, goal, path)
+    message = shortfall(ended, goal, path)
+    if message is not None:
+        warnings.warn(message, UserWarning, stacklevel=3)
+    return Ensemble.of(store, recipe.posterior)
 
 
 def _how_far(outcome: Outcome, plan: Plan, path: Path) -> str:
@@ -260,6 +282,7 @@ def _raise_signal(number: int) -> None:
 
 def _make_store(
     recipe: Recipe,
+    goal: Goal,
     checkpoints: Sequence[Checkpoint],
     path: str | os.PathLike[str] | None,
     *,
@@ -290,6 +313,8 @@ def _make_store(
         "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),
         **dataclasses.asdict(plan),
+        "until": describe(goal.until),
+        "max_minutes": goal.max_minutes,
         "metrics": describe_metrics(reporting.metrics),
         "report_every": reporting.every,
     }

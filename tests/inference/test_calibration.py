@@ -120,10 +120,10 @@ def check(sampler, every):
     assert not any(verdicts(truths, centre + 0.8 * (draws - centre)))
 
 
-def test_ranks_under_adaptive_hmc():
-    check(ADAPTIVE, every=20)
+def test_ranks_under_the_default():
+    check(tb.HMC(), every=8)
 
 
 @pytest.mark.soak
-def test_ranks_under_hmc():
-    check(tb.HMC(), every=8)
+def test_ranks_under_adaptive_hmc():
+    check(ADAPTIVE, every=20)

@@ -277,7 +277,7 @@ def test_a_reader_sees_only_whole_states(reference, cache, tmp_path):
     assert len(set(seen)) > 10
     small_runs.assert_same_run(path, reference / "polled")
     final = small_runs.by_epoch(tb.load(path).reports)
-    shorter_end = 60 + 33 * SLOWLY["every"]
+    shorter_end = small_runs.PLAN["burn_in"] + 33 * SLOWLY["every"]
     assert shorter_end % SLOWLY["report_every"]
     for found in reports:
         same = {key: each for key, each in found.items() if key[1] != shorter_end}
@@ -300,7 +300,7 @@ def test_what_a_reader_has_seen_stays(tmp_path, monkeypatch):
     original = DirectoryStore.write_state
 
     def killed(self, chain, arrays):
-        if arrays["transitions"] > 60:
+        if arrays["transitions"] > small_runs.PLAN["burn_in"]:
             raise tb.RunError("killed")
         original(self, chain, arrays)
 

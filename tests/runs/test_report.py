@@ -12,7 +12,7 @@ from rich.console import Console
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.engine import forward
-from tensorbnn.progress import Bar, rows_table
+from tensorbnn.progress import Bar, log_line, rows_table
 from tensorbnn.runs.report import MetricError, cells
 from tensorbnn.runs.store import DirectoryStore, MemoryStore
 
@@ -384,13 +384,27 @@ def test_the_table_of_chains():
     ]
 
 
-def test_a_narrow_terminal_folds_headings_only():
-    """Numbers stay whole at 80 columns; how headings are folded is up to rich."""
-    *headings, numbers = rendered({0: cells(REPORT)}, width=80)
+def test_a_narrow_terminal_folds_headings_between_words():
+    *headings, numbers = rendered({0: cells(REPORT)}, width=86)
     expected = ["2", "sampling", "12,345", "0.91", "0.00313", "322", "12", "0.0123", "(0.5)", "-"]
     assert numbers.split() == expected
-    assert len(headings) > 1
-    assert all(len(line) <= 80 for line in (*headings, numbers))
+    last = "chain phase epoch accepted step size leapfrog divergent (validation) bias"
+    assert [" ".join(line.split()) for line in headings] == ["squared error", last]
+    assert all(len(line) <= 86 for line in (*headings, numbers))
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_a_narrower_one_leaves_columns_out_and_says_which(width):
+    lines = rendered({0: cells(REPORT)}, width=width)
+    note = next(index for index, line in enumerate(lines) if line.startswith("(too narrow for"))
+    left_out = " ".join(lines[note:]).removeprefix("(too narrow for ")[:-1].split(", ")
+    shown = {name: text for name, text in cells(REPORT).items() if name not in left_out}
+    assert lines[note - 1].split() == " ".join(shown.values()).split()
+    words = {word for name in shown for word in name.split()}
+    assert {word for line in lines[: note - 1] for word in line.split()} == words
+    assert all(len(line) <= width for line in lines)
+    assert left_out[-1] == {80: "step size", 60: "leapfrog", 40: "bias"}[width]
+    assert rendered({0: cells(REPORT)}, width=1)  # nonsense, but no error
 
 
 def test_of_many_chains_the_eight_set_last_are_shown():
@@ -459,6 +473,39 @@ def test_a_log_gets_a_line_every_thirty_seconds(monkeypatch):
         "sampling 30 %, 3 of 10, 0:01:38 left",
         "sampling 50 %, 5 of 10, 0:01:10 left",
     ]
+
+
+def test_the_time_left_is_that_of_steps_as_they_are_now(monkeypatch):
+    """Ten seconds of short steps, then steps ten times as long: speed of work stays the same."""
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "LATELY_SECONDS", 5.0)
+    console = Console(file=StringIO(), get_time=lambda: now[0])
+    lines = []
+    with Bar("sampling", 1000, show=True, delay=0.0, console=console) as bar:
+        for second in range(20):
+            short = second < 10
+            now[0] += 1.0
+            bar.advance(10 if short else 1, work=100, growing=short)
+            lines.append(log_line(bar._display.tasks[0]))
+        bar.aim(200, "R-hat 1.02")
+        lines.append(log_line(bar._display.tasks[0]))
+    # 900 steps of 0.1 seconds seem to be left, and are as long as they look; then 890 of a second.
+    assert lines[9] == "sampling 10 %, 100 of 1,000, at least 0:01:30 left"
+    assert lines[19] == "sampling 11 %, 110 of 1,000, 0:14:50 left"
+    assert lines[20] == "sampling 55 %, 110 of 200, R-hat 1.02, 0:01:30 left"
+
+
+def test_a_limit_that_comes_first_is_said(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    console = Console(file=StringIO(), get_time=lambda: now[0])
+    options = {"show": False, "delay": 0.0, "console": console, "deadline": 1100.0}
+    with Bar("sampling", 100, **options) as bar:
+        for left in ("0:01:40 to the limit", "0:01:30 to the limit", "0:00:00 left"):
+            assert log_line(bar._display.tasks[0]).endswith(left)
+            now[0] += 10.0
+            bar.advance(1 if left.startswith("0:01:40") else 98)
 
 
 def test_a_run_in_a_log_or_unasked(capfd):

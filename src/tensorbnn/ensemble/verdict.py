@@ -57,20 +57,42 @@ def judge(evidence: Evidence, rhat: Rhat) -> str:
     return "; ".join([_on_predictions(evidence, rhat), *_notes(evidence)])
 
 
+def have_moved(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which chains of predictions ``(chains, draws, rows, outputs)`` have moved, ``(chains,)``."""
+    moved: NDArray[np.bool_] = np.ptp(values, axis=1).any(axis=(1, 2))
+    return moved
+
+
+def without_certain(
+    values: NDArray[Any], rhat: NDArray[Any], ess: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """R-hat and ESS for which a prediction that is the same for every network is no trouble.
+
+    Of chains that move such a prediction is certain, not stuck.
+    """
+    certain = np.ptp(values, axis=(0, 1)) == 0
+    return np.where(certain, 1.0, rhat), np.where(certain, np.inf, ess)
+
+
+def point_names(rows: NDArray[Any], x: NDArray[Any] | None) -> tuple[str, list[str]]:
+    """Rows by their inputs where these are few, by their numbers otherwise; and what that is."""
+    if x is None or x.shape[1] > INPUTS_SHOWN:
+        return "row", [str(row) for row in rows]
+    points = [", ".join(f"{each:.3g}" for each in x[row].tolist()) for row in rows]
+    return "x =", points if x.shape[1] == 1 else [f"({point})" for point in points]
+
+
 def _on_predictions(evidence: Evidence, rhat: Rhat) -> str:
     if evidence.values.shape[0] < 2:
         return "one chain alone can't show that it has converged: run at least two"
-    moved = np.ptp(evidence.values, axis=1).any(axis=(1, 2))
+    moved = have_moved(evidence.values)
     if not moved.all():
         return (
             f"{_chains(~moved)} {'has' if sum(~moved) == 1 else 'have'} not moved: use smaller "
             "steps, or a longer burn-in in which to find them"
         )
-    # A prediction that is the same for every network of chains that move is certain, not stuck.
-    certain = np.ptp(evidence.values, axis=(0, 1)) == 0
-    evidence = evidence._replace(
-        rhat=np.where(certain, 1.0, evidence.rhat), ess=np.where(certain, np.inf, evidence.ess)
-    )
+    rhat_known, ess_known = without_certain(evidence.values, evidence.rhat, evidence.ess)
+    evidence = evidence._replace(rhat=rhat_known, ess=ess_known)
     if not np.all(evidence.rhat < _limit(evidence.values)):  # NaN counts: some chain is stuck there
         return _disagreement(evidence, rhat)
     worst, least = evidence.rhat.max(), evidence.ess.min()
@@ -179,16 +201,11 @@ def _chains(chosen: NDArray[np.bool_]) -> str:
 
 
 def _rows(rows: NDArray[Any], x: NDArray[Any] | None) -> str:
-    """Some rows by their inputs where these are few, by their numbers otherwise."""
-    named = rows[:ROWS_NAMED]
-    if x is None or x.shape[1] > INPUTS_SHOWN:
-        names = [str(row) for row in named]
-        label = "row " if len(rows) == 1 else "rows "
-    else:
-        points = [", ".join(f"{each:.3g}" for each in x[row].tolist()) for row in named]
-        names = points if x.shape[1] == 1 else [f"({point})" for point in points]
-        label = "x = "
-    return label + ", ".join(names) + (", ..." if len(rows) > ROWS_NAMED else "")
+    """Some rows in words."""
+    label, names = point_names(rows[:ROWS_NAMED], x)
+    if label == "row" and len(rows) > 1:
+        label = "rows"
+    return f"{label} {', '.join(names)}" + (", ..." if len(rows) > ROWS_NAMED else "")
 
 
 def _rounded_up(factor: float) -> str:

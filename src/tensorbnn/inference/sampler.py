@@ -12,8 +12,10 @@ from jax import Array
 
 from tensorbnn.inference.target import Target
 
-# Burn-in has so many rounds of equal length, after each of which chains meet.
+# Burn-in has so many rounds of equal length, after each of which chains meet; if they are at least
+# so long, since shorter ones say too little.
 ROUNDS = 20
+LEAST_ROUND = 8
 
 
 class Info(NamedTuple):
@@ -83,7 +85,7 @@ class SharingSampler(Protocol):
 def meetings(burn_in: int) -> tuple[int, ...]:
     """Numbers of transitions after which chains meet; none where burn-in is too short."""
     length = burn_in // ROUNDS
-    return tuple(length * (each + 1) for each in range(ROUNDS)) if length else ()
+    return tuple(length * (each + 1) for each in range(ROUNDS)) if length >= LEAST_ROUND else ()
 
 
 def over_chains(function: Callable[..., Any], *arguments: Any, together: bool = False) -> Any:

@@ -32,15 +32,14 @@ from jax import Array
 from tensorbnn.inference import dual_averaging
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.probes import features, num_features
-from tensorbnn.inference.sampler import ROUNDS
+from tensorbnn.inference.sampler import ROUNDS, meetings
 from tensorbnn.inference.target import Target
 
 # Rounds up to which trajectories have at most FIRST_CAP steps, then at most SECOND_CAP; up to which
 # the length is sought; and up to which the step size is averaged: in the rest it is held.
 CAPPED, SEARCH, FINAL, HELD = 4, 8, 16, 18
 FIRST_CAP, SECOND_CAP = 16, 64
-# Fewer transitions in a round say too little about a length: then it is not sought.
-LEAST_ROUND = 8
+# The length before the search, and without it.
 UNTUNED_LENGTH = 1.0
 # Where the search for the step size begins; one that is far too large is cut down within a few
 # rejections.
@@ -52,7 +51,7 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
-_MOST = 0.25  # change of the logarithm of the step size at the end
+_MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
 
@@ -60,7 +59,7 @@ class Settings(NamedTuple):
     """What the tuning is to do."""
 
     round_length: Array
-    """Transitions of a round; 0 where burn-in is too short for rounds."""
+    """Transitions of a round; 0 where burn-in is too short for meetings."""
     end: Array
     """Transitions after which nothing is tuned any more."""
     tunes_step_size: Array
@@ -104,8 +103,8 @@ def init(
     A `step_size` that is given is kept. A `length` that is given is kept; else it is sought, if
     `search`.
     """
-    round_length = burn_in // ROUNDS
-    searches = search and length is None and round_length >= LEAST_ROUND
+    round_length = burn_in // ROUNDS if meetings(burn_in) else 0
+    searches = search and length is None and round_length > 0
     count = num_features(target)
     first = FIRST_STEP_SIZE if step_size is None else step_size
     start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
@@ -199,7 +198,7 @@ def tell(tuning: Tuning) -> Array:
     settings, averaging = tuning.settings, tuning.averaging
     length = jnp.maximum(settings.round_length, 1)
     count = (length + _stride(settings) - 1) // _stride(settings)
-    rows = jnp.arange(RECORD)
+    rows = jnp.arange(RECORD, dtype=jnp.int32)
     record = tuning.record
     mean = _mean(record, rows < count)
     bounded = _bounded(tuning, record)
@@ -286,7 +285,7 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     """The length of the round after round `number`."""
     step = jnp.exp(tuning.averaging.log_average)
     first = jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH)
-    rounds = jnp.arange(ROUNDS)
+    rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
     scores = jnp.where(tried, _scores(tuning, heard, tried), -jnp.inf)
     best = tuning.lengths[jnp.argmax(scores)]
@@ -311,7 +310,8 @@ def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
     def over_chains(values: Array) -> Array:
         return jnp.mean(values, axis=0)
 
-    weights = (tried / jnp.maximum(jnp.sum(tried), 1)).astype(heard.mean.dtype)
+    weights = tried.astype(heard.mean.dtype)
+    weights /= jnp.maximum(jnp.sum(weights), 1.0)
     square, mean = over_chains(heard.bounded_square), over_chains(heard.bounded_mean)
     # Over all chains and rounds of the search.
     variance = weights @ square - jnp.square(weights @ mean)

@@ -48,12 +48,12 @@ def cast(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
         return array.astype(dtype)
 
 
-def check_inputs(x: NDArray[np.generic], network: Network) -> None:
+def check_inputs(x: NDArray[np.generic], network: Network, name: str = "x") -> None:
     """Raise where ``x`` does not have one column per input of the network."""
     if x.shape[1] != network.inputs:
         raise ValueError(
-            f"`x` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
-            f"build it with `inputs={x.shape[1]}`, or give `x` with {network.inputs} columns"
+            f"`{name}` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
+            f"build it with `inputs={x.shape[1]}`, or give `{name}` with {network.inputs} columns"
         )
 
 

@@ -47,6 +47,8 @@ class Call(NamedTuple):
     sums: RunningSums
     own: Sums
     """Over the transitions of the call alone."""
+    made: Array
+    """Their number."""
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -60,10 +62,13 @@ def advance(
     transitions: Array,
     every: Array,
     sums: RunningSums | None = None,
+    gradients: Array | None = None,
 ) -> tuple[Any, Call]:
     """Make `transitions` transitions, beginning with number `first`; every `every`-th is a draw.
 
-    `sums` are those after the call before; left out, a draw and a report begin here.
+    `sums` are those after the call before; left out, a draw and a report begin here. Where
+    `gradients` ``(chains,)`` are given, the call ends with the transition in which a chain has
+    spent its number of them.
     """
     chains = keys.shape[0]
     sums = no_sums(chains) if sums is None else sums
@@ -76,8 +81,13 @@ def advance(
         info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),
     )
 
-    def transition(index: Array, carry: tuple[Any, tuple[Sums, ...], Kept]) -> Any:
-        state, (draw, *others), kept = carry
+    def goes_on(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Array:
+        index, _, (*_, own), _ = carry
+        is_rich = jnp.all(own.num_steps < gradients) if gradients is not None else True
+        return (index < first + transitions) & is_rich
+
+    def transition(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Any:
+        index, state, (draw, *others), kept = carry
         state, info = step(_fold_in(keys, index), state, target)
         row, part = jnp.divmod(index - origin, every)
         draw = jax.tree.map(lambda leaf: jnp.where(part == 0, jnp.zeros_like(leaf), leaf), draw)
@@ -91,14 +101,16 @@ def advance(
         )
         new = Kept(state.position, info)
         kept = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), kept, new)
-        return state, (draw, *others), kept
+        return index + 1, state, (draw, *others), kept
 
     before = (sums.draw, sums.report, sums.meeting, Sums.zero(chains))
-    carry = (state, before, buffers)
-    state, totals, kept = jax.lax.fori_loop(first, first + transitions, transition, carry)
+    carry = (first, state, before, buffers)
+    index, state, totals, kept = jax.lax.while_loop(goes_on, transition, carry)
     draw, report, meeting, own = totals
-    after = ((sums.begun + transitions) % every).astype(sums.begun.dtype)
-    return state, Call(kept.position, kept.info, RunningSums(after, draw, report, meeting), own)
+    made = index - first
+    after = ((sums.begun + made) % every).astype(sums.begun.dtype)
+    running = RunningSums(after, draw, report, meeting)
+    return state, Call(kept.position, kept.info, running, own, made)
 
 
 def no_sums(chains: int) -> RunningSums:

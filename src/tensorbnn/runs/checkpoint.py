@@ -1,9 +1,10 @@
 """Where chains are: all that they need to go on, to a file and back, bit for bit.
 
 A chain's file holds the sampler's state (``state/...``), the sums that go on from call to call
-(``sums/...``), the number of its transitions, the transition of its last report and what a report
-would say of the last transition; the number of its meetings, and what it told at each of them,
-which a chain that is behind still has to hear; hyper-parameters that are held are in it, too.
+(``sums/...``), the numbers of its transitions and gradients, the transition of its last report and
+what a report would say of the last transition; the number of its meetings, and what it told at each
+of them, which a chain that is behind still has to hear; hyper-parameters that are held are in it,
+too.
 Starting values are not needed again: the file is there before the first transition.
 """
 
@@ -46,6 +47,8 @@ class Checkpoint(NamedTuple):
     """What each chain told at every meeting, ``(chains, ROUNDS, values)``."""
     restarts: Array
     """How often each chain was started again, ``(chains,)``."""
+    gradients: NDArray[np.int64]
+    """Spent so far, ``(chains,)``."""
 
 
 def first_checkpoint(start: Start, sampler: Sampler) -> Checkpoint:
@@ -54,7 +57,8 @@ def first_checkpoint(start: Start, sampler: Sampler) -> Checkpoint:
     sums = no_sums(chains)
     told = jnp.zeros((chains, ROUNDS, values_told(sampler, start.state)))
     step_size = jnp.zeros_like(sums.report.acceptance)
-    return Checkpoint(start, 0, 0, step_size, sums, 0, told, jnp.zeros(chains, jnp.int32))
+    restarts, gradients = jnp.zeros(chains, jnp.int32), np.zeros(chains, np.int64)
+    return Checkpoint(start, 0, 0, step_size, sums, 0, told, restarts, gradients)
 
 
 def values_told(sampler: Sampler, state: Any) -> int:
@@ -76,7 +80,9 @@ def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
         shared["held_phi"] = np.asarray(at.start.target.held_phi)
     own = jax.tree.map(np.asarray, _own_arrays(at))
     return [
-        shared | {name: np.asarray(array[row]) for name, array in own.items()}
+        shared
+        | {"gradients": np.asarray(at.gradients[row])}
+        | {name: np.asarray(array[row]) for name, array in own.items()}
         for row in range(len(at.start.chains))
     ]
 
@@ -113,6 +119,7 @@ def read_checkpoint(
             met=int(_expect(saved, chain, "met", ())),
             told=found["told"],
             restarts=found["restarts"],
+            gradients=_expect(saved, chain, "gradients", (), np.dtype(np.int64))[None],
         )
 
 
@@ -144,6 +151,7 @@ def _merge(group: list[Checkpoint]) -> Checkpoint:
         step_size=jnp.concatenate([each.step_size for each in group]),
         told=jnp.concatenate([each.told for each in group]),
         restarts=jnp.concatenate([each.restarts for each in group]),
+        gradients=np.concatenate([each.gradients for each in group]),
     )
 
 

@@ -72,23 +72,34 @@ def check_sendable(executor: Executor, recipe: Recipe) -> None:
             ) from error
 
 
-def run_on(executor: Executor, recipe: Recipe, store: DirectoryStore, *, progress: bool) -> Outcome:
+def run_on(
+    executor: Executor,
+    recipe: Recipe,
+    store: DirectoryStore,
+    *,
+    progress: bool = False,
+    stop: Stop | None = None,
+    bar: Bar | None = None,
+) -> Outcome:
     """Run the chains of a locked run directory to their end, each as a task of `executor`.
 
     As without one, an interrupt or an error of a chain stops every chain after the call it is in,
-    and saves where it is.
+    and saves where it is; so does `stop`. Progress is shown by `bar`, where one is given.
     """
-    stop, plan = Stop(), recipe.plan
+    stop, plan = Stop() if stop is None else stop, recipe.plan
     reached = [store.transitions(chain) for chain in range(plan.chains)]
     with (
         Interrupts(stop) as interrupts,
-        Bar(
+        contextlib.nullcontext(bar)
+        if bar is not None
+        else Bar(
             "starting", plan.chains * plan.transitions, done=sum(reached), show=progress, delay=0.0
         ) as bar,
         contextlib.closing(_Farm(executor, make_task(recipe, store), store, stop)) as farm,
     ):
         display = _Display(bar, store, plan, reached)
-        farm.submit([chain for chain in range(plan.chains) if reached[chain] < plan.transitions])
+        chains = range(plan.chains)
+        farm.submit([each for each in chains if not plan.is_over(*store.progress(each))])
         while farm.is_busy():
             farm.wait(POLL_SECONDS)
             display.update()
@@ -97,9 +108,15 @@ def run_on(executor: Executor, recipe: Recipe, store: DirectoryStore, *, progres
         display.update()
     if farm.errors:
         raise farm.errors[0]
-    reached = [store.transitions(chain) for chain in range(plan.chains)]
+    progressed = [store.progress(chain) for chain in chains]
+    reached, spent = [at for at, _ in progressed], [gradients for _, gradients in progressed]
     draws = max(min(reached) - plan.burn_in, 0) // plan.every
-    return Outcome(draws, min(reached) >= plan.transitions, interrupts.received)
+    return Outcome(
+        draws,
+        min(reached) >= plan.transitions,
+        interrupts.received,
+        max(spent),
+    )
 
 
 class _Submitted(NamedTuple):
@@ -219,7 +236,7 @@ class _Farm:
         return sum(map(self._store.transitions, range(self._task.plan.chains)))
 
     def _is_done(self, chain: int) -> bool:
-        return self._store.transitions(chain) >= self._task.plan.transitions
+        return self._task.plan.is_over(*self._store.progress(chain))
 
     def _is_locked(self, chain: int) -> bool:
         lock = self._store.chain_lock(chain)
@@ -264,7 +281,9 @@ class _Display:
         self._bar.describe("sampling")
         self._bar.row(chain, cells(shown))
         done = sum(each >= end for each in self._reached)
-        self._bar.advance(new, f"{done} of {self._plan.chains} chains done")
+        note = f"{done} of {self._plan.chains} chains done"
+        work = None if report["leapfrog_steps"] is None else new * report["leapfrog_steps"]
+        self._bar.advance(new, note, work=work, growing=phase == "burn-in")
 
 
 def _error(future: Future[None]) -> BaseException | None:

@@ -17,7 +17,7 @@ from tensorbnn.runs.files import (
     digest,
 )
 
-STATUSES = ("running", "complete", "interrupted")
+STATUSES = ("running", "complete", "interrupted", "stopped")
 # What makes the chains of a run what they are; the number of draws may grow.
 _IDENTITY = (
     "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
@@ -25,12 +25,19 @@ _IDENTITY = (
 )  # fmt: skip
 # The scaling of a run that does not say: it was made before there was one.
 UNSCALED = describe(Scaling())
+# What a run does not say that was made before it could be asked for.
+_LEFT_OUT = {"scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None}
+
+# A list of numbers, which is written in one line.
+_NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
 
 
 def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
     """The text of ``run.json``."""
     checked = {**manifest, "sha256": _checksum(manifest)}
-    return (json.dumps(checked, indent=2, allow_nan=False) + "\n").encode()
+    text = json.dumps(checked, indent=2, allow_nan=False)
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    return f"{text}\n".encode()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -58,7 +65,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise DamagedFileError(
             file, f"is damaged or was changed: its checksum does not match; {_DRAWS_ARE_WHOLE}"
         )
-    manifest.setdefault("scaling", UNSCALED)
+    for name, default in _LEFT_OUT.items():
+        manifest.setdefault(name, default)
     for name, (is_good, wanted) in _FIELDS.items():
         if not is_good(manifest.get(name)):
             raise DamagedFileError(
@@ -111,6 +119,11 @@ def _is_data(value: object) -> bool:
     return isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256) is not None
 
 
+def _is_limit(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and value > 0)  # type: ignore[operator]
+
+
 def _is_metrics(value: object) -> bool:
     return isinstance(value, dict) and all(
         each is None or isinstance(each, dict) for each in value.values()
@@ -138,4 +151,10 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sample_hyperparameters": _of_type(bool, "true or false"),
     "metrics": (_is_metrics, "descriptions by name"),
     "report_every": _count(1),
+    "until": (lambda value: value is None or isinstance(value, dict), "null, or a description"),
+    "max_minutes": (_is_limit, "null, or a positive number"),
+    "max_gradients": (
+        lambda value: value is None or _is_count(value, 1),
+        "null, or a whole number of at least 1",
+    ),
 }

@@ -51,10 +51,6 @@ class Meetings:
         """Transitions up to the next meeting; ``None`` where there is none."""
         return self._due[at.met] - at.transitions if at.met < len(self._due) else None
 
-    def over(self) -> bool:
-        """Whether all chains have come to their last meeting."""
-        return all(count >= len(self._due) for count, _ in self._told.values())
-
     def attend(self, at: Checkpoint) -> Checkpoint | None:
         """The chains after a meeting, if one is due; ``None`` while others have not arrived."""
         if self.room(at) != 0:
@@ -122,6 +118,11 @@ class Meetings:
                 "started again from another point"
             )
         return at
+
+
+def meet_again(at: Checkpoint, plan: Plan) -> bool:
+    """Whether chains are still to meet others."""
+    return plan.together and at.met < len(meetings(plan.burn_in))
 
 
 def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:

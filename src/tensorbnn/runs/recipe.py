@@ -17,6 +17,7 @@ from tensorbnn.model.checks import check_count
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
+from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.files import Arrays, RunError
@@ -43,8 +44,13 @@ class Recipe(NamedTuple):
         *,
         progress: bool = False,
         stop: Stop | None = None,
+        bar: Bar | None = None,
+        until_met: bool = False,
     ) -> Outcome:
-        """Run chains, all of a run or some, from where they are to their end, or until `stop`."""
+        """Run chains, all of a run or some, from where they are to their end, or until `stop`.
+
+        With `until_met` only to the last meeting in burn-in.
+        """
         return run_chains(
             checkpoints,
             self.sampler,
@@ -55,6 +61,8 @@ class Recipe(NamedTuple):
             dtype=self.posterior.dtype,
             progress=progress,
             stop=stop,
+            bar=bar,
+            until_met=until_met,
         )
 
 

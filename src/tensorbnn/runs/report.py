@@ -8,6 +8,7 @@ multiple of ``report_every``, and at its end. It is a line of ``metrics.jsonl``:
     divergences             their number of divergences
     leapfrog_steps          their mean number of gradients
     step_size, log_density  of the last transition, as in `Info`
+    restarts                how often the chain was stuck in burn-in and started again
     training.<metric>       each metric for the network the chain is at, on the training data
     validation.<metric>     the same on the validation data, where they are given
     seconds                 since the run began, without the time between a stop and a resume
@@ -131,6 +132,7 @@ class Moment(NamedTuple):
     step_size: NDArray[Any]
     log_density: NDArray[Any]
     position: Array
+    restarts: NDArray[Any]
 
 
 class Reporter:
@@ -192,7 +194,10 @@ class Reporter:
         note = f"{np.sum(call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
             note = f"acceptance {np.mean(call.acceptance) / count:.2f}, {note}"
-        self._bar.advance(count * len(self._chains), note)
+        # In burn-in trajectories may be held short, and grow later.
+        growing = moment.phase == "burn-in"
+        gradients = float(np.sum(call.num_steps))
+        self._bar.advance(count * len(self._chains), note, work=gradients, growing=growing)
 
     def _show_rows(self, moment: Moment) -> None:
         """Rows of the display: as reports, but with all divergences of the phase."""
@@ -213,6 +218,7 @@ class Reporter:
                 "leapfrog_steps": _finite(sums.num_steps[row] / count),
                 "step_size": _finite(moment.step_size[row]),
                 "log_density": _finite(moment.log_density[row]),
+                "restarts": int(moment.restarts[row]),
                 **self._scores[row],
                 "seconds": round(time.monotonic() - self._began, 3),
             }

@@ -7,6 +7,7 @@ burn-in chains meet now and then (see `meeting`). An accelerator advances all ch
 """
 
 import collections
+import contextlib
 import os
 import threading
 import time
@@ -55,6 +56,10 @@ class Outcome(NamedTuple):
     complete: bool
     signal: int | None
     """The signal that stopped them."""
+    gradients: int
+    """The most that one of them has spent."""
+    checkpoints: Sequence[Checkpoint] = ()
+    """Where they are, if they were run here."""
 
 
 def run_chains(
@@ -68,13 +73,17 @@ def run_chains(
     dtype: DType,
     progress: bool,
     stop: Stop | None = None,
+    bar: Bar | None = None,
+    until_met: bool = False,
 ) -> Outcome:
     """Run chains from where they are to the end of `plan`; draws and reports go to `store`.
 
     These may be all chains of a run or some of them; one that is at its end is left as it is. An
     interrupt (Ctrl-C, SIGTERM) or an error stops every chain after the call it is in, and saves
     where it is. So does a second Ctrl-C, but without waiting for calls: chains then go on from
-    where they were last saved. `stop` is looked at between calls, too.
+    where they were last saved. `stop` is looked at between calls, too. A chain that has spent
+    ``plan.max_gradients`` stops by itself. Progress is shown by `bar`, where one is given. With
+    `until_met` chains stop after the last meeting of their burn-in.
     """
     total = sum(len(at.start.chains) for at in checkpoints) * plan.transitions
     done = sum(len(at.start.chains) * at.transitions for at in checkpoints)
@@ -82,7 +91,9 @@ def run_chains(
     with (
         precision(dtype),
         Interrupts(stop) as interrupts,
-        Bar("compiling", total, done=done, show=progress, delay=0.0) as bar,
+        contextlib.nullcontext(bar)
+        if bar is not None
+        else Bar("compiling", total, done=done, show=progress, delay=0.0) as bar,
     ):
         spent = _seconds_spent(store) if done else {}
         gathering = Meetings(checkpoints, sampler, plan)
@@ -98,7 +109,9 @@ def run_chains(
                 seconds=max(spent.get(chain, 0.0) for chain in at.start.chains),
             )
             tasks.append(
-                _ChainGroup(at, sampler.step, plan, store, reporter, pace, stop, gathering)
+                _ChainGroup(
+                    at, sampler.step, plan, store, reporter, pace, stop, gathering, until_met
+                )
             )
         for task in reversed(tasks):  # of many rows, those set last are shown
             for chain in reversed(task.chains):
@@ -111,7 +124,13 @@ def run_chains(
     for restart in gathering.restarts:
         warnings.warn(restart, UserWarning, stacklevel=2)
     draws = min(task.drawn for task in tasks)
-    return Outcome(draws, all(task.done for task in tasks), interrupts.received)
+    return Outcome(
+        draws,
+        all(task.done for task in tasks),
+        interrupts.received,
+        max(int(task.at.gradients.max()) for task in tasks),
+        [task.at for task in tasks],
+    )
 
 
 class _ChainGroup:
@@ -127,9 +146,10 @@ class _ChainGroup:
         pace: Pace,
         stop: Stop,
         gathering: Meetings,
+        until_met: bool,
     ) -> None:
         self._at, self._saved = at, at
-        self._gathering = gathering
+        self._gathering, self._until_met = gathering, until_met
         self._step, self._plan, self._store = step, plan, store
         self._reporter, self._pace, self._stop = reporter, pace, stop
         self._saved_at = time.monotonic()
@@ -144,6 +164,16 @@ class _ChainGroup:
     def chains(self) -> Sequence[int]:
         """Numbers of the chains."""
         return self._at.start.chains
+
+    @property
+    def at(self) -> Checkpoint:
+        """Where the chains are."""
+        return self._at
+
+    @property
+    def spent(self) -> bool:
+        """Whether a chain has spent its gradients; chains that are advanced together then stop."""
+        return self._plan.is_spent(int(self._at.gradients.max()))
 
     @property
     def done(self) -> bool:
@@ -169,10 +199,12 @@ class _ChainGroup:
         """
         try:
             self._report()  # one that was due when the chain was stopped
-            while not self.done and not self._stop.asked:
+            while not self.done and not self.spent and not self._stop.asked:
                 met = self._gathering.attend(self._at)
                 if met is not None:
                     self._at = met
+                    if self._until_met and self._gathering.room(met) is None:
+                        break
                     self._call()
                     self._report()
                     if self._is_checkpoint_due():
@@ -184,6 +216,9 @@ class _ChainGroup:
             self._save()
             raise
         self._save()
+        if self.spent and not self.drawn:
+            # There is nothing to be had from the others, which may be waiting for this one.
+            self._stop.asked = True
 
     def abandon(self) -> None:
         """Write nothing more; waits for a file that is being written, not for a call."""
@@ -193,11 +228,11 @@ class _ChainGroup:
     def _call(self) -> None:
         """One call of the compiled program, of about `SECONDS_PER_CALL`."""
         every = self._every
-        count = min(self._count, self._room())
-        rows, rest = divmod(int(self._at.sums.begun) + count, every)
         began = time.monotonic()
-        state, call = self._advance(count, every)
+        state, call = self._advance(min(self._count, self._room()), every)
         call_arrays: Call = jax.tree.map(np.asarray, call)
+        count = int(call_arrays.made)
+        rows, rest = divmod(int(self._at.sums.begun) + count, every)
         seconds = time.monotonic() - began
         burning_in = self._at.transitions < self._plan.burn_in
         last = rows if rest else rows - 1  # the row of the last transition
@@ -206,6 +241,7 @@ class _ChainGroup:
             transitions=self._at.transitions + count,
             step_size=call_arrays.info.step_size[:, last],
             sums=call.sums,
+            gradients=self._at.gradients + call_arrays.own.num_steps,
         )
         if rows and not burning_in:
             self._new.append(first_draws(call_arrays, rows))
@@ -233,7 +269,9 @@ class _ChainGroup:
         return by_draws or time.monotonic() - self._saved_at >= self._pace.seconds
 
     def _advance(self, transitions: int, every: int) -> tuple[Any, Call]:
-        start = self._at.start
+        start, most = self._at.start, self._plan.max_gradients
+        left = np.iinfo(np.int32).max if most is None else most - self._at.gradients
+        gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self._at.gradients)
         return advance(
             self._step,
             self._plan.networks_per_file,
@@ -244,6 +282,7 @@ class _ChainGroup:
             jnp.asarray(transitions),
             jnp.asarray(every),
             self._at.sums,
+            jnp.asarray(gradients.astype(np.int32)),
         )
 
     def _report(self) -> None:
@@ -266,6 +305,7 @@ class _ChainGroup:
             step_size=np.asarray(at.step_size),
             log_density=np.asarray(at.start.state.log_density),
             position=at.start.state.position,
+            restarts=np.asarray(at.restarts),
         )
 
     def _save(self) -> None:

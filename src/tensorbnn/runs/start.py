@@ -31,11 +31,20 @@ class Plan:
     sample_hyperparameters: bool
     together: bool = True
     """Whether chains meet in burn-in; those that an executor runs do not."""
+    max_gradients: int | None = None
 
     @property
     def transitions(self) -> int:
         """Transitions of one chain in all."""
         return self.burn_in + self.draws * self.every
+
+    def is_over(self, transitions: int, gradients: int) -> bool:
+        """Whether a chain that has made and spent so many is at its end, or may spend no more."""
+        return transitions >= self.transitions or self.is_spent(gradients)
+
+    def is_spent(self, gradients: int) -> bool:
+        """Whether a chain that has spent so many may spend no more."""
+        return self.max_gradients is not None and gradients >= self.max_gradients
 
     def with_draws(self, draws: int) -> "Plan":
         """The same chains, made longer or shorter."""

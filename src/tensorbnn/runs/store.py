@@ -98,6 +98,10 @@ class Store(ABC):
         """All reports, by chain and epoch; of two for the same epoch the later one."""
 
     @abstractmethod
+    def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """Write all reports anew."""
+
+    @abstractmethod
     def update(self, **fields: Any) -> None:
         """Change fields of the manifest: how the run ended, or how long it is to be."""
 
@@ -148,6 +152,9 @@ class MemoryStore(Store):
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
         return report_lines.in_order(self._reports)
+
+    def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        self._reports = [dict(report) for report in reports]
 
     def update(self, **fields: Any) -> None:
         self.manifest |= fields
@@ -237,6 +244,11 @@ class DirectoryStore(Store):
         """Transitions of a chain that are saved."""
         return int(self._read_state(chain, "transitions")["transitions"])
 
+    def progress(self, chain: int) -> tuple[int, int]:
+        """Transitions and gradients of a chain that are saved."""
+        gradients = int(self._read_state(chain, "gradients")["gradients"])
+        return self.transitions(chain), gradients
+
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
         _check_finite(file, arrays, f"; the draws before it are whole: tb.load({str(self.path)!r})")
@@ -319,7 +331,8 @@ class DirectoryStore(Store):
         return report_lines.read_from(self._reports, offset)
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
-        """Write all reports anew."""
+        if not self._reports.exists() and not reports:
+            return
         with self._writing(self._reports):
             write_file(self._reports, b"".join(map(report_lines.pack, reports)))
 

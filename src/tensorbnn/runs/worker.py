@@ -109,7 +109,7 @@ def _run(task: ChainTask, chain: int) -> int | None:
         return None
     with lock:
         _check_coordinator(task, store)
-        if stop.asked or store.transitions(chain) >= task.plan.transitions:
+        if stop.asked or task.plan.is_over(*store.progress(chain)):
             return None
         store.remove_leftovers(chain)
         recipe = _make_recipe(task, store)

@@ -1,0 +1,181 @@
+"""Until when to sample: R-hat and effective sample size of the predictions at given inputs.
+
+For chains that agree, R-hat - 1 falls and the effective sample size grows in proportion to their
+length ``n``. A point where they are ``R`` and ``E`` now is so at its aim at about
+
+    n * max((R - 1) / (rhat - 1), ess / E)
+
+draws, which tells how long it will take, and which points are to be looked at first: a run has not
+converged as soon as more of them fall short than may. Whether it has is computed from the draws
+alone, by `diagnostics.convergence`.
+"""
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, convergence
+from tensorbnn.ensemble.verdict import have_moved, without_certain
+from tensorbnn.model.checks import check_rows
+
+# Inputs that are looked at: of the training data so many, given ones at most so many.
+TRAINING_POINTS = 100
+MOST_POINTS = 1000
+# Inputs that are looked at together.
+POINTS_AT_ONCE = 8
+
+
+@final
+@dataclass(frozen=True)
+class Converged:
+    """Sample until the chains agree about their predictions, and know them well enough.
+
+    Parameters
+    ----------
+    rhat
+        R-hat is to be below this.
+    ess
+        The effective sample size over all chains, in bulk and tails, is to be at least this.
+    at
+        Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. Left out, 100 rows of the
+        training data, spread evenly over them.
+    fraction
+        The share of the inputs at which both are to be reached, by all outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> x = np.linspace(-1, 1, 20)
+    >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
+    >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
+    >>> until = tb.Converged(ess=1000, at=[-1.0, 0.0, 1.0])
+    >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, until=until, progress=False)
+    >>> bool(np.all(ensemble.diagnose(until.at, progress=False).ess >= 1000))
+    True
+    """
+
+    rhat: float = 1.01
+    ess: float = 400.0
+    at: ArrayLike | None = None
+    fraction: float = 0.99
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.rhat) or not self.rhat > 1:
+            raise ValueError(f"`rhat` must be a number above 1, such as 1.01, got {self.rhat!r}")
+        if not _is_number(self.ess) or not self.ess > 0:
+            raise ValueError(f"`ess` must be a positive number, such as 400, got {self.ess!r}")
+        if not _is_number(self.fraction) or not 0 < self.fraction <= 1:
+            raise ValueError(
+                f"`fraction` must be above 0 and at most 1, such as 0.99, got {self.fraction!r}"
+            )
+        if self.at is not None:
+            rows = check_rows("at", self.at, "float64")
+            if len(rows) > MOST_POINTS:
+                raise ValueError(
+                    f"`at` has {len(rows):,} rows, which would take long to look at again and "
+                    f"again: give at most {MOST_POINTS:,}, such as "
+                    f"`at=x[::{-(-len(rows) // MOST_POINTS)}]`"
+                )
+            # Numbers that compare, hash, and can be written to run.json.
+            object.__setattr__(self, "at", tuple(map(tuple, rows.tolist())))
+
+    def allowed(self, points: int) -> int:
+        """How many of so many inputs may fall short."""
+        return math.floor((1 - self.fraction) * points + 1e-9)
+
+
+class Standing(NamedTuple):
+    """How far the predictions of a run are from where they are to be.
+
+    Attributes
+    ----------
+    draws
+        Draws of each chain.
+    rhat, ess
+        R-hat, and the lesser of bulk and tail effective sample size, ``(points,)``, of the output
+        that is worst.
+    exact
+        Where both are of all these draws, ``(points,)``; elsewhere they come from fewer, by the
+        proportion above.
+    """
+
+    draws: int
+    rhat: NDArray[Any]
+    ess: NDArray[Any]
+    exact: NDArray[np.bool_]
+
+    def short(self, until: Converged) -> NDArray[np.bool_]:
+        """Where the aim is missed, ``(points,)``; NaN misses it."""
+        return ~((self.rhat < until.rhat) & (self.ess >= until.ess))
+
+    def reached(self, until: Converged) -> bool:
+        """Whether the aim is reached, for certain."""
+        few = self.short(until).sum() <= until.allowed(len(self.rhat))
+        return bool(self.exact.all() and few)
+
+    def needs(self, until: Converged) -> NDArray[Any]:
+        """How many times longer chains must be for each point, ``(points,)``; infinite for NaN."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_rhat, by_ess = (self.rhat - 1) / (until.rhat - 1), until.ess / self.ess
+            return np.nan_to_num(np.maximum(by_rhat, by_ess), nan=np.inf, posinf=np.inf)
+
+    def times_longer(self, until: Converged) -> float:
+        """How many times longer chains must be, as far as can be told; infinite where it can't."""
+        ordered = np.sort(self.needs(until))[::-1]
+        return max(float(ordered[until.allowed(len(ordered))]), 1.0)
+
+    def after(self, draws: int) -> "Standing":
+        """What is to be expected after so many draws."""
+        times = draws / self.draws
+        none = np.zeros_like(self.exact)
+        return Standing(draws, 1 + (self.rhat - 1) / times, self.ess * times, none)
+
+
+def stand(
+    values: NDArray[Any],
+    until: Converged,
+    before: Standing | None = None,
+    *,
+    most: int | None = None,
+) -> Standing | None:
+    """Where predictions ``(chains, draws, points, outputs)`` stand; ``None`` for too few draws.
+
+    Points are looked at until it is known whether the aim is reached, those first that were worst
+    `before`; or, with `most`, about so many of them. Those that were never looked at always are.
+    """
+    draws, points = values.shape[1:3]
+    if draws < LEAST_DRAWS:
+        return None
+    unknown = np.full(points, np.nan)
+    now = Standing(draws, unknown, unknown.copy(), np.zeros(points, np.bool_))
+    if before is not None:
+        now = before.after(draws)
+    moved = bool(have_moved(values).all())
+    order = np.argsort(-now.needs(until), kind="stable")
+    for first in range(0, points, POINTS_AT_ONCE):
+        chosen = order[first : first + POINTS_AT_ONCE]
+        missed = (now.short(until) & now.exact).sum()
+        enough = missed > until.allowed(points) if most is None else first >= most
+        if enough and before is not None:
+            break
+        now.rhat[chosen], now.ess[chosen] = _worst(values[:, :, chosen], moved=moved)
+        now.exact[chosen] = True
+    return now
+
+
+def _worst(values: NDArray[Any], *, moved: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    found = convergence(values)
+    rhat, ess = found.rhat, np.minimum(found.ess, found.ess_tail)
+    if moved:
+        rhat, ess = without_certain(values, rhat, ess)
+    return rhat.max(axis=1), ess.min(axis=1)
+
+
+def _is_number(value: object) -> bool:
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)  # type: ignore[arg-type]

@@ -1,0 +1,165 @@
+"""Tuning against exact answers: acceptance, autocorrelation, and the best length on a Gaussian."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import tensorbnn as tb
+from tensorbnn.inference import tuning
+from tensorbnn.inference.sampler import ROUNDS, meetings
+from tensorbnn.inference.target import Target
+from tensorbnn.posterior import precision
+
+UNIT = tb.Normal(0.0, 1.0)
+
+
+def linear_prior():
+    return tb.Posterior(tb.Network(tb.Dense(1, UNIT, UNIT), inputs=3), tb.Gaussian(sd=1.0))
+
+
+def make(burn_in=1000, **options):
+    posterior = linear_prior()
+    given = {
+        "step_size": None,
+        "length": None,
+        "search": True,
+        "target_acceptance": 0.9,
+        "max_steps": 1024,
+    }
+    target = Target(posterior.model, None, None)
+    return tuning.init(target, burn_in, **(given | options))
+
+
+def test_chains_meet_after_equal_rounds():
+    assert meetings(1000) == tuple(range(50, 1001, 50))
+    assert meetings(1019) == tuple(range(50, 1001, 50))
+    assert len(meetings(160)) == ROUNDS
+    assert meetings(159) == ()
+
+
+@pytest.mark.parametrize("acceptance", [0.8, 0.9, 0.95])
+def test_correction_is_exact_where_errors_are_normal(acceptance):
+    """With acceptance 2 Phi(-c step^2) one correction ends at the target."""
+    target, step = 0.9, 0.01
+    c = -norm.ppf(acceptance / 2) / step**2
+    corrected = step * np.exp(tuning._log_correction(jnp.asarray(acceptance), jnp.asarray(target)))
+    assert 2 * norm.cdf(-c * corrected**2) == pytest.approx(target, abs=1e-4)
+
+
+def told_by(state, record):
+    """What a chain tells whose outputs in a round were `record`."""
+    return tuning.tell(state._replace(record=jnp.asarray(record, dtype=float)))
+
+
+def autoregression(rng, correlation, chains, count):
+    """Stationary AR(1) series ``(chains, RECORD, count)`` of unit variance."""
+    values = rng.normal(size=(chains, tuning.RECORD, count))
+    for row in range(1, tuning.RECORD):
+        values[:, row] *= np.sqrt(1 - correlation**2)
+        values[:, row] += correlation * values[:, row - 1]
+    return values
+
+
+@pytest.mark.parametrize("correlation", [0.3, 0.7, 0.95])
+def test_scores_are_effective_draws_per_gradient(correlation):
+    """Outputs of known autocorrelation: the score is (1 - rho) / (1 + rho) over the gradients."""
+    chains, steps = 40, 7
+    state = make(burn_in=ROUNDS * tuning.RECORD)
+    # Small against the bound, so that it does not distort them.
+    state = state._replace(
+        scale=jnp.full_like(state.scale, 20.0),
+        num_steps=jnp.asarray(steps * tuning.RECORD, jnp.int32),
+    )
+    rng = np.random.default_rng(3)
+    series = autoregression(rng, correlation, chains, state.centre.size)
+    told = jnp.zeros((chains, ROUNDS, tuning.tell(state).size))
+    told = told.at[:, tuning.SEARCH].set(jax.vmap(lambda each: told_by(state, each))(series))
+    heard = tuning._unpack(told, state.centre.size)
+    tried = jnp.arange(ROUNDS) == tuning.SEARCH
+    score = float(tuning._scores(state, heard, tried)[tuning.SEARCH])
+    expected = (1 - correlation) / (1 + correlation) / steps
+    # Over 40 chains and 32 outputs the autocorrelation is known within about a percent.
+    assert score == pytest.approx(expected, rel=0.1)
+
+
+def test_search_climbs_to_the_best_length():
+    """Scores that are a known function of the length: the best is found from far away."""
+    state = make(burn_in=1000)
+
+    def score(length):
+        return np.exp(-(np.log(length / 4.0) ** 2))
+
+    original = tuning._scores
+    try:
+        tuning._scores = lambda each, heard, tried: jnp.asarray(
+            score(np.asarray(each.lengths)), dtype=float
+        )
+        state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(0.004)))
+        told = jnp.zeros((1, ROUNDS, tuning.tell(state).size))
+        told = told.at[:, :, 1].set(np.log(0.004))
+        for number in range(ROUNDS):
+            state = tuning.listen(state, told, jnp.asarray(number))
+    finally:
+        tuning._scores = original
+    tried = np.asarray(state.lengths[tuning.SEARCH : tuning.FINAL])
+    assert tried[0] == pytest.approx(0.256, rel=1e-5)
+    assert float(state.length) == pytest.approx(4.0, rel=0.2)
+    assert float(state.length) == max(tried.tolist(), key=score)
+
+
+def gaussian_efficiency(length):
+    """Effective draws per unit length of HMC on a unit Gaussian, lengths jittered by a half.
+
+    Swinging to the other side is no gain: it helps means, not spreads.
+    """
+    correlation = np.maximum((np.sin(1.5 * length) - np.sin(0.5 * length)) / length, 0.02)
+    return (1 - correlation) / (1 + correlation) / length
+
+
+def test_tuned_length_is_efficient_on_a_gaussian():
+    """Every output is Gaussian under the prior: the length that is found is close to the best."""
+    ensemble = tb.sample(
+        linear_prior(), tb.HMC(step_size=0.2), chains=4, burn_in=1000, draws=100, progress=False
+    )
+    steps = np.mean([each["leapfrog_steps"] for each in ensemble.reports if each["epoch"] > 1000])
+    best = max(gaussian_efficiency(np.linspace(0.5, 4, 100)))
+    # Neighbouring lengths differ by the root of two, over which efficiency falls to 0.79.
+    assert gaussian_efficiency(0.2 * steps) > 0.75 * best
+
+
+def small_posterior():
+    x = np.linspace(-2, 2, 12)
+    network = tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(1), inputs=1)
+    return tb.Posterior(network, tb.Gaussian(sd=0.2), x, np.sin(2 * x))
+
+
+def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
+    ensemble = tb.sample(small_posterior(), chains=4, burn_in=600, draws=400, progress=False)
+    reports = [each for each in ensemble.reports if each["epoch"] > 600]
+    assert len({each["step_size"] for each in reports}) == 1
+    assert np.mean([each["acceptance"] for each in reports]) == pytest.approx(0.9, abs=0.04)
+
+
+def test_nothing_is_tuned_that_is_given():
+    sampler = tb.HMC(step_size=0.03, trajectory_length=0.3)
+    ensemble = tb.sample(
+        small_posterior(), sampler, chains=2, burn_in=200, draws=100, progress=False
+    )
+    assert [each["step_size"] for each in ensemble.reports] == pytest.approx([0.03] * 6)
+    steps = [each["leapfrog_steps"] for each in ensemble.reports]
+    # Jittered by half: the mean of 100 lies within 4 of its standard errors.
+    assert np.all(np.abs(np.asarray(steps) - 10) < 4 * 10 / np.sqrt(12) / np.sqrt(100))
+
+
+def test_chains_that_tell_the_same_go_on_alike():
+    """What a chain does next depends on what all told, not on which of them it is."""
+    with precision("float32"):
+        posterior = small_posterior()
+        target = Target(posterior.model, posterior.data, None)
+        state = tb.HMC().init(target, jnp.zeros((3, target.dimension)), burn_in=400)
+        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, ROUNDS, 4 + 10 * 32))
+        after = tb.HMC().listen(state, jnp.asarray(told, dtype=float), jnp.asarray(9))
+    for leaf in jax.tree.leaves((after.tuning.averaging, after.tuning.length)):
+        assert len(np.unique(np.asarray(leaf))) == 1

@@ -1,0 +1,380 @@
+"""Runs that end by themselves: with the bits of a run of that length, whatever happened."""
+
+import itertools
+import math
+import re
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+import tensorbnn as tb
+from tensorbnn import progress, until
+from tensorbnn.ensemble.growing import GrowingPredictions
+from tensorbnn.goal import POINTS_NAMED
+from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs.manifest import read_manifest
+from tensorbnn.runs.store import DirectoryStore
+from tests.runs.small_runs import arrays, assert_same_arrays, by_epoch, contents
+
+X = np.linspace(-1, 1, 20)
+Y = 0.7 * X + 0.2 + np.random.default_rng(0).normal(0, 0.5, 20)
+AT = np.array([-2.0, 0.0, 1.0])
+# Short trajectories of random length: draws that are correlated, and gradients to be counted.
+SLOW = tb.HMC(step_size=0.15, num_leapfrog=4, num_leapfrog_jitter=0.5)
+QUIET = {"chains": 2, "burn_in": 10, "progress": False, "networks_per_file": 64}
+
+
+def posterior(**options):
+    layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
+    network = tb.Network(layer, inputs=1)
+    return tb.Posterior(network, tb.Gaussian(sd=0.5), X, Y, **options)
+
+
+def exact(x):
+    """Mean and sd of the prediction: a linear model with normal priors of width one."""
+    design = np.stack([X, np.ones_like(X)], axis=1)
+    covariance = np.linalg.inv(np.eye(2) + design.T @ design / 0.25)
+    rows = np.stack([x, np.ones_like(x)], axis=1)
+    mean = rows @ covariance @ design.T @ Y / 0.25
+    return mean, np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
+
+
+def draw(path=None, target=None, **options):
+    return tb.sample(target or posterior(), SLOW, path=path, **QUIET | options)
+
+
+TARGET = tb.Converged(rhat=1.02, ess=250, at=AT)
+
+
+@pytest.fixture(scope="module")
+def reached(tmp_path_factory):
+    path = tmp_path_factory.mktemp("until") / "run"
+    return path, draw(path, draws=100, until=TARGET)
+
+
+@pytest.fixture(scope="module")
+def fixed(reached, tmp_path_factory):
+    """A run that was asked for as many draws as the other has come to."""
+    path = tmp_path_factory.mktemp("fixed") / "run"
+    return path, draw(path, draws=reached[1].num_draws)
+
+
+def test_the_target_is_reached_and_predictions_are_right(reached):
+    ensemble = reached[1]
+    found = ensemble.diagnose(AT, progress=False)
+    assert found.rhat.max() < 1.02
+    assert min(found.ess.min(), found.ess_tail.min()) >= 250
+    mean, sd = exact(AT)
+    predicted = ensemble.predict(AT)
+    # Within five Monte Carlo errors of so many independent networks.
+    assert np.all(np.abs(predicted.mean[:, 0] - mean) < 5 * sd / np.sqrt(250))
+    assert np.all(np.abs(predicted.sd[:, 0] / sd - 1) < 5 / np.sqrt(2 * 250))
+
+
+def test_it_ends_at_the_first_of_its_lengths_that_is_long_enough(reached):
+    lengths = [100]
+    while lengths[-1] < reached[1].num_draws:
+        lengths.append(math.ceil(1.25 * lengths[-1]))
+    assert len(lengths) > 3  # it was made longer, more than once
+    assert lengths[-1] == reached[1].num_draws
+    values = reached[1].predict(AT).networks.reshape(2, -1, 3, 1)
+    for length in lengths:
+        found = until.stand(values[:, :length], TARGET)
+        assert found.reached(TARGET) == (length == lengths[-1])
+
+
+def test_its_bits_are_those_of_a_run_of_that_length(reached, fixed):
+    assert contents(reached[0]) == contents(fixed[0])
+    assert_same_arrays(arrays(reached[1]), arrays(fixed[1]))
+    assert by_epoch(tb.load(reached[0]).reports) == by_epoch(tb.load(fixed[0]).reports)
+    kept = [read_manifest(each[0]) | {"created": "", "until": None} for each in (reached, fixed)]
+    assert kept[0] == kept[1]
+    assert kept[0]["status"] == "complete"
+    text = (reached[0] / "run.json").read_text()
+    assert re.search(r'"at": \[\s+\[-2\.0\],\s+\[0\.0\],\s+\[1\.0\]\s+\]', text)
+    assert '"x": [20, 1]' in text  # lists of numbers in a line
+
+
+def test_in_memory_it_is_the_same(reached):
+    mine = draw(draws=100, until=TARGET)
+    assert_same_arrays(arrays(mine), arrays(reached[1]))
+    assert mine.num_draws == reached[1].num_draws
+    assert by_epoch(mine.reports) == by_epoch(reached[1].reports)
+
+
+def test_with_an_executor_it_is_the_same(reached, tmp_path):
+    with ThreadPoolExecutor(2) as executor:
+        mine = draw(tmp_path / "run", draws=100, until=TARGET, executor=executor)
+    assert mine.num_draws == reached[1].num_draws
+    assert contents(tmp_path / "run") == contents(reached[0])
+
+
+@pytest.mark.parametrize("at", ["while it draws", "while it decides"])
+def test_killed_while_it_is_made_longer_it_goes_on_to_the_same_end(
+    reached, tmp_path, monkeypatch, at
+):
+    path = tmp_path / "run"
+    where, name = (
+        (sample_module._ChainGroup, "_call") if at == "while it draws" else (until._Watch, "decide")
+    )
+    original, due = getattr(where, name), itertools.count()
+
+    def fail(self):
+        if (name == "decide" and next(due) == 2) or (
+            name == "_call" and self._at.transitions > 150
+        ):
+            raise RuntimeError("killed")
+        return original(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, fail)
+        with pytest.raises(RuntimeError, match="killed"):
+            draw(path, draws=100, until=TARGET)
+    store = DirectoryStore.open_to_write(path)
+    assert 100 < store.manifest["draws"] < reached[1].num_draws
+    store.update(status="running")  # as a kill leaves it
+    store.close()
+    mine = tb.resume(path, progress=False)
+    assert mine.num_draws == reached[1].num_draws
+    assert contents(path) == contents(reached[0])
+    assert read_manifest(path)["status"] == "complete"
+
+
+def test_a_complete_run_goes_on_to_a_new_target_only(reached, fixed, tmp_path):
+    path = tmp_path / "run"
+    draw(path, draws=100)
+    assert tb.resume(path, until=tb.Converged(rhat=2, ess=1), progress=False).num_draws == 100
+    longer = tb.resume(path, until=TARGET, progress=False)
+    assert contents(path) == contents(reached[0])
+    assert tb.resume(path, progress=False).num_draws == longer.num_draws
+    assert read_manifest(path)["until"] == read_manifest(reached[0])["until"]
+
+
+def whole(draws=400, **options):
+    """Each transition of a run without a limit is a draw."""
+    return draw(draws=draws, **{"burn_in": 0} | options)
+
+
+@pytest.mark.parametrize(("every", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
+def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, seconds):
+    """After the transition in which they are spent, however the run is cut into calls."""
+    monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", seconds)
+    every_transition = whole().info["num_steps"]
+    ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
+    assert ends[0] != ends[1]
+    path = tmp_path / "run"
+    options = {"burn_in": 0, "every": every}
+    with pytest.warns(UserWarning, match=r"^stopped by `max_gradients` \(300\) after") as warned:
+        mine = draw(path, draws=100, max_gradients=300, **options)
+    assert mine.num_draws == min(ends) // every
+    store = DirectoryStore(path)
+    assert [store.progress(chain) for chain in (0, 1)] == [
+        (end, int(each[:end].sum())) for end, each in zip(ends, every_transition, strict=True)
+    ]
+    assert store.manifest["status"] == "stopped"
+    command = re.search(r"go on with (tb\.resume\(.*\))$", str(warned[0].message))[1]
+    assert f"{mine.num_draws} of 100 draws of each chain" in str(warned[0].message)
+    with pytest.warns(UserWarning, match="stopped by"):  # nothing more may be spent
+        assert tb.resume(path, progress=False).num_draws == mine.num_draws
+    assert eval(command, {"tb": tb}).num_draws == 100
+    tb.resume(path, max_gradients=math.inf, progress=False)
+    reference = tmp_path / "reference"
+    draw(reference, draws=100, **options)
+    assert contents(path) == contents(reference)
+
+
+def test_gradients_end_chains_that_are_advanced_together(monkeypatch):
+    every_transition = whole().info["num_steps"]
+    ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.warns(UserWarning, match="stopped by `max_gradients`"):
+        assert draw(draws=100, max_gradients=300, burn_in=0).num_draws == min(ends)
+
+
+def test_an_executor_counts_gradients_too(tmp_path):
+    paths = tmp_path / "one", tmp_path / "two"
+    with pytest.warns(UserWarning, match="stopped by `max_gradients`"):
+        draw(paths[0], draws=100, max_gradients=300)
+    with ThreadPoolExecutor(2) as executor, pytest.warns(UserWarning, match="`max_gradients`"):
+        draw(paths[1], draws=100, max_gradients=300, executor=executor)
+    assert contents(paths[0]) == contents(paths[1])
+    assert read_manifest(paths[1])["status"] == "stopped"
+
+
+def test_a_limit_in_burn_in_leaves_nothing_to_predict_with(tmp_path):
+    path = tmp_path / "run"
+    message = r"`max_gradients` \(30\) came before the first draw \(after 10 transitions of burn-in"
+    with pytest.raises(tb.RunError, match=message):
+        draw(path, draws=20, max_gradients=30)
+    assert read_manifest(path)["status"] == "stopped"
+    mine = tb.resume(path, max_gradients=math.inf, progress=False)
+    assert_same_arrays(arrays(mine), arrays(draw(draws=20)))
+    with pytest.raises(tb.RunError, match="give more `max_minutes`, and a `path`"):
+        draw(draws=20, max_minutes=1e-9)
+
+
+def test_chains_that_wait_for_one_that_has_spent_all_stop_too(tmp_path):
+    """In burn-in chains may meet; one that is out of gradients does not come."""
+    path = tmp_path / "run"
+    options = {"chains": 3, "burn_in": 100, "draws": 10, "progress": False}
+    with pytest.raises(tb.RunError, match="came before the first draw"):
+        tb.sample(posterior(), path=path, max_gradients=150, **options)
+    spent = [DirectoryStore(path).progress(chain) for chain in range(3)]
+    assert all(transitions < 100 for transitions, _ in spent)
+    mine = tb.resume(path, max_gradients=math.inf, progress=False)
+    assert_same_arrays(arrays(mine), arrays(tb.sample(posterior(), **options)))
+
+
+def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", 0.0)
+    paths = tmp_path / "run", tmp_path / "executor"
+    draw(draws=1)  # so that all is compiled
+    for path, workers in zip(paths, (None, ThreadPoolExecutor(2)), strict=True):
+        began = time.monotonic()
+        with pytest.warns(UserWarning, match=r"stopped by `max_minutes` \(0\.04\) after"):
+            mine = draw(path, draws=10**6, max_minutes=0.04, executor=workers)
+        assert time.monotonic() - began > 2.4
+        if workers is not None:
+            workers.shutdown()
+        assert read_manifest(path)["status"] == "stopped"
+        assert 0 < mine.num_draws < 10**6
+        assert read_manifest(path)["max_minutes"] == 0.04
+        assert_same_arrays(arrays(mine), arrays(draw(draws=mine.num_draws)))
+
+
+def test_a_target_that_is_not_reached_is_told_x_by_x(tmp_path):
+    path = tmp_path / "run"
+    options = {"until": tb.Converged(rhat=1.001, ess=1e5, at=AT), "max_gradients": 2000}
+    with pytest.warns(UserWarning, match="stopped by") as warned:
+        mine = draw(path, draws=100, **options)
+    found = mine.diagnose(AT, progress=False)
+    text = str(warned[0].message)
+    assert f"stopped by `max_gradients` (2,000) after {mine.num_draws} draws of each chain" in text
+    assert "at 3 of 3 x predictions are not known as well as wanted" in text
+    assert "(R-hat below 1.001, ESS of at least 100000)" in text
+    least = np.minimum(found.ess, found.ess_tail)
+    for x, rhat, ess in zip(("-2", "0", "1"), found.rhat[:, 0], least[:, 0], strict=True):
+        assert f"R-hat {rhat:.3f} and ESS {ess:,.0f} at x = {x}" in text
+    needed = max(1e5 / least.min(), (found.rhat.max() - 1) / 0.001)
+    assert 1 <= float(re.search(r"about ([\d.]+) times as many", text)[1]) / needed <= 1.1
+    assert re.search(r"go on with tb\.resume\('.*run', max_gradients=\d+\)$", text)
+    easier = tb.Converged(rhat=1.5, ess=10, at=AT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = tb.resume(path, until=easier, max_gradients=10**6, progress=False)
+    assert again.num_draws >= mine.num_draws
+
+
+def test_of_many_inputs_rows_are_named():
+    x = np.random.default_rng(1).normal(size=(250, 4))
+    network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=4)
+    target = tb.Posterior(network, tb.Gaussian(sd=0.5), x, x[:, 0])
+    small, never = tb.HMC(step_size=0.03, num_leapfrog=4), tb.HMC(step_size=1.0, num_leapfrog=4)
+    options = {"until": tb.Converged(ess=1e5), "max_gradients": 200}
+    with pytest.warns(UserWarning, match="stopped by") as warned:
+        tb.sample(target, small, draws=20, **QUIET | options)
+    rows = [int(each) for each in re.findall(r"ESS \d+ at row (\d+)", str(warned[0].message))]
+    assert len(rows) == POINTS_NAMED
+    assert all(row % 3 == 0 for row in rows)  # of 250 rows, 84 are looked at
+    assert "at 84 of 84 x" in str(warned[0].message)
+    assert "and 79 more" in str(warned[0].message)
+    with pytest.warns(UserWarning, match=": a chain does not move at row 0; a chain") as warned:
+        tb.sample(target, never, draws=20, **QUIET | options)
+    assert "times as many" not in str(warned[0].message)
+
+
+def test_few_draws_are_not_judged():
+    with pytest.warns(UserWarning, match="draws of each chain, too few to judge predictions by"):
+        draw(draws=100, until=TARGET, max_gradients=45)
+
+
+def test_predictions_of_a_run_that_grows():
+    target = posterior(standardise=True)
+    run = draw(target=target, draws=150)
+    grown = GrowingPredictions(run._store, target, AT[:, None], chains=2, networks_per_file=64)
+    expected = run.predict(AT).networks.reshape(2, 150, 3, 1)
+    np.testing.assert_allclose(grown.update(), expected, rtol=1e-6)
+    assert grown.update().shape == (2, 150, 3, 1)
+
+
+def test_what_is_said_while_it_goes_on(monkeypatch):
+    console = Console(file=StringIO(), width=200)
+    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(until, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(until, "LOOK_SHARE", 1.0)
+    target = tb.Converged(rhat=1.005, ess=4000, at=AT)
+    draw(draws=600, until=target, progress=True, checkpoint_draws=10)
+    lines = console.file.getvalue().splitlines()
+    known = [line for line in lines if "R-hat" in line]
+    form = r"R-hat up to 1\.\d{3}, ESS from [\d,]+, \d of 3 x to go.* \d:\d\d:\d\d left$"
+    assert len([line for line in known if re.search(form, line)]) > 3
+    done = [int(re.search(r"([\d,]+) of [\d,]+,", line)[1].replace(",", "")) for line in known]
+    # Not before a thousand draws and the burn-in of two chains.
+    assert done[0] >= 1020
+    totals = [int(re.search(r"of ([\d,]+),", line)[1].replace(",", "")) for line in known]
+    assert totals[0] > 2 * (10 + 600)
+    assert re.search(r"sampling 100 %.* 0 of 3 x to go, .* in all$", lines[-1])
+
+
+@pytest.mark.parametrize("path", [None, "run"])
+def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, monkeypatch, path, capfd):
+    import signal
+
+    decide = until._Watch.decide
+
+    def interrupted(self):
+        signal.raise_signal(signal.SIGINT)
+        return decide(self)
+
+    monkeypatch.setattr(until._Watch, "decide", interrupted)
+    target = tb.Converged(ess=1e6, at=AT)
+    if path is None:
+        with pytest.warns(UserWarning, match="interrupted: the ensemble has the 100"):
+            assert draw(draws=100, until=target).num_draws == 100
+        return
+    with pytest.raises(KeyboardInterrupt):
+        draw(tmp_path / path, draws=100, until=target)
+    assert "stopped after 100" in capfd.readouterr().err
+    assert read_manifest(tmp_path / path)["status"] == "interrupted"
+    assert tb.load(tmp_path / path).num_draws == 100
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"until": 1.01}, TypeError, r"`until` must be a tb.Converged, such as .*, got 1.01"),
+        ({"until": tb.Converged}, TypeError, r"`until` must be a tb.Converged, such as"),
+        ({"until": tb.Converged(), "chains": 1}, ValueError, "`until` compares chains"),
+        (
+            {"until": tb.Converged(at=np.zeros((3, 2)))},
+            ValueError,
+            "`at` has 2 columns but the network has 1 inputs",
+        ),
+        ({"max_minutes": 0}, ValueError, "`max_minutes` must be a positive number, got 0"),
+        ({"max_minutes": "1"}, ValueError, "`max_minutes` must be a positive number, got '1'"),
+        ({"max_minutes": math.nan}, ValueError, "`max_minutes` must be a positive number"),
+        ({"max_gradients": 0}, ValueError, "`max_gradients` must be a whole number of at least 1"),
+        ({"max_gradients": 1.5}, ValueError, "`max_gradients` must be a whole number"),
+    ],
+)
+def test_wrong_options(tmp_path, options, kind, message):
+    with pytest.raises(kind, match=message):
+        draw(tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_prior_has_no_inputs_to_look_at():
+    network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
+    prior = tb.Posterior(network, tb.Gaussian(sd=0.5))
+    with pytest.raises(ValueError, match=r"say where to look, such as `until=tb\.Converged\(at=x"):
+        draw(target=prior, until=tb.Converged())
+    target = tb.Converged(rhat=1.1, ess=50, at=AT)
+    found = draw(target=prior, draws=50, until=target).diagnose(AT, progress=False)
+    assert found.rhat.max() < 1.1
