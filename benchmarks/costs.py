@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from benchmarks.options import Options
@@ -127,14 +129,15 @@ def _child(kind: str, case: str) -> Child:
     return Child(time.perf_counter() - began, call, megabytes)
 
 
-def _first_draw(name: str) -> None:
+def _first_draw(name: str) -> Callable[[], object]:
+    """The call that makes a draw; all is imported and described when it is returned."""
     from benchmarks.workloads import WORKLOADS, plain_log_density
 
     if name == "tensorbnn":
         import tensorbnn as tb
 
-        tb.sample(_posterior(), tb.HMC(0.01, 10), chains=1, burn_in=0, draws=1, progress=False)
-        return
+        options = {"chains": 1, "burn_in": 0, "draws": 1, "progress": False}
+        return partial(tb.sample, _posterior(), tb.HMC(0.01, 10), **options)
     import jax
     import jax.numpy as jnp
 
@@ -145,13 +148,13 @@ def _first_draw(name: str) -> None:
 
         size = sum(leaf.size for leaf in jax.tree.leaves(start))
         kernel = blackjax.hmc(log_density, 0.01, jnp.ones(size), 10)
-        jax.block_until_ready(jax.jit(kernel.step)(jax.random.key(0), kernel.init(start)))
-    else:
-        from numpyro.infer import HMC, MCMC
+        step = jax.jit(kernel.step)
+        return lambda: jax.block_until_ready(step(jax.random.key(0), kernel.init(start)))
+    from numpyro.infer import HMC, MCMC
 
-        potential = HMC(potential_fn=lambda q: -log_density(q), step_size=0.01, num_steps=10)
-        mcmc = MCMC(potential, num_warmup=0, num_samples=1, progress_bar=False)
-        mcmc.run(jax.random.key(0), init_params=start)
+    hmc = HMC(potential_fn=lambda q: -log_density(q), step_size=0.01, num_steps=10)
+    mcmc = MCMC(hmc, num_warmup=0, num_samples=1, progress_bar=False)
+    return lambda: mcmc.run(jax.random.key(0), init_params=start)
 
 
 def _save_draws(draws: int) -> None:
@@ -166,13 +169,11 @@ def _save_draws(draws: int) -> None:
 
 def main(kind: str, case: str) -> None:
     """One case, in this process: prints seconds of the call and the peak of memory."""
+    call = _first_draw(case) if kind == "first-draw" else partial(_save_draws, int(case))
     began = time.perf_counter()
-    if kind == "first-draw":
-        _first_draw(case)
-    else:
-        _save_draws(int(case))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(time.perf_counter() - began, peak)
+    call()
+    seconds = time.perf_counter() - began
+    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 if __name__ == "__main__":
