@@ -152,7 +152,8 @@ def _first_draw(name: str) -> Callable[[], object]:
         return lambda: jax.block_until_ready(step(jax.random.key(0), kernel.init(start)))
     from numpyro.infer import HMC, MCMC
 
-    hmc = HMC(potential_fn=lambda q: -log_density(q), step_size=0.01, num_steps=10)
+    potential = {"potential_fn": lambda q: -log_density(q), "trajectory_length": None}
+    hmc = HMC(**potential, step_size=0.01, num_steps=10)
     mcmc = MCMC(hmc, num_warmup=0, num_samples=1, progress_bar=False)
     return lambda: mcmc.run(jax.random.key(0), init_params=start)
 

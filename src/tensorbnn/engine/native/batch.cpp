@@ -173,7 +173,7 @@ void follow_in_lanes(const Kernel<T>& kernel, const Network& network, const Data
   t.numbers = copied(batch.numbers, numbers);
   t.sd = copied(batch.sd, 1);
   t.step_size = copied(batch.step_size, batch.sizes);
-  t.own_sizes = batch.sizes > 1;
+  t.own_sizes = batch.sizes != 1;
   t.steps = steps.data();
   t.position = copied(batch.position, size);
   t.momentum = copied(batch.momentum, size);
@@ -211,7 +211,7 @@ void follow_alone(const Kernel<T>& kernel, const Network& network, const Data<T>
   t.dimension = size;
   t.numbers = batch.numbers + chain * 2 * prior.num_entries;
   t.sd = batch.sd + chain;
-  t.own_sizes = batch.sizes > 1;
+  t.own_sizes = batch.sizes != 1;
   t.step_size = t.own_sizes ? copied(batch.step_size) : batch.step_size + chain;
   t.steps = batch.steps + chain;
   t.position = copied(batch.position);

@@ -57,9 +57,9 @@ class Leapfrog {
     int most = 0;
     for (int chain = 0; chain < chains; ++chain)
       most = t_.steps[chain] > most ? t_.steps[chain] : most;
+    const Vector<T> size = t_.own_sizes ? Vector<T>{} : parameter<T, Chains>(t_.step_size);
     Move<T, Chains> move{t_.position, t_.momentum, t_.gradient,
-                         t_.own_sizes ? t_.step_size : nullptr,
-                         parameter<T, Chains>(t_.step_size), {}, goes_beyond(0), false};
+                         t_.own_sizes ? t_.step_size : nullptr, size, {}, goes_beyond(0), false};
     // Arrays have room for whole vectors.
     for (size_t i = 0; i < count_; i += lanes<T>) {
       move.kick(i, T(0.5));
