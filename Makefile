@@ -41,7 +41,8 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench bench-predict soak sanitize docs oldest clean $(TEST_STEPS)
+.PHONY: help demo test lint format bench bench-predict bench-samplers soak sanitize docs oldest clean \
+    $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -52,6 +53,7 @@ help:
 	@echo 'make format   let ruff fix and format the code'
 	@echo 'make bench    measure speed, side by side with others (options: ARGS="--help")'
 	@echo 'make bench-predict   time and memory of predictions'
+	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make soak     the long proofs, which make test leaves out'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'
@@ -88,6 +90,10 @@ bench: $(READY_DEV)
 
 bench-predict: $(READY_DEV)
 	$(BIN)/python -m benchmarks.predict
+
+bench-samplers: $(READY_DEV)
+	$(BIN)/python -m benchmarks.samplers
+	$(BIN)/python -m benchmarks.mclmc_bias
 
 soak: $(READY_DEV)
 	$(BIN)/python $(PYTEST) -m soak

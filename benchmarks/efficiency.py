@@ -34,7 +34,13 @@ COLUMNS = (
 def samplers(case: str) -> dict[str, Any]:
     """By name; a sampler that tunes itself needs no options."""
     del case
-    return {"HMC": tb.HMC(), "AdaptiveHMC": tb.AdaptiveHMC()}
+    return {
+        "HMC": tb.HMC(),
+        "GHMC": tb.GHMC(),
+        "MCLMC": tb.MCLMC(),
+        "NUTS": tb.NUTS(),
+        "AdaptiveHMC": tb.AdaptiveHMC(),
+    }
 
 
 class Case(NamedTuple):
@@ -88,7 +94,7 @@ def _cases(options: Options) -> list[Case]:
 
     of_sparse = tb.Posterior(network, likelihood, sparse, curve(sparse))
     if options.quick:
-        return [Case("sparse", of_sparse, grid, 20, 20)]
+        return [Case("sparse", of_sparse, grid, 20, 5)]
     of_variable = tb.Posterior(network, likelihood, variable, curve(variable))
     found = [
         Case("sparse", of_sparse, grid, 1000, 500),

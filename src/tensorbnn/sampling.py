@@ -295,7 +295,8 @@ def _make_store(
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
         held = {"sample_hyperparameters": plan.sample_hyperparameters}
-        return MemoryStore({"chains": plan.chains, "status": "running", **held}, data)
+        used = {"sampler": {"type": type(recipe.sampler).__name__}}
+        return MemoryStore({"chains": plan.chains, "status": "running", **held, **used}, data)
     if data is not None and "validation" in reporting.rows:
         rows = reporting.rows["validation"]
         data |= {"validation_x": rows.x, "validation_y": rows.y}

@@ -63,14 +63,14 @@ def autoregression(rng, correlation, chains, count):
 
 
 @pytest.mark.parametrize("correlation", [0.3, 0.7, 0.95])
-def test_scores_are_effective_draws_per_gradient(correlation):
-    """Outputs of known autocorrelation: the score is (1 - rho) / (1 + rho) over the gradients."""
-    chains, steps = 40, 7
+def test_scores_are_effective_draws_per_length(correlation):
+    """Outputs of known autocorrelation: the score is (1 - rho) / (1 + rho) over the length."""
+    chains, length = 40, 0.7
     state = make(burn_in=ROUNDS * tuning.RECORD)
     # Small against the bound, so that it does not distort them.
     state = state._replace(
         scale=jnp.full_like(state.scale, 20.0),
-        num_steps=jnp.asarray(steps * tuning.RECORD, jnp.int32),
+        lengths=jnp.full(ROUNDS, length),
     )
     rng = np.random.default_rng(3)
     series = autoregression(rng, correlation, chains, state.centre.size)
@@ -79,7 +79,7 @@ def test_scores_are_effective_draws_per_gradient(correlation):
     heard = tuning._unpack(told, state.centre.size)
     tried = jnp.arange(ROUNDS) == tuning.SEARCH
     score = float(tuning._scores(state, heard, tried)[tuning.SEARCH])
-    expected = (1 - correlation) / (1 + correlation) / steps
+    expected = (1 - correlation) / (1 + correlation) / length
     # Over 40 chains and 32 outputs the autocorrelation is known within about a percent.
     assert score == pytest.approx(expected, rel=0.1)
 
@@ -105,8 +105,9 @@ def test_search_climbs_to_the_best_length():
         tuning._scores = original
     tried = np.asarray(state.lengths[tuning.SEARCH : tuning.FINAL])
     assert tried[0] == pytest.approx(0.256, rel=1e-5)
-    assert float(state.length) == pytest.approx(4.0, rel=0.2)
-    assert float(state.length) == max(tried.tolist(), key=score)
+    assert max(score(tried)) > score(4.0 * 2**0.25)  # the best is tried, to half a rung
+    assert score(float(state.length)) > 0.7  # smoothing, and the longest that does as well
+    assert float(state.length) >= tried[np.argmax(score(tried))]
 
 
 def gaussian_efficiency(length):
@@ -159,7 +160,7 @@ def test_chains_that_tell_the_same_go_on_alike():
         posterior = small_posterior()
         target = Target(posterior.model, posterior.data, None)
         state = tb.HMC().init(target, jnp.zeros((3, target.dimension)), burn_in=400)
-        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, ROUNDS, 4 + 10 * 32))
+        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, ROUNDS, 3 + 10 * 32))
         after = tb.HMC().listen(state, jnp.asarray(told, dtype=float), jnp.asarray(9))
     for leaf in jax.tree.leaves((after.tuning.averaging, after.tuning.length)):
         assert len(np.unique(np.asarray(leaf))) == 1

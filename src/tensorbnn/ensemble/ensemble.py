@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Ensemble:
-    """Networks sampled from a posterior; made by `sample`, `load` and `resume`.
+    """Networks sampled from a posterior; made by `sample`, `load`, `resume`, `load_original`.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Ensemble:
 
         ``acceptance`` (mean over the draw's transitions), ``divergent`` and ``num_steps`` (numbers
         of divergences and of gradients), ``energy_error``, ``energy``, ``log_density`` and
-        ``step_size`` (of the last transition).
+        ``step_size`` (of the last transition). Empty for a run that was imported.
         """
         return self._read("info/")
 
@@ -394,6 +394,7 @@ class Ensemble:
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
+            sampler=self._store.manifest.get("sampler", {}).get("type"),
         )
 
     def autocorrelation(

@@ -103,12 +103,12 @@ class HMC:
     @property
     def tell(self) -> Callable[["HMCState"], Array]:
         """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
-        return tell
+        return tuning.tell_state
 
     @property
     def listen(self) -> Callable[["HMCState", Array, Array], "HMCState"]:
         """The state after a meeting; a pure function of it, of what all told, and its number."""
-        return listen
+        return tuning.listen_state
 
     @property
     def step(self) -> Callable[[Array, "HMCState", Target], tuple["HMCState", Info]]:
@@ -159,18 +159,6 @@ def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     """One transition of every chain; `keys` is ``(chains,)``."""
     together = target.moves_together(keys.shape[0])
     return over_chains(lambda key, each: _step(key, each, target), keys, state, together=together)
-
-
-def tell(state: HMCState) -> Array:
-    """What each chain learnt in the round that is over, ``(chains, values)``."""
-    return jax.vmap(tuning.tell)(state.tuning)
-
-
-def listen(state: HMCState, told: Array, number: Array) -> HMCState:
-    """Let each chain go on with what all told, ``(all chains, meetings, values)``."""
-    return state._replace(
-        tuning=jax.vmap(lambda each: tuning.listen(each, told, number))(state.tuning)
-    )
 
 
 def leapfrog(
@@ -237,9 +225,7 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
         log_density=end.log_density,
         gradient=end.gradient,
         iteration=state.iteration + 1,
-        tuning=tuning.learn(
-            state.tuning, state.iteration, moved.acceptance, num_steps, target, end.position
-        ),
+        tuning=tuning.learn(state.tuning, state.iteration, moved.acceptance, target, end.position),
     )
     return new_state, info
 

@@ -74,6 +74,11 @@ class Target:
         theta, phi, log_prior = self._transform(position)
         return self.model.log_likelihood(theta, phi, self.data) + log_prior
 
+    def estimate(self, position: Array, rows: Data, weight: float) -> Array:
+        """Estimate of `log_density` from some rows, each of which counts `weight` times."""
+        theta, phi, log_prior = self._transform(position)
+        return weight * self.model.log_likelihood(theta, phi, rows) + log_prior
+
     @property
     def value_and_gradient(self) -> "Density":
         """`log_density` and its gradient."""

@@ -15,14 +15,15 @@ Step size
 Trajectory length
     What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
     chains use one length, and record the outputs ``f`` at probe inputs. Squared jumps of ``f`` over
-    1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations
-    and with them effective draws per gradient of each output; their harmonic mean, in which slow
-    outputs count most, is the score of the length. (Jumps over one transition alone favour lengths
-    two to three times too short: they see what is fast in ``f``, not what is slow.) The search
-    climbs by factors of two, then by their square root.
+    1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations,
+    and these the effective draws per unit of length of each output. Their harmonic mean, in which
+    slow outputs count most, is the score of the length. (Jumps over one transition alone favour
+    lengths two to three times too short: they see what is fast in ``f``, not what is slow.) The
+    search climbs by factors of two, then by their square root, and ends at the longest length that
+    does about as well as the best.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,8 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # The autocorrelation at the longest lag at which it is above this says how fast an output is
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
+AS_GOOD = 0.8
+_SMOOTHING = 0.5  # octaves
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
@@ -81,8 +84,6 @@ class Tuning(NamedTuple):
     """Of each output, over all chains."""
     record: Array
     """Outputs in this round, ``(RECORD, outputs)``."""
-    num_steps: Array
-    """Gradients in this round."""
     acceptance: Array
     """Sum of acceptance probabilities in this round."""
     settings: Settings
@@ -115,7 +116,6 @@ def init(
         centre=jnp.zeros(count),
         scale=jnp.ones(count),
         record=jnp.zeros((RECORD, count)),
-        num_steps=jnp.zeros((), jnp.int32),
         acceptance=jnp.zeros(()),
         settings=Settings(
             round_length=jnp.asarray(round_length, jnp.int32),
@@ -147,7 +147,6 @@ def learn(
     tuning: Tuning,
     iteration: Array,
     acceptance: Array,
-    num_steps: Array,
     target: Target,
     position: Array,
 ) -> Tuning:
@@ -171,7 +170,6 @@ def learn(
     return tuning._replace(
         averaging=averaging,
         record=record,
-        num_steps=tuning.num_steps + jnp.where(tunes, num_steps, 0).astype(jnp.int32),
         acceptance=tuning.acceptance + jnp.where(tunes, acceptance, 0.0),
     )
 
@@ -182,8 +180,6 @@ class Told(NamedTuple):
     mean_error: Array
     log_average: Array
     acceptance: Array
-    num_steps: Array
-    """Mean number of gradients of a transition."""
     mean: Array
     variance: Array
     """Of each output."""
@@ -207,7 +203,6 @@ def tell(tuning: Tuning) -> Array:
         mean_error=averaging.mean_error,
         log_average=averaging.log_average,
         acceptance=tuning.acceptance / length.astype(record.dtype),
-        num_steps=tuning.num_steps.astype(record.dtype) / length.astype(record.dtype),
         mean=mean,
         variance=_mean(jnp.square(record - mean[None]), rows < count),
         bounded_mean=_mean(bounded, rows < count),
@@ -227,7 +222,6 @@ def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
     tuning = tuning._replace(
         averaging=_pool_step_size(tuning, heard, number),
         record=jnp.zeros_like(tuning.record),
-        num_steps=jnp.zeros_like(tuning.num_steps),
         acceptance=jnp.zeros_like(tuning.acceptance),
     )
     # What the search compares is measured in the same units throughout.
@@ -242,6 +236,16 @@ def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
     )
     lengths = tuning.lengths.at[jnp.minimum(number + 1, ROUNDS - 1)].set(length)
     return tuning._replace(length=length, lengths=lengths)
+
+
+def tell_state(state: Any) -> Array:
+    """What each chain tells whose state has a `tuning`, ``(chains, values)``."""
+    return jax.vmap(tell)(state.tuning)
+
+
+def listen_state(state: Any, told: Array, number: Array) -> Any:
+    """The state after a meeting, where it has a `tuning`; `told` as in `listen`."""
+    return state._replace(tuning=jax.vmap(lambda each: listen(each, told, number))(state.tuning))
 
 
 def _varies_step_size(settings: Settings, iteration: Array) -> Array:
@@ -287,7 +291,7 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     first = jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH)
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
-    scores = jnp.where(tried, _scores(tuning, heard, tried), -jnp.inf)
+    scores = _smooth(_scores(tuning, heard, tried), tuning.lengths, tried)
     best = tuning.lengths[jnp.argmax(scores)]
     # Neighbours of the best that were not tried, the best itself where all were.
     ladder = best * jnp.asarray(_LADDER, dtype=best.dtype)
@@ -296,16 +300,31 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     most = tuning.settings.max_steps.astype(best.dtype) * step
     wanted = ((ladder >= step) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
+    # Of lengths that do about as well the longest: what is slow in the outputs is seen late.
+    good = scores >= AS_GOOD * jnp.max(scores)
+    longest = jnp.max(jnp.where(tried & good, tuning.lengths, 0.0))
     following = number + 1
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, best],
+        [tuning.length, first, neighbour, longest],
         tuning.length,
     )
 
 
+def _smooth(scores: Array, lengths: Array, tried: Array) -> Array:
+    """Scores of the lengths tried, each a geometric mean over those near it; else 0."""
+    octaves = jnp.log2(lengths[:, None] / lengths[None])
+    weights = jnp.exp(-0.5 * jnp.square(octaves / _SMOOTHING)) * tried[None].astype(scores.dtype)
+    logs = jnp.where(tried, jnp.log(jnp.where(tried, scores, 1.0)), 0.0)
+    means = weights @ logs / jnp.maximum(jnp.sum(weights, axis=1), 1e-6)
+    return jnp.where(tried, jnp.exp(means), 0.0)
+
+
 def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
-    """Effective draws per gradient of each round, ``(rounds,)``."""
+    """Effective draws per unit of length, in each round, ``(rounds,)``.
+
+    That is per gradient once the step size is final: it still varies during the search.
+    """
 
     def over_chains(values: Array) -> Array:
         return jnp.mean(values, axis=0)
@@ -328,15 +347,15 @@ def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
     slowest = jnp.take_along_axis(effective, last[:, None], axis=1)[:, 0]
     mean_time = jnp.sum(jnp.where(moves[None], 1 / slowest, 0.0), axis=1)
     mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
-    return 1 / (jnp.maximum(mean_time, 1.0) * over_chains(heard.num_steps))
+    return 1 / (jnp.maximum(mean_time, 1.0) * tuning.lengths)
 
 
 def _unpack(told: Array, count: int) -> Told:
     """Vectors ``(chains, rounds, values)`` as their parts, each ``(chains, rounds, ...)``."""
-    sizes = [1, 1, 1, 1, count, count, count, count, len(LAGS) * count]
+    sizes = [1, 1, 1, count, count, count, count, len(LAGS) * count]
     parts = jnp.split(told, np.cumsum(sizes)[:-1].tolist(), axis=2)
-    parts[:4] = [each[:, :, 0] for each in parts[:4]]
-    parts[8] = parts[8].reshape(*told.shape[:2], len(LAGS), count)
+    parts[:3] = [each[:, :, 0] for each in parts[:3]]
+    parts[7] = parts[7].reshape(*told.shape[:2], len(LAGS), count)
     return Told._make(parts)
 
 

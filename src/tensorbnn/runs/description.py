@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.mclmc import MCLMC
+from tensorbnn.inference.nuts import NUTS
+from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
@@ -37,6 +41,10 @@ _CLASSES: tuple[type, ...] = (
     Scaling,
     HMC,
     AdaptiveHMC,
+    GHMC,
+    NUTS,
+    MCLMC,
+    SGHMC,
 )
 KNOWN = {known.__name__: known for known in _CLASSES}
 
