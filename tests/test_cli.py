@@ -8,6 +8,7 @@ from matplotlib import image
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.engine import library
 
 matplotlib.use("Agg")
 
@@ -80,3 +81,16 @@ def test_version(capsys):
         main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == f"tensorbnn {tb.__version__}\n"
+
+
+def test_doctor(capsys, monkeypatch):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
+        assert word in text
+    missing = library.Library(None, "it was not compiled")
+    monkeypatch.setattr(library, "_load", lambda: missing)
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "not used: it was not compiled" in text
+    assert "instructions" not in text

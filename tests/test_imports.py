@@ -23,6 +23,10 @@ ORDER = [
     "tensorbnn.engine",
     "tensorbnn.engine.forward",
     "tensorbnn.engine.perturbed",
+    "tensorbnn.engine.library",
+    "tensorbnn.engine.native",
+    "tensorbnn.engine.trajectory",
+    "tensorbnn.engine.choice",
     "tensorbnn.posterior",
     "tensorbnn.progress",
     "tensorbnn.inference",
@@ -111,6 +115,7 @@ ORDER = [
     "tensorbnn.plots.sensitivity",
     "tensorbnn.plots",
     "tensorbnn.demo",
+    "tensorbnn.doctor",
     "tensorbnn.cli",
     "tensorbnn",
 ]

@@ -1,4 +1,4 @@
-"""The command line: ``tensorbnn demo``, ``resume`` and ``import``."""
+"""The command line: ``tensorbnn demo``, ``resume``, ``import`` and ``doctor``."""
 
 import argparse
 import dataclasses
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorbnn.demo import Demo, run_demo
+from tensorbnn.doctor import doctor
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -68,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
         "--max-gradients", type=int, help="stop a chain that has spent so many, burn-in included"
     )
     again.set_defaults(command=_resume)
+    doctor = commands.add_parser("doctor", help="say what this installation computes with")
+    doctor.set_defaults(command=_doctor)
     old = commands.add_parser("import", help="turn a run of TensorBNN into one of this library")
     old.add_argument("old", type=Path, help="the run directory of TensorBNN")
     old.add_argument("new", type=Path, help="the run directory to make")
@@ -105,6 +108,12 @@ def _resume(options: argparse.Namespace) -> int:
         rows = data["x"][:: -(-len(data["x"]) // DIAGNOSED_ROWS)]
         lines |= _convergence(ensemble.diagnose(rows))
     print(_text(lines | _where(options.path)))
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    del options
+    print(_text(doctor()))
     return 0
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.engine import choice
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
@@ -311,6 +312,7 @@ def make_store(
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
+        "instruction_set": choice.instruction_set(posterior.engine),
         "data": fingerprint(posterior),
         "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),

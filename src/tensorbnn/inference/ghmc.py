@@ -201,7 +201,7 @@ def move(
 
 
 def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
-    value_and_gradient = jax.value_and_grad(target.log_density)
+    value_and_gradient = target.value_and_gradient
     settings = state.settings
     step_size = tuning.step_size(state.tuning, state.iteration)
     moves, num_leapfrog = _moves(state, step_size)
