@@ -16,11 +16,13 @@ Trajectory length
     What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
     chains use one length, and record the outputs ``f`` at probe inputs. Squared jumps of ``f`` over
     1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations,
-    and these the effective draws per unit of length of each output. Their harmonic mean, in which
-    slow outputs count most, is the score of the length. (Jumps over one transition alone favour
-    lengths two to three times too short: they see what is fast in ``f``, not what is slow.) The
-    search climbs by factors of two, then by their square root, and ends at the longest length that
-    does about as well as the best.
+    and these the effective draws of a transition for each output. Their harmonic mean, in which
+    slow outputs count most, over the root of the length is the score. (Jumps over one transition
+    alone favour lengths two to three times too short: they see what is fast in ``f``, not what is
+    slow. So do, less so, jumps over as many transitions as a round has, where these are short: that
+    is why the root stands in place of the length, as in the paper's reward. The length and not the
+    number of steps, because the step size still varies.) The search climbs by factors of two, then
+    by their square root.
 """
 
 from typing import Any, NamedTuple
@@ -51,7 +53,6 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # The autocorrelation at the longest lag at which it is above this says how fast an output is
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
-AS_GOOD = 0.8
 _SMOOTHING = 0.5  # octaves
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 _MOST = 0.5  # change of the logarithm of the step size at the end
@@ -308,13 +309,10 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     most = tuning.settings.max_steps.astype(best.dtype) * step
     wanted = ((ladder >= step) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
-    # Of lengths that do about as well the longest: what is slow in the outputs is seen late.
-    good = scores >= AS_GOOD * jnp.max(scores)
-    longest = jnp.max(jnp.where(tried & good, tuning.lengths, 0.0))
     following = number + 1
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, longest],
+        [tuning.length, first, neighbour, best],
         tuning.length,
     )
 
@@ -329,10 +327,7 @@ def _smooth(scores: Array, lengths: Array, tried: Array) -> Array:
 
 
 def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
-    """Effective draws per unit of length, in each round, ``(rounds,)``.
-
-    That is per gradient once the step size is final: it still varies during the search.
-    """
+    """Effective draws of a transition over the root of its length, in each round, ``(rounds,)``."""
 
     def over_chains(values: Array) -> Array:
         return jnp.mean(values, axis=0)
@@ -355,7 +350,7 @@ def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
     slowest = jnp.take_along_axis(effective, last[:, None], axis=1)[:, 0]
     mean_time = jnp.sum(jnp.where(moves[None], 1 / slowest, 0.0), axis=1)
     mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
-    return 1 / (jnp.maximum(mean_time, 1.0) * over_chains(heard.path))
+    return 1 / (jnp.maximum(mean_time, 1.0) * jnp.sqrt(over_chains(heard.path)))
 
 
 def _unpack(told: Array, count: int) -> Told:
