@@ -5,6 +5,7 @@ To add a sampler, add it to `samplers`.
 
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +70,43 @@ def measure(options: Options) -> list[Table]:
         for name, sampler in samplers(case.name).items():
             rows.append(_row(case.name, name, _ours(case, sampler)))
         rows.append(_row(case.name, "NumPyro NUTS", _numpyro(case)))
-    return [Table("efficiency", "What samplers give", ABOUT, COLUMNS, rows)]
+    given = Table("efficiency", "What samplers give", ABOUT, COLUMNS, rows)
+    return [given, _time_to_trust(_cases(options)[0], options)]
+
+
+def _time_to_trust(case: Case, options: Options) -> Table:
+    """Seconds from the call until R-hat is below 1.01 at 61 inputs, with the default sampler."""
+    grid = np.linspace(-3, 3, 61)
+    limit = 0.1 if options.quick else 5.0
+    chains = 2 if options.quick else 8
+    times = []
+    for name in ("with compilation", "again"):
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the limit, which the table shows
+            ensemble = tb.sample(
+                case.posterior,
+                chains=chains,
+                burn_in=case.burn_in,
+                draws=case.draws,
+                seed=len(times),
+                until=tb.Converged(rhat=1.01, ess=400, at=grid, fraction=1.0),
+                max_minutes=limit,
+                progress=False,
+            )
+        seconds = time.perf_counter() - began
+        found = ensemble.diagnose(grid)
+        draws = len(ensemble.info["num_steps"][0])
+        times.append((name, seconds, draws, float(found.rhat.max()), float(found.ess.min())))
+    return Table(
+        "trust",
+        "Time to a trustworthy answer",
+        f"The sparse case with {chains} chains and the default sampler, hyper-parameters sampled: "
+        "seconds from the call of `tb.sample` until R-hat is below 1.01 and the ESS, in bulk and "
+        f"tails, at least 400 at all 61 inputs on [-3, 3], or {limit:g} minutes are over.",
+        ("run", "seconds", "draws a chain", "largest R-hat", "least ESS"),
+        times,
+    )
 
 
 def _row(case: str, name: str, found: Found) -> tuple[Cell, ...]:
@@ -99,10 +136,22 @@ def _cases(options: Options) -> list[Case]:
     found = [
         Case("sparse", of_sparse, grid, 1000, 500),
         Case("variable", of_variable, grid, 300, 100),
+        _classifier(),
     ]
     if options.data is not None:
         found.append(_table(options.data))
     return found
+
+
+def _classifier() -> Case:
+    """Two inputs, 300 rows, two classes with a curved boundary."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = np.sin(2 * x[:, 0]) + x[:, 1] ** 2 - 1 + 0.3 * rng.normal(size=300) > 0
+    network = tb.Network(tb.Dense(15), tb.Tanh(), tb.Dense(1), inputs=2)
+    side = np.linspace(-2.5, 2.5, 7)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    return Case("classifier", tb.Posterior(network, tb.Bernoulli(), x, y * 1.0), grid, 500, 300)
 
 
 def _table(folder: Path) -> Case:
