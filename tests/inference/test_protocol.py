@@ -167,6 +167,10 @@ def test_a_step_far_too_large_leaves_finite_draws(name):
         (lambda: tb.GHMC(trajectory_length=np.inf), "`trajectory_length` must be a positive"),
         (lambda: tb.GHMC(num_leapfrog=2.5), "`num_leapfrog` must be a whole number of at least 1"),
         (lambda: tb.GHMC(max_leapfrog=True), "`max_leapfrog` must be a whole number of at least 1"),
+        (
+            lambda: tb.GHMC(num_leapfrog_jitter=1),
+            r"`num_leapfrog_jitter` must lie in \[0, 1\), got 1",
+        ),
         (lambda: tb.GHMC(slice_step=1.0), "`slice_step` must lie between 0 and 1, got 1.0"),
         (lambda: tb.GHMC(target_acceptance=0), "`target_acceptance` must lie between 0 and 1"),
         (lambda: tb.NUTS(step_size="big"), "`step_size` must be a positive number, got 'big'"),

@@ -14,6 +14,7 @@ updates leaves the posterior unchanged: the sampler is exact. One transition is 
 `trajectory_length` takes.
 """
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -47,6 +48,9 @@ class GHMC:
         averaging during burn-in and held from then on, so that what is saved is a Markov chain.
     num_leapfrog
         Leapfrog steps of a move, after which it is accepted or rejected.
+    num_leapfrog_jitter
+        The number of steps of each move is multiplied by a number drawn evenly from
+        ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the moves.
     decoherence_time
         Time (step size times number of steps) in which the momentum is forgotten, but for a
         part of ``1 / e``.
@@ -58,7 +62,7 @@ class GHMC:
     slice_step
         How far the slice variable goes round [-1, 1] before each move, on average.
     max_leapfrog
-        Most leapfrog steps of a transition.
+        Most leapfrog steps of a transition, on average.
 
     Examples
     --------
@@ -68,6 +72,7 @@ class GHMC:
 
     step_size: float | None = None
     num_leapfrog: int = 10
+    num_leapfrog_jitter: float = 0.5
     decoherence_time: float = 0.5
     trajectory_length: float = 0.6
     target_acceptance: float = 0.9
@@ -78,6 +83,9 @@ class GHMC:
         check_positive(self, "step_size", "decoherence_time", "trajectory_length")
         check_counts(self, "num_leapfrog", "max_leapfrog")
         check_between_0_and_1(self, "target_acceptance", "slice_step")
+        jitter = self.num_leapfrog_jitter
+        if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
+            raise ValueError(f"`num_leapfrog_jitter` must lie in [0, 1), got {jitter!r}")
 
     def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
@@ -85,6 +93,7 @@ class GHMC:
         settings = Settings(
             adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
             num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
+            num_leapfrog_jitter=jnp.asarray(self.num_leapfrog_jitter, dtype=float),
             decoherence_time=jnp.asarray(self.decoherence_time, dtype=float),
             trajectory_length=jnp.asarray(self.trajectory_length, dtype=float),
             target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
@@ -106,6 +115,7 @@ class Settings(NamedTuple):
 
     adapt_steps: Array
     num_leapfrog: Array
+    num_leapfrog_jitter: Array
     decoherence_time: Array
     trajectory_length: Array
     target_acceptance: Array
@@ -139,6 +149,8 @@ class Moves(NamedTuple):
     """Of the last move."""
     divergent: Array
     """Whether any move was."""
+    num_leapfrog: Array
+    """Sum over moves."""
 
 
 class Randomness(NamedTuple):
@@ -181,6 +193,7 @@ def move(
         energy=energy,
         energy_error=error,
         divergent=~(jnp.abs(error) < DIVERGENCE),
+        num_leapfrog=num_leapfrog,
     )
 
 
@@ -189,37 +202,40 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
     settings = state.settings
     step_size = _step_size(state)
     moves = _num_moves(settings, step_size)
-    time = step_size * settings.num_leapfrog.astype(step_size.dtype)
-    persistence = jnp.exp(-time / settings.decoherence_time)
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
         # Before the first move of all there is nothing that could persist.
         first = (state.iteration == 0) & (index == 0)
-        wobble = jax.random.uniform(key_slice, (2,))
+        uniform = jax.random.uniform(key_slice, (3,))
         random = Randomness(
             momentum=jax.random.normal(key_momentum, state.position.shape),
-            slice_step=jnp.where(first, 2 * wobble[1], 2 * wobble[0] * settings.slice_step),
+            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step),
         )
+        num_leapfrog = _num_leapfrog(settings, 2 * uniform[2] - 1)
+        time = step_size * num_leapfrog.astype(step_size.dtype)
+        persistence = jnp.exp(-time / settings.decoherence_time)
         made = move(
             value_and_gradient,
             so_far.phase,
             so_far.slice,
             random,
             step_size=step_size,
-            num_leapfrog=settings.num_leapfrog,
+            num_leapfrog=num_leapfrog,
             persistence=jnp.where(first, 0.0, persistence),
         )
         return made._replace(
             acceptance=so_far.acceptance + made.acceptance,
             divergent=so_far.divergent | made.divergent,
+            num_leapfrog=so_far.num_leapfrog + made.num_leapfrog,
         )
 
     begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
     zero = jnp.zeros_like(state.log_density)
-    end = jax.lax.fori_loop(
-        0, moves, one, Moves(begin, state.slice, zero, zero, zero, jnp.zeros((), bool))
+    none = Moves(
+        begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
     )
+    end = jax.lax.fori_loop(0, moves, one, none)
     acceptance = end.acceptance / moves.astype(zero.dtype)
     info = Info(
         acceptance=acceptance,
@@ -228,7 +244,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
         energy=end.energy,
         log_density=end.phase.log_density,
         step_size=step_size,
-        num_steps=moves * settings.num_leapfrog,
+        num_steps=end.num_leapfrog,
     )
     new_state = state._replace(
         **end.phase._asdict(),
@@ -250,6 +266,13 @@ def _num_moves(settings: Settings, step_size: Array) -> Array:
     wanted = settings.trajectory_length / (step_size * leapfrogs)
     most = settings.max_leapfrog.astype(step_size.dtype) / leapfrogs
     return jnp.maximum(jnp.rint(jnp.minimum(wanted, jnp.floor(most))), 1.0).astype(jnp.int32)
+
+
+def _num_leapfrog(settings: Settings, wobble: Array) -> Array:
+    """Leapfrog steps of the next move; `wobble` is a number in [-1, 1]."""
+    factor = 1 + settings.num_leapfrog_jitter * wobble
+    wanted = factor * settings.num_leapfrog.astype(wobble.dtype)
+    return jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
 
 
 def _adapt(state: GHMCState, acceptance: Array) -> DualAveraging:
