@@ -13,11 +13,8 @@ from tests import oracle_cases as cases
 
 QUICK = (
     "linear",
-    "linear, noise learned",
     "linear, wide prior",
-    "prior, wide normal",
     "prior, Cauchy",
-    "logistic",
     "five hidden units",
 )
 LONGER = {"one hidden unit": 8000}

@@ -58,11 +58,11 @@ def test_estimates_are_unbiased(rows):
 
 
 def test_full_batches_give_the_oracles():
-    cases.check(cases.CASES["linear"](), tb.SGHMC(num_steps=20, energy_error=0.003), draws=4000)
+    cases.check(cases.CASES["linear"](), tb.SGHMC(num_steps=20, energy_error=0.003), draws=2000)
 
 
 def test_priors_are_recovered_without_data():
-    cases.check(cases.CASES["prior, wide normal"](), tb.SGHMC(num_steps=30), draws=4000)
+    cases.check(cases.CASES["prior, wide normal"](), tb.SGHMC(num_steps=20), draws=2000)
 
 
 def bias_of_the_sd(sampler):
@@ -72,7 +72,7 @@ def bias_of_the_sd(sampler):
     posterior = tb.Posterior(
         tb.Network(tb.Dense(1, UNIT, UNIT), inputs=3), tb.Gaussian(sd=0.5), x, y, dtype="float64"
     )
-    run = tb.sample(posterior, sampler, burn_in=200, draws=2000, progress=False, seed=2)
+    run = tb.sample(posterior, sampler, burn_in=200, draws=1000, progress=False, seed=2)
     values = cases.coefficients(run)
     widths = np.sqrt(np.diag(exact.cov))
     ratios = [each.std() / width - 1 for each, width in zip(values, widths, strict=True)]

@@ -14,6 +14,7 @@ updates leaves the posterior unchanged: the sampler is exact. One transition is 
 `trajectory_length` takes.
 """
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -46,6 +47,9 @@ class GHMC:
     num_leapfrog
         Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum
         is to be forgotten sooner.
+    num_leapfrog_jitter
+        The number of steps of each move is multiplied by a number drawn evenly from
+        ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the moves.
     decoherence_time
         Time (step size times number of steps) in which the momentum is forgotten, but for a
         part of ``1 / e``. Left out, it is sought during burn-in as the trajectory length of `HMC`
@@ -58,7 +62,7 @@ class GHMC:
     slice_step
         How far the slice variable goes round [-1, 1] before each move, on average.
     max_leapfrog
-        Most leapfrog steps of a transition.
+        Most leapfrog steps of a transition, on average.
 
     Examples
     --------
@@ -68,6 +72,7 @@ class GHMC:
 
     step_size: float | None = None
     num_leapfrog: int = 10
+    num_leapfrog_jitter: float = 0.5
     decoherence_time: float | None = None
     trajectory_length: float | None = None
     target_acceptance: float = 0.9
@@ -78,12 +83,16 @@ class GHMC:
         check_positive(self, "step_size", "decoherence_time", "trajectory_length")
         check_counts(self, "num_leapfrog", "max_leapfrog")
         check_between_0_and_1(self, "target_acceptance", "slice_step")
+        jitter = self.num_leapfrog_jitter
+        if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
+            raise ValueError(f"`num_leapfrog_jitter` must lie in [0, 1), got {jitter!r}")
 
     def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         chains = positions.shape[0]
         settings = Settings(
             num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
+            num_leapfrog_jitter=jnp.asarray(self.num_leapfrog_jitter, dtype=float),
             trajectory_length=jnp.asarray(self.trajectory_length or 0.0, dtype=float),
             slice_step=jnp.asarray(self.slice_step, dtype=float),
         )
@@ -124,6 +133,7 @@ class Settings(NamedTuple):
     """The options as arrays, so that a change of a number recompiles nothing."""
 
     num_leapfrog: Array
+    num_leapfrog_jitter: Array
     trajectory_length: Array
     """0 where it is the decoherence time."""
     slice_step: Array
@@ -155,6 +165,8 @@ class Moves(NamedTuple):
     """Of the last move."""
     divergent: Array
     """Whether any move was."""
+    num_leapfrog: Array
+    """Sum over moves."""
 
 
 class Randomness(NamedTuple):
@@ -197,6 +209,7 @@ def move(
         energy=energy,
         energy_error=error,
         divergent=~(jnp.abs(error) < DIVERGENCE),
+        num_leapfrog=num_leapfrog,
     )
 
 
@@ -204,19 +217,21 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
     value_and_gradient = target.value_and_gradient
     settings = state.settings
     step_size = tuning.step_size(state.tuning, state.iteration)
-    moves, num_leapfrog = _moves(state, step_size)
-    time = step_size * num_leapfrog.astype(step_size.dtype)
-    persistence = jnp.exp(-time / state.tuning.length)
+    moves, usual_leapfrog = _moves(state, step_size)
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
         # Before the first move of all there is nothing that could persist.
         first = (state.iteration == 0) & (index == 0)
-        wobble = jax.random.uniform(key_slice, (2,))
+        uniform = jax.random.uniform(key_slice, (3,))
         random = Randomness(
             momentum=jax.random.normal(key_momentum, state.position.shape),
-            slice_step=jnp.where(first, 2 * wobble[1], 2 * wobble[0] * settings.slice_step),
+            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step),
         )
+        factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
+        num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
+        time = step_size * num_leapfrog.astype(step_size.dtype)
+        persistence = jnp.exp(-time / state.tuning.length)
         made = move(
             value_and_gradient,
             so_far.phase,
@@ -229,13 +244,15 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
         return made._replace(
             acceptance=so_far.acceptance + made.acceptance,
             divergent=so_far.divergent | made.divergent,
+            num_leapfrog=so_far.num_leapfrog + made.num_leapfrog,
         )
 
     begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
     zero = jnp.zeros_like(state.log_density)
-    end = jax.lax.fori_loop(
-        0, moves, one, Moves(begin, state.slice, zero, zero, zero, jnp.zeros((), bool))
+    none = Moves(
+        begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
     )
+    end = jax.lax.fori_loop(0, moves, one, none)
     acceptance = end.acceptance / moves.astype(zero.dtype)
     info = Info(
         acceptance=acceptance,
@@ -244,7 +261,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
         energy=end.energy,
         log_density=end.phase.log_density,
         step_size=step_size,
-        num_steps=moves * num_leapfrog,
+        num_steps=end.num_leapfrog,
     )
     new_state = state._replace(
         **end.phase._asdict(),
@@ -254,7 +271,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
             state.tuning,
             state.iteration,
             acceptance,
-            time * moves.astype(time.dtype),
+            step_size * end.num_leapfrog.astype(step_size.dtype),
             target,
             end.phase.position,
         ),
@@ -263,7 +280,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
 
 
 def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
-    """Number of moves of a transition, and of leapfrog steps of a move."""
+    """Number of moves of a transition, and of leapfrog steps of a move before its jitter."""
     settings, time = state.settings, state.tuning.length
     length = jnp.where(settings.trajectory_length > 0, settings.trajectory_length, time)
     # A move is never longer than the momentum is to persist.
@@ -271,7 +288,7 @@ def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
     cap = tuning.max_steps(state.tuning, state.iteration).astype(time.dtype)
     wanted = jnp.minimum(length / (step_size * leapfrogs), jnp.floor(cap / leapfrogs))
     moves = jnp.maximum(jnp.rint(wanted), 1.0)
-    return moves.astype(jnp.int32), leapfrogs.astype(jnp.int32)
+    return moves.astype(jnp.int32), leapfrogs
 
 
 def _energy(phase: Phase) -> Array:
