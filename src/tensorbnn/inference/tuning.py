@@ -54,6 +54,8 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
 _SMOOTHING = 0.5  # octaves
+# Trajectories of fewer steps are random walks, however well they do in a short round.
+LEAST_STEPS = 4
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
@@ -297,7 +299,7 @@ def _log_correction(acceptance: Array, target: Array) -> Array:
 def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     """The length of the round after round `number`."""
     step = jnp.exp(tuning.averaging.log_average)
-    first = jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH)
+    first = jnp.minimum(SECOND_CAP * step, jnp.maximum(UNTUNED_LENGTH, LEAST_STEPS * step))
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
     scores = _smooth(_scores(tuning, heard, tried), tuning.lengths, tried)
@@ -307,7 +309,7 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     near = jnp.abs(jnp.log(ladder[:, None] / tuning.lengths[None])) < _NEAR
     known = jnp.any(near & tried[None], axis=1)
     most = tuning.settings.max_steps.astype(best.dtype) * step
-    wanted = ((ladder >= step) & (ladder <= most) & ~known).at[-1].set(True)
+    wanted = ((ladder >= LEAST_STEPS * step) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
     following = number + 1
     return jnp.select(
