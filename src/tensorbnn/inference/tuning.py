@@ -54,9 +54,12 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
 _SMOOTHING = 0.5  # octaves
-# Trajectories of fewer steps are random walks, however well they do in a short round.
+# No shorter ones are tried, however well they do in a short round: a few steps are a random walk,
+# and draws should be worth keeping, unless such a length takes many steps.
 LEAST_STEPS = 4
+LEAST_LENGTH, MANY_STEPS = 0.35, 256
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
+LAGGING = 0.1
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
@@ -276,9 +279,10 @@ def _pool_step_size(tuning: Tuning, heard: Told, number: Array) -> DualAveraging
     anew = (number == CAPPED - 1) | (number == SEARCH - 1) | (number == FINAL - 1)
     fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
     kept = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, pooled)
-    correction = _log_correction(
-        jnp.mean(heard.acceptance[:, HELD:]), tuning.settings.target_acceptance
-    )
+    accepted = jnp.mean(heard.acceptance[:, HELD:], axis=1)
+    # A mean must not hide a chain that accepts far less.
+    found = jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING)
+    correction = _log_correction(found, tuning.settings.target_acceptance)
     last = number == ROUNDS - 1
     kept = kept._replace(log_average=kept.log_average + jnp.where(last, correction, 0.0))
     tunes = tuning.settings.tunes_step_size
@@ -299,7 +303,8 @@ def _log_correction(acceptance: Array, target: Array) -> Array:
 def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     """The length of the round after round `number`."""
     step = jnp.exp(tuning.averaging.log_average)
-    first = jnp.minimum(SECOND_CAP * step, jnp.maximum(UNTUNED_LENGTH, LEAST_STEPS * step))
+    least = jnp.maximum(jnp.minimum(LEAST_LENGTH, MANY_STEPS * step), LEAST_STEPS * step)
+    first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), least)
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
     scores = _smooth(_scores(tuning, heard, tried), tuning.lengths, tried)
@@ -309,7 +314,7 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     near = jnp.abs(jnp.log(ladder[:, None] / tuning.lengths[None])) < _NEAR
     known = jnp.any(near & tried[None], axis=1)
     most = tuning.settings.max_steps.astype(best.dtype) * step
-    wanted = ((ladder >= LEAST_STEPS * step) & (ladder <= most) & ~known).at[-1].set(True)
+    wanted = ((ladder >= least) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
     following = number + 1
     return jnp.select(
