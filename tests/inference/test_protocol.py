@@ -1,5 +1,6 @@
 """Every sampler keeps the protocol of `tensorbnn.inference.sampler`, and says what it did."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,7 +65,7 @@ def check_shapes(state, after, info, chains, dtype):
     assert np.all(np.asarray(after.iteration) == 1)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
 def test_shapes_and_types_of_one_chain_in_float32(name):
     sampler = SAMPLERS[name]
     with precision("float32"):
@@ -150,7 +151,7 @@ def test_numbers_recompile_nothing_and_adaptation_ends_with_burn_in(name):
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
 def test_a_step_far_too_large_leaves_finite_draws(name):
     """Given steps are used as they are; what fails is not made, and said to be divergent."""
-    sampler = type(SAMPLERS[name])(step_size=50.0)
+    sampler = dataclasses.replace(SAMPLERS[name], step_size=50.0)
     run = draw(sampler, burn_in=0, draws=10)
     assert all(np.all(np.isfinite(each)) for each in run.parameters.values())
     if name in ("ghmc", "nuts"):
