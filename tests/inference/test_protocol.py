@@ -113,6 +113,10 @@ class Counting:
         jax.debug.callback(lambda: self.calls.append(1))
         return -0.5 * jnp.sum(position**2) - jnp.sum(position**4)
 
+    @property
+    def value_and_gradient(self):
+        return jax.value_and_grad(self.log_density)
+
 
 jax.tree_util.register_static(Counting)
 
