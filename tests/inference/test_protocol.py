@@ -117,6 +117,9 @@ class Counting:
     def value_and_gradient(self):
         return jax.value_and_grad(self.log_density)
 
+    def moves_together(self, chains):
+        return False
+
 
 jax.tree_util.register_static(Counting)
 
