@@ -92,8 +92,7 @@ def test_too_few_draws_are_refused():
 def test_of_an_ensemble():
     x = np.linspace(-1, 1, 5)
     network = tb.Network(tb.Dense(1), inputs=1)
-    y = 2 * x + [0.2, -0.1, 0.2, -0.3, 0.1]
-    posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, y)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, 2 * x)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)
     d = ensemble.diagnose([-1.0, 0.0, 1.0])
     values = ensemble.predict([-1.0, 0.0, 1.0]).networks.reshape(3, 400, 3, 1)
