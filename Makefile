@@ -100,7 +100,7 @@ bench-samplers: $(READY_DEV)
 	$(BIN)/python -m benchmarks.mclmc_bias
 
 soak: $(READY_DEV)
-	$(BIN)/python $(PYTEST) -m soak
+	XLA_FLAGS= $(BIN)/python $(PYTEST) -m soak
 
 # The kernels without Python: see tests/engine/native/sanitize.cpp. -O1 leaves bounds visible.
 NATIVE := src/tensorbnn/engine/native

@@ -10,7 +10,9 @@ Step size
     Trajectories are capped at first, since a step size found on long ones far from the posterior
     ends two to three times too small. Begun anew when the trajectory length is final. An average
     over steps that scatter accepts more than was aimed at: so it is held for the last two rounds,
-    and corrected by what was accepted in them.
+    and corrected by what was accepted in them. One trajectory in five takes half the step: where
+    the posterior of a network is narrower than anywhere in burn-in, a chain that always takes the
+    whole one may reject for thousands of transitions.
 
 Trajectory length
     What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
@@ -59,7 +61,10 @@ _SMOOTHING = 0.5  # octaves
 LEAST_STEPS = 4
 LEAST_LENGTH, MANY_STEPS = 0.35, 256
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
+# How far the acceptance of a chain may lie below the mean before it decides on the step size.
 LAGGING = 0.1
+# Part of the trajectories that take half the step.
+HALVED = 0.2
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
@@ -140,6 +145,15 @@ def step_size(tuning: Tuning, iteration: Array) -> Array:
     """Step size of a transition."""
     averaging, varies = tuning.averaging, _varies_step_size(tuning.settings, iteration)
     return jnp.exp(jnp.where(varies, averaging.log_step_size, averaging.log_average))
+
+
+def part_of_step(tuning: Tuning, uniform: Array) -> Array:
+    """What part of the step size a trajectory takes; `uniform` decides.
+
+    The steps stay as many, so that it costs no more. A step that was given is taken as it is.
+    """
+    halved = tuning.settings.tunes_step_size & (uniform < HALVED)
+    return jnp.where(halved, 0.5, 1.0).astype(tuning.length.dtype)
 
 
 def max_steps(tuning: Tuning, iteration: Array) -> Array:
