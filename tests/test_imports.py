@@ -86,6 +86,7 @@ ORDER = [
     "tensorbnn.plots.sensitivity",
     "tensorbnn.plots",
     "tensorbnn.demo",
+    "tensorbnn.wording",
     "tensorbnn.tables",
     "tensorbnn.tables.reading",
     "tensorbnn.tables.encoding",

@@ -269,10 +269,11 @@ def _report(
         score = ensemble.predict(rows.held_out[0], progress=show).log_score(rows.held_out[1])
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
-    then = f"tensorbnn predict {run} new.csv --out predictions.csv"
-    if not diagnosis.trustworthy:
-        then = f"tensorbnn resume {run} --minutes {options.minutes or MINUTES:g}"
-    lines |= {"run": str(options.out), "next": f"tensorbnn report {run}", "": then}
+    again = "" if options.draws is None else f" --draws {2 * options.draws}"
+    then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
+    if diagnosis.verdict.startswith("run about"):
+        then.insert(0, f"tensorbnn resume {run}{again}")
+    lines |= {"run": str(options.out), "next": "; ".join(then)}
     print_result(options, lines, facts)
 
 

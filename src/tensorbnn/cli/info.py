@@ -1,6 +1,7 @@
 """``tensorbnn info``: what a run is and how far it is, also while it goes on."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from tensorbnn.cli import summaries
@@ -9,6 +10,7 @@ from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
 def add(commands: Any) -> None:
@@ -29,9 +31,9 @@ def run(options: argparse.Namespace) -> int:
         "status": _status(store, facts["status"]),
         "progress": f"transitions {ends} of {facts['transitions_wanted']:,} (each chain)",
         "draws": f"{facts['draws']:,} of {manifest['draws']:,} of each chain",
-        "network": _in_words(manifest["network"]),
-        "likelihood": _in_words(manifest["likelihood"]),
-        "sampler": _in_words(manifest["sampler"]),
+        "network": _in_words(manifest["network"], network_in_words),
+        "likelihood": _in_words(manifest["likelihood"], in_words),
+        "sampler": sampler_in_words(manifest["sampler"]),
         "seed": str(manifest["seed"]),
         "size": f"{facts['megabytes']:,.1f} MB",
         "begun": f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
@@ -80,8 +82,8 @@ def _status(store: DirectoryStore, status: str) -> str:
     return f"{words.get(status, status)}; {again}"
 
 
-def _in_words(described: Any) -> str:
+def _in_words(described: Any, words: Callable[[Any], str]) -> str:
     try:
-        return str(restore(described, {}))
+        return words(restore(described, {}))
     except ValueError:  # of a class of the user's own
         return str(described)

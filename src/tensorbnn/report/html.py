@@ -1,6 +1,7 @@
 """Pieces of an HTML page; every text that is put in is escaped here and nowhere else."""
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ class Html:
 
 
 Piece = str | Html
+# What is aligned as a number: it may have a unit, or another number, after it.
+_NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
 
 
 def escape(piece: Piece) -> str:
@@ -47,17 +50,33 @@ def paragraph(*inside: Piece, class_: str = "") -> Html:
 
 def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
     """A table that scrolls by itself where it is too wide; its first column names the rows."""
-    top = element("tr", *(element("th", each, scope="col") for each in head))
+    listed = list(rows)
+    kinds = ["number" if _are_numbers(column) else "text" for column in zip(*listed, strict=True)]
+    kinds = ["text", *kinds[1:]] if kinds else ["text"] * len(head)
+    top = element(
+        "tr",
+        *(
+            element("th", each, scope="col", class_=kind)
+            for each, kind in zip(head, kinds, strict=True)
+        ),
+    )
     body = [
         element(
             "tr",
-            element("th", row[0], scope="row"),
-            *(element("td", each) for each in row[1:]),
+            element("th", row[0], scope="row", class_="text"),
+            *(
+                element("td", each, class_=kind)
+                for each, kind in zip(row[1:], kinds[1:], strict=True)
+            ),
         )
-        for row in rows
+        for row in listed
     ]
     inside = element("table", element("thead", top), element("tbody", *body))
     return element("div", inside, class_="wide", tabindex="0", role="region", aria_label="table")
+
+
+def _are_numbers(cells: Iterable[Piece]) -> bool:
+    return all(isinstance(each, str) and _NUMBER.match(each) for each in cells)
 
 
 def facts(pairs: Mapping[str, Piece]) -> Html:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.report.html import Html, facts, paragraph, section, table
 from tensorbnn.report.subject import Subject
+from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
 def model_section(subject: Subject) -> Html:
@@ -15,18 +16,15 @@ def model_section(subject: Subject) -> Html:
     rows = []
     for name, parameter in ensemble.network.parameters.items():
         shape = " × ".join(map(str, parameter.shape))
-        rows.append((name, shape, _prior(parameter.prior)))
+        rows.append((name, shape, in_words(parameter.prior)))
     weights = sum(int(np.prod(each.shape)) for each in ensemble.network.parameters.values())
-    layers = " → ".join(
-        [f"{ensemble.network.inputs} inputs", *(str(each) for each in _short(subject))]
-    )
     said = facts(
         {
-            "Network": layers,
+            "Network": network_in_words(ensemble.network),
             "Weights": f"{weights:,}, and {len(ensemble.hyperparameters)} hyper-parameters",
-            "Likelihood": _prior(ensemble.likelihood),
+            "Likelihood": in_words(ensemble.likelihood),
             "Units": _units(subject),
-            "Sampler": _sampler(manifest["sampler"]),
+            "Sampler": sampler_in_words(manifest["sampler"]),
             "Chains": f"{manifest['chains']}, each {manifest['burn_in']:,} transitions of burn-in "
             f"and {ensemble.num_draws:,} saved networks"
             + (f", every {manifest['every']}th" if manifest["every"] > 1 else ""),
@@ -83,27 +81,9 @@ def _column(name: str, role: str, values: NDArray[Any]) -> tuple[str, ...]:
     return (name, role + note, *(f"{each:.4g}" for each in numbers))
 
 
-def _short(subject: Subject) -> list[str]:
-    """Layers without their priors, which have a table of their own."""
-    return [
-        f"{type(layer).__name__}({layer.units})" if hasattr(layer, "units") else repr(layer)
-        for layer in subject.ensemble.network.layers
-    ]
-
-
-def _prior(described: Any) -> str:
-    """A description without the names of its arguments' values that say nothing."""
-    return str(described).replace(", prior=None", "")
-
-
 def _units(subject: Subject) -> str:
     scaling = subject.ensemble.scaling
     if not scaling.x_scale and not scaling.y_scale:
         return "as given"
     both = "inputs and targets" if scaling.y_scale else "inputs"
     return f"{both} are shifted and scaled to mean 0 and sd 1; priors and noise are in these units"
-
-
-def _sampler(described: dict[str, Any]) -> str:
-    given = [f"{name}={value}" for name, value in described.items() if name != "type" and value]
-    return f"{described['type']}({', '.join(given)})"

@@ -3,10 +3,13 @@
 import numpy as np
 
 from tensorbnn import plots
-from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT, point_names
+from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
 from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, new_axes
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject
+
+# Columns of an input that a caption names.
+COLUMNS_NAMED = 6
 
 
 def verdict_box(subject: Subject) -> Html:
@@ -60,8 +63,7 @@ def functions_section(subject: Subject) -> Html:
     """R-hat, effective sizes and traces of predictions."""
     ensemble, diagnosis = subject.ensemble, subject.diagnosis
     worst = subject.worst_row
-    label, names = point_names(np.array([worst]), subject.rows)
-    place = f"{label} {names[0]}"
+    place = _point(subject, worst)
     output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     figures = []
     if np.isfinite(diagnosis.rhat).any():
@@ -74,7 +76,7 @@ def functions_section(subject: Subject) -> Html:
         figures.append(drawn(ax, "Effective sample sizes of all points", caption))
     point = subject.rows[worst]
     ax = plots.trace(ensemble, point, output=output, ax=new_axes())
-    caption = f"What each chain predicts where they agree least, at {place}."
+    caption = f"What each chain predicts where they agree least: {place}."
     figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
         ax = plots.ranks(ensemble, point, output=output, ax=new_axes())
@@ -91,6 +93,16 @@ def functions_section(subject: Subject) -> Html:
         ),
         _figures(*figures),
     )
+
+
+def _point(subject: Subject, row: int) -> str:
+    """An input in words; of a category only the one that it is in."""
+    shown = [
+        name if "=" in name else f"{name} = {value:.4g}"
+        for name, value in zip(subject.columns, subject.rows[row], strict=True)
+        if "=" not in name or value == 1
+    ]
+    return ", ".join(shown[:COLUMNS_NAMED]) + (", …" if len(shown) > COLUMNS_NAMED else "")
 
 
 def _figures(*inside: Html) -> Html:

@@ -24,11 +24,13 @@ dt { color: var(--soft); font-size: .85rem; }
 dd { margin: 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; margin: .75rem 0; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem .3rem 0; text-align: right; border-bottom: 1px solid var(--line);
+th, td { padding: .3rem .9rem .3rem 0; vertical-align: top; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 thead th { color: var(--soft); font-weight: 600; }
-tr > :first-child { text-align: left; font-weight: 400; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
+.number { text-align: right; }
+.text { text-align: left; font-weight: 400; }
+td.text { white-space: normal; min-width: 11rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr));
   gap: 1.25rem; margin: 1rem 0; align-items: start; }
 figure { margin: 0; min-width: 0; }
 img { width: 100%; height: auto; display: block; }
