@@ -167,7 +167,7 @@ def _arguments(options: argparse.Namespace) -> list[str]:
         value = getattr(options, action.dest, None)
         if not action.option_strings or action.dest in ("help", "settings", "json", "quiet"):
             continue
-        if value in (None, False) or value == DEFAULTS.get(action.dest):
+        if value is None or value is False or value == DEFAULTS.get(action.dest):
             continue
         for each in value if isinstance(value, list) else [value]:
             words.append(action.option_strings[-1])

@@ -13,7 +13,7 @@ def fill_in(
     """Give every option that was not given its value in ``--settings``, or its default."""
     found = {} if options.settings is None else _read(options.settings, parser)
     for name, value in {**defaults, **found}.items():
-        if getattr(options, name) in (None, False):
+        if (given := getattr(options, name)) is None or given is False:
             setattr(options, name, value)
 
 
