@@ -38,7 +38,7 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench bench-predict soak docs oldest clean $(TEST_STEPS)
+.PHONY: help demo test lint format bench bench-predict soak report-check docs oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -50,6 +50,7 @@ help:
 	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
 	@echo 'make bench-predict   time and memory of predictions'
 	@echo 'make soak     the long proofs, which make test leaves out'
+	@echo 'make report-check   the report of a run in headless Chromium, which must be installed'
 	@echo 'make docs     build the documentation into site/'
 	@echo 'make oldest   all tests with the oldest versions allowed'
 	@echo 'make clean    remove all that make has made, environments too; runs/ stays'
@@ -87,6 +88,9 @@ bench-predict: $(READY_DEV)
 
 soak: $(READY_DEV)
 	$(BIN)/python $(PYTEST) -m soak
+
+report-check: $(READY_DEV)
+	$(BIN)/python -m pytest -n 0 -m browser tests/cli
 
 docs: $(READY_DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

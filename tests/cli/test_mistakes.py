@@ -38,7 +38,10 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*PREDICT[:4], "none/m.csv"], "there is no directory none"),
         ([*PREDICT, "--every", "0"], "`every` must be a whole number of at least 1"),
         ([*PREDICT, "--likelihood", "Categorical()"], "Categorical"),
-        (["predict", "kinds", "kinds.csv", "--out", "m.csv", "--noise"], "--noise is about numbers"),
+        (
+            ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--noise"],
+            "--noise is about numbers",
+        ),
         (["diagnose", "new.csv"], "new.csv is not a run: it has no run.json"),
         (["reweight", "prices"], "give another --prior"),
         (["report", "prices", "--out", "none/r.html"], "there is no directory none"),

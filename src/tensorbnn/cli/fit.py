@@ -28,7 +28,7 @@ from tensorbnn.tables.encoding import Encoding, Missing, Task, learn
 from tensorbnn.tables.reading import Table, read_table
 
 DEFAULTS: dict[str, Any] = {
-    "hidden": (20, 20),
+    "hidden": (50,),
     "activation": "tanh",
     "prior": "gaussian",
     "chains": 4,
@@ -78,7 +78,9 @@ def add(commands: Any) -> None:
         "--hold-out", type=fraction, help="share of the rows kept apart to judge the fit by"
     )
     model = parser.add_argument_group("model")
-    model.add_argument("--hidden", type=whole_numbers, help="units of hidden layers; 20,20")
+    model.add_argument(
+        "--hidden", type=whole_numbers, help="units of hidden layers, such as 50,50; default: 50"
+    )
     model.add_argument("--activation", choices=sorted(ACTIVATIONS), help="default: tanh")
     model.add_argument(
         "--prior", help="of weights and biases: gaussian (default), cauchy, 'Normal(0, 1)', ..."
