@@ -125,7 +125,7 @@ def test_what_is_written_is_read_back(tmp_path, name):
 def test_nothing_is_left_where_writing_fails(tmp_path):
     file = written(tmp_path, "mine")
     columns = {"a": np.zeros(2), "b": np.zeros(3)}
-    with pytest.raises(ValueError, match="shorter"), TableWriter(file) as writer:
+    with pytest.raises(ValueError, match="longer"), TableWriter(file) as writer:
         writer.write(columns)
     assert file.read_text() == "mine"
     assert len(list(tmp_path.iterdir())) == 1

@@ -30,6 +30,9 @@ def sampler_section(subject: Subject) -> Html:
     """What each chain did."""
     ensemble, diagnosis = subject.ensemble, subject.diagnosis
     info = ensemble.info
+    if not info:  # of a run that another program has made
+        said = paragraph("The run has no records of its sampler.")
+        return section("sampler", "Sampler behaviour", said)
     rows = [
         (
             f"chain {chain}",
