@@ -90,18 +90,14 @@ def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[st
     return ax
 
 
-def draw_histogram(values: NDArray[Any], name: str, limit: float, *, log: bool) -> "Axes":
-    """How numbers of many rows are spread, with the limit that they are to keep."""
+def draw_histogram(values: NDArray[Any], name: str, limit: float, *, least: float) -> "Axes":
+    """How numbers of many points are spread, from `least` on, with the limit they are to keep."""
     ax = new_axes()
     known = values[np.isfinite(values)]
-    ends = min(known.min(), limit), max(known.max(), limit)
-    pad = 0.05 * (ends[1] - ends[0]) or 0.01
-    bins: Any = np.linspace(ends[0] - pad, ends[1] + pad, 30)
-    if log:
-        bins = np.geomspace(max(ends[0], 1.0) * 0.9, ends[1] * 1.1, 30)
-        ax.set_xscale("log")
-    ax.hist(known, bins, color="C0")
+    low, high = min(known.min(), least), max(known.max(), limit)
+    high += 0.05 * (high - low)
+    ax.hist(known, np.linspace(low, high, 31).tolist(), color="C0")
     ax.axvline(limit, color="tab:red", ls="--", lw=1.2, label=f"limit {limit:g}")
-    ax.set(xlabel=name, ylabel="points")
+    ax.set(xlabel=name, ylabel="points", xlim=(low, high))
     ax.legend(frameon=False)
     return ax

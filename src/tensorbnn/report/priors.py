@@ -15,7 +15,7 @@ from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject, spread
 
 # The prior's width is moved by these factors, and predictions are shown at so many rows.
-FACTORS = (0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
+FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
 ROWS = 5
 
 

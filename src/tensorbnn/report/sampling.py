@@ -16,7 +16,7 @@ def verdict_box(subject: Subject) -> Html:
     """Whether to believe it, in a box at the top."""
     diagnosis = subject.diagnosis
     good = diagnosis.trustworthy
-    title = "The predictions can be trusted" if good else "Not yet to be trusted"
+    title = "Converged: the sample can be trusted" if good else "Not yet to be trusted"
     return element(
         "div",
         element("strong", title),
@@ -70,11 +70,11 @@ def functions_section(subject: Subject) -> Html:
     output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     figures = []
     if np.isfinite(diagnosis.rhat).any():
-        ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, log=False)
+        ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, least=0.998)
         figures.append(drawn(ax, "R-hat of all points", "R-hat: near 1 where chains agree."))
     if np.isfinite(diagnosis.ess).any():
         least = np.minimum(diagnosis.ess, diagnosis.ess_tail)
-        ax = draw_histogram(least, "effective sample size", ESS_LIMIT, log=True)
+        ax = draw_histogram(least, "effective sample size", ESS_LIMIT, least=0.0)
         caption = "How many independent networks the sample is worth, in bulk or tails."
         figures.append(drawn(ax, "Effective sample sizes of all points", caption))
     point = subject.rows[worst]

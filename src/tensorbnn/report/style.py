@@ -39,10 +39,11 @@ pre { background: var(--tint); border: 1px solid var(--line); border-radius: .3r
 @media (max-width: 34rem) { body { padding: 1rem .9rem 3rem; } h1 { font-size: 1.5rem; } }
 @page { margin: 16mm 14mm; }
 @media print {
-  body { max-width: none; padding: 0; font-size: 10pt; }
+  html { font-size: 10pt; }
+  body { max-width: none; padding: 0; }
   nav { display: none; }
   h2 { break-after: avoid; margin-top: 1.4rem; }
-  figure, tr, .verdict, dl > div { break-inside: avoid; }
+  figure, tr, .verdict, dl { break-inside: avoid; }
   .figures { grid-template-columns: 1fr 1fr; gap: .8rem; }
   .wide, pre { overflow: visible; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
