@@ -42,8 +42,9 @@ pre { background: var(--tint); border: 1px solid var(--line); border-radius: .3r
   html { font-size: 10pt; }
   body { max-width: none; padding: 0; }
   nav { display: none; }
-  h2 { break-after: avoid; margin-top: 1.4rem; }
-  figure, tr, .verdict, dl { break-inside: avoid; }
+  h2, section > p { break-after: avoid; }
+  h2 { margin-top: 1.4rem; }
+  figure, tr, pre, .verdict, dl { break-inside: avoid; }
   .figures { grid-template-columns: 1fr 1fr; gap: .8rem; }
   .wide, pre { overflow: visible; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
