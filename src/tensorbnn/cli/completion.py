@@ -39,5 +39,5 @@ def _complete_paths(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
         if action.dest in ("data", "at", "settings", "out"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif action.dest == "run":
+        elif action.dest in ("run", "old", "new"):
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]

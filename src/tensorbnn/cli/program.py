@@ -14,7 +14,9 @@ from tensorbnn.cli import (
     completion,
     demo,
     diagnose,
+    doctor,
     fit,
+    import_,
     info,
     predict,
     report,
@@ -26,7 +28,19 @@ from tensorbnn.runs.files import RunError
 from tensorbnn.runs.report import MetricError
 
 # In the order in which help lists them.
-COMMANDS = (demo, fit, resume, predict, diagnose, reweight, report, info, completion)
+COMMANDS = (
+    demo,
+    fit,
+    resume,
+    predict,
+    diagnose,
+    reweight,
+    report,
+    info,
+    import_,
+    doctor,
+    completion,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

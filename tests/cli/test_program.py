@@ -1,0 +1,96 @@
+"""The command line as a user meets it."""
+
+from pathlib import Path
+
+import matplotlib
+import pytest
+from matplotlib import image
+
+import tensorbnn as tb
+from tensorbnn.cli import main
+from tensorbnn.engine import library
+
+matplotlib.use("Agg")
+
+
+def test_demo(tmp_path, capsys):
+    out = tmp_path / "demo"
+    arguments = ["demo", "--out", str(out), "--chains", "2", "--burn-in", "20", "--draws", "10"]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    for word in ("networks", "20 from 2 chains", "acceptance", "R-hat", "ESS", "verdict", "time"):
+        assert word in text
+    assert str(out / "sparse.png") in text
+    pixels = image.imread(out / "sparse.png")
+    assert pixels.shape[0] > 500
+    assert pixels.std() > 0.05
+    assert len(tb.load(out / "run")) == 20
+    assert main(arguments) == 0  # the demo may replace its own run
+
+
+def test_import(tmp_path, capsys):
+    old, new = Path(__file__).parents[1] / "data" / "original" / "gauss_partial", tmp_path / "new"
+    assert main(["import", str(old), str(new)]) == 0
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "tb.Gaussian(sd=0.1) is assumed" in told.err
+    network = "network      1 input → Dense(5) → ELU → Dense(1)"
+    for text in (
+        "27 from 1 chain",
+        network,
+        "likelihood   Gaussian(sd 0.1)",
+        f"tb.load({str(new)!r})",
+    ):
+        assert text in told.out
+    assert len(tb.load(new)) == 27
+    assert main(["import", str(old), str(new)]) == 1
+    assert "already holds a run" in capsys.readouterr().err
+    assert main(["import", str(old), str(new), "--overwrite", "--sd", "0.3"]) == 0
+    assert main(["import", str(old), str(tmp_path / "other"), "--sd", "0.2"]) == 0
+    assert capsys.readouterr().err == ""
+    assert tb.load(tmp_path / "other").likelihood == tb.Gaussian(sd=0.2)
+    assert main(["import", str(tmp_path / "nowhere"), str(new)]) == 1
+    assert "tensorbnn: there is no directory" in capsys.readouterr().err
+    assert main(["resume", str(new)]) == 0
+    assert "one chain alone" not in capsys.readouterr().out  # there are no data to look at
+    assert main(["resume", str(new), "--draws", "50"]) == 1
+    assert "was imported from TensorBNN" in capsys.readouterr().err
+
+
+def test_mistakes_get_one_line(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    assert main(["demo", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "is not a run of this library" in error
+    assert main(["demo", "--chains", "0", "--out", str(tmp_path / "new")]) == 1
+    assert "`chains` must be a whole number of at least 1, got 0" in capsys.readouterr().err
+
+
+def test_unknown_commands_and_options(capsys):
+    for arguments in (["dmo"], ["demo", "--chain-count", "3"], []):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+    assert "usage: tensorbnn" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"tensorbnn {tb.__version__}\n"
+
+
+def test_doctor(capsys, monkeypatch):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
+        assert word in text
+    missing = library.Library(None, "it was not compiled")
+    monkeypatch.setattr(library, "_load", lambda: missing)
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "not used: it was not compiled" in text
+    assert "instructions" not in text
