@@ -51,7 +51,7 @@ def sampler_in_words(described: Mapping[str, Any]) -> str:
     'HMC(target_acceptance 0.9)'
     """
     given = [f"{name} {value}" for name, value in described.items() if name != "type" and value]
-    return f"{described['type']}({', '.join(given)})"
+    return f"{described['type']}({', '.join(given)})" if given else str(described["type"])
 
 
 def _number(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,9 +121,7 @@ def test_info(inside, capsys):
 
 
 def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
-    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
-    options = {"chains": 1, "burn_in": 5, "draws": 5, "progress": False}
-    tb.sample(posterior, path=tmp_path / "run", **options)
+    shutil.copytree("prices", tmp_path / "run")
     store = DirectoryStore.open_to_write(tmp_path / "run")
     store.update(status="running")
     assert result(capsys, "info", str(tmp_path / "run"))["status"] == "running"
@@ -135,19 +135,41 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     x = np.linspace(-1, 1, 12)
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.3), x, x)
     ensemble = tb.sample(
-        posterior, chains=2, burn_in=20, draws=20, path="run", notes={"from": "me"}, progress=False
+        posterior,
+        tb.HMC(step_size=0.1, num_leapfrog=5),
+        chains=2,
+        burn_in=20,
+        draws=20,
+        path="run",
+        notes={"from": "me"},
+        progress=False,
     )
     assert DirectoryStore("run").manifest["notes"] == {"from": "me"}
     (tmp_path / "x.csv").write_text("anything\n0.5\n")
     result(capsys, "predict", "run", "x.csv", "--out", "p.csv")
     mean = float(table("p.csv")["mean"][0])
     np.testing.assert_allclose(mean, ensemble.predict([0.5], progress=False).mean[0, 0], rtol=1e-6)
-    assert main(["report", "run", "--quiet"]) == 0
     assert main(["report", "run", "--data", "x.csv"]) == 1
-    assert "was not made by `tensorbnn fit`" in capsys.readouterr().err
+    assert "has 1 inputs and 1 targets, but x.csv has 1 columns" in capsys.readouterr().err
     for bad in ({"a": object()}, {"a": float("nan")}, "text"):
         with pytest.raises(ValueError, match="`notes` must be a dict"):
             tb.sample(posterior, path="other", notes=bad, **{"draws": 1, "burn_in": 0})
+
+
+def test_an_imported_run_is_judged_by_a_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    old = Path(__file__).parents[1] / "data" / "original" / "gauss_partial"
+    assert main(["import", str(old), "run", "--sd", "0.1"]) == 0
+    assert main(["info", "run"]) == 0
+    assert "sampler      TensorBNN\n" in capsys.readouterr().out
+    assert main(["report", "run"]) == 1
+    assert "give a table with --data" in capsys.readouterr().err
+    (tmp_path / "xy.csv").write_text("x,y\n-0.5,-0.9\n0.1,-0.8\n0.6,0.1\n")
+    found = result(capsys, "report", "run", "--data", "xy.csv")
+    assert "one chain alone" in found["verdict"]
+    text = (tmp_path / "run" / "report.html").read_text()
+    for said in ("The run was sampled by TensorBNN", "For 3 rows of xy.csv", "no records of its"):
+        assert said in text
 
 
 def test_resume(inside, capsys):

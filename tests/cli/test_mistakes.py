@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.runs.manifest import pack_manifest, read_manifest
 
@@ -30,6 +31,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--hold-out", "0.999"], "leaves none to train with"),
         ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
         ([*FIT[:5], "prices", "--ignore", "id", *DROP], "already holds a run: choose another"),
+        ([*FIT[:5], "new.csv", *DROP], "new.csv exists and is not a run: choose another --out"),
         (["predict", "none", "new.csv", "--out", "m.csv"], "there is no run none"),
         (["predict", "prices", "kinds.csv", "--out", "m.csv"], "has no column 'colour'"),
         (["predict", "prices", "none.csv", "--out", "m.csv"], "there is no file none.csv"),
@@ -96,7 +98,7 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     assert "is damaged or was changed" in damaged
 
 
-def test_settings(inside, capsys, tmp_path):
+def test_settings(inside, capsys, tmp_path, monkeypatch):
     file = tmp_path / "fit.toml"
     cases = {
         "hiden = [3]": "unknown setting 'hiden': did you mean 'hidden'?",
@@ -113,8 +115,15 @@ def test_settings(inside, capsys, tmp_path):
         f'data = "kinds.csv"\ntarget = "kind"\nout = "{tmp_path / "run"}"\nhidden = [2]\n'
         'activation = "relu"\nburn-in = 8\ndraws = 9\nchains = 2\n'
     )
-    assert main(["fit", "--settings", str(file), "--draws", "5", "--quiet"]) == 0
-    manifest = read_manifest(tmp_path / "run")
-    layers = manifest["network"]["layers"]
-    assert ([each["type"] for each in layers[:2]], layers[0]["units"]) == (["Dense", "ReLU"], 2)
-    assert (manifest["draws"], manifest["burn_in"]) == (5, 8)  # the command line wins
+    asked = {}
+
+    def stop(posterior, **options):
+        asked.update(options, network=posterior.network)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    assert main(["fit", "--settings", str(file), "--draws", "5", "--quiet"]) == 130
+    first, second, *_ = asked["network"].layers
+    assert (first.units, type(second), asked["chains"]) == (2, tb.ReLU, 2)
+    assert (asked["draws"], asked["burn_in"]) == (5, 8)  # the command line wins
+    assert asked["path"] == tmp_path / "run"

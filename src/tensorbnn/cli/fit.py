@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import fraction, whole_numbers
 from tensorbnn.cli.expressions import LEARNED_NOISE, read_likelihood, read_prior
+from tensorbnn.cli.opened import check_free_run
 from tensorbnn.cli.output import add_json, complain, print_result
 from tensorbnn.cli.settings import fill_in
 from tensorbnn.ensemble.converged import Converged
@@ -127,11 +128,8 @@ def _check(options: argparse.Namespace) -> None:
     for name, flag in (("data", "a table"), ("target", "--target"), ("out", "--out")):
         if not getattr(options, name):
             options.parser.error(f"{flag} is needed")
-    if (options.out / "run.json").is_file() and not options.force:
-        raise FileExistsError(
-            f"{options.out} already holds a run: choose another --out, go on with it by `tensorbnn "
-            f"resume {summaries.quoted(options.out)}`, or replace it with --force"
-        )
+    resume = f"go on with it by `tensorbnn resume {summaries.quoted(options.out)}`, "
+    check_free_run(options.out, force=options.force, option="--out", hint=resume)
 
 
 def _split(x: NDArray[Any], y: NDArray[Any], share: float, seed: int) -> _Rows:
@@ -273,7 +271,7 @@ def _report(
         facts["log_score"] = score
     again = "" if options.draws is None else f" --draws {2 * options.draws}"
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
-    if diagnosis.verdict.startswith("run about"):
+    if diagnosis.verdict.startswith(("run about", "chains disagree")):
         then.insert(0, f"tensorbnn resume {run}{again}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     print_result(options, lines, facts)

@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     store = DirectoryStore(options.run)
     manifest, facts = store.manifest, facts_of(store)
     ends = ", ".join(f"{done:,}" for done in facts["transitions"])
+    begun = "imported" if "imported" in manifest else "begun"
     lines = {
         "status": _status(store, facts["status"]),
         "progress": f"transitions {ends} of {facts['transitions_wanted']:,} (each chain)",
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         "sampler": sampler_in_words(manifest["sampler"]),
         "seed": str(manifest["seed"]),
         "size": f"{facts['megabytes']:,.1f} MB",
-        "begun": f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
+        begun: f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
         f"{manifest['library']} on jax {manifest['jax']}, {manifest['dtype']}",
     }
     table = manifest["notes"].get("table")

@@ -10,9 +10,10 @@ from tensorbnn.cli.expressions import read_likelihood, read_prior
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.model.layers import AbstractDense, Layer
+from tensorbnn.model.likelihoods import Categorical
 from tensorbnn.model.network import Network
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.store import DirectoryStore, check_free
 from tensorbnn.sampling import load
 from tensorbnn.tables.encoding import Encoding, plain_encoding, restore_encoding
 from tensorbnn.tables.reading import Table
@@ -37,9 +38,17 @@ class OpenedRun(NamedTuple):
         table = self.notes.get("table")
         return restore_encoding(table) if isinstance(table, dict) else None
 
-    def encoding_for(self, table: Table) -> Encoding:
+    def encoding_for(self, table: Table, *, targets: bool = False) -> Encoding:
         """The same, for a table whose columns may have to do."""
-        return self.encoding or plain_encoding(table, self.ensemble.network.inputs)
+        count = self._target_columns() if targets else 0
+        return self.encoding or plain_encoding(table, self.ensemble.network.inputs, count)
+
+    def _target_columns(self) -> int:
+        data = self.store.data()
+        if data is not None:
+            return int(data["y"].shape[1])
+        classes = isinstance(self.ensemble.likelihood, Categorical)
+        return 1 if classes else self.ensemble.network.outputs
 
 
 def open_run(path: Path) -> OpenedRun:
@@ -57,6 +66,21 @@ def check_run(path: Path) -> None:
     """Raise where there is nothing at `path`."""
     if not path.exists():
         raise FileNotFoundError(f"there is no run {path}")
+
+
+def check_free_run(path: Path, *, force: bool, option: str, hint: str = "") -> None:
+    """Raise where a run can't be made at `path`, which was given as `option`."""
+    if (path / "run.json").is_file():
+        if not force:
+            raise FileExistsError(
+                f"{path} already holds a run: choose another {option}, {hint}or replace it with "
+                "--force"
+            )
+        return
+    try:
+        check_free(path, overwrite=force)
+    except FileExistsError:
+        raise FileExistsError(f"{path} exists and is not a run: choose another {option}") from None
 
 
 def some_training_rows(store: DirectoryStore) -> NDArray[Any] | None:

@@ -11,7 +11,7 @@ from tensorbnn.cli.opened import OpenedRun, open_run
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.report.page import write_report
 from tensorbnn.report.subject import Judged
-from tensorbnn.tables.reading import TableError, read_table
+from tensorbnn.tables.reading import read_table
 
 
 def add(commands: Any) -> None:
@@ -51,12 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _judged(opened: OpenedRun, file: Path) -> Judged:
-    encoding = opened.encoding
-    if encoding is None:
-        raise TableError(
-            f"{opened.path} was not made by `tensorbnn fit` and does not know the columns of {file}"
-        )
-    numbers = encoding.encode(read_table(file), targets=True)
-    return Judged(
-        numbers.x, np.asarray(numbers.y), f"{len(numbers.x):,} rows of {file.name}", unseen=True
-    )
+    table = read_table(file)
+    numbers = opened.encoding_for(table, targets=True).encode(table, targets=True)
+    name = f"{len(numbers.x):,} rows of {file.name}"
+    return Judged(numbers.x, np.asarray(numbers.y), name, unseen=None)

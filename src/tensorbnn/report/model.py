@@ -63,7 +63,7 @@ def data_section(subject: Subject) -> Html:
     if classes is None:
         named = zip(subject.targets, y.T, strict=True)
         rows += [_column(name, "target", own) for name, own in named]
-    shown = table(("column", "role", "mean", "sd", "least", "median", "most"), rows)
+    shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
     inside = [facts(said), shown]
     if classes is not None:
         counts = np.bincount(y[:, 0].astype(int), minlength=len(classes))

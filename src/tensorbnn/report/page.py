@@ -2,6 +2,7 @@
 
 import datetime
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
@@ -64,7 +65,7 @@ def make_page(subject: Subject) -> str:
         element("h1", title),
         paragraph(
             f"{len(subject.ensemble):,} sampled networks; report of {made} by tensorbnn "
-            f"{subject.manifest['library']}",
+            f"{version('tensorbnn')}",
             class_="soft",
         ),
         element("nav", *(element("a", short, href=f"#{name}") for name, short in links.items())),
@@ -91,10 +92,12 @@ def _reproduce(subject: Subject) -> Html:
     ]
     if isinstance(command, str):
         inside += [paragraph("The run was made by"), code(command)]
+    elif "imported" in manifest:
+        inside.append(paragraph(f"The run was sampled by {manifest['imported']} and imported."))
     else:
         inside.append(paragraph("The run was made in Python; its run.json says all options."))
     inside += [
-        paragraph("and is read by"),
+        paragraph("It is read by"),
         code(f"tensorbnn info {shlex.quote(str(subject.path))}\n\n# or in Python\n{again}"),
         paragraph(
             "The same seed gives the same networks on the same kind of machine with the same "

@@ -62,6 +62,8 @@ def calibration_section(subject: Subject) -> Html:
 
 
 def _warning(judged: Judged) -> str:
+    if judged.unseen is None:
+        return "It says something about new data if these are not rows of the training data."
     if judged.unseen:
         return "The networks have not seen them."
     return (

@@ -79,7 +79,7 @@ def functions_section(subject: Subject) -> Html:
         figures.append(drawn(ax, "Effective sample sizes of all points", caption))
     point = subject.rows[worst]
     ax = plots.trace(ensemble, point, output=output, ax=new_axes())
-    caption = f"What each chain predicts where they agree least: {place}."
+    caption = f"What each chain predicts where they agree least, at {place}"
     figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
         ax = plots.ranks(ensemble, point, output=output, ax=new_axes())

@@ -44,7 +44,7 @@ pre { background: var(--tint); border: 1px solid var(--line); border-radius: .3r
   nav { display: none; }
   h2, section > p { break-after: avoid; }
   h2 { margin-top: 1.4rem; }
-  figure, tr, pre, .verdict, dl { break-inside: avoid; }
+  p, figure, tr, pre, .verdict, dl { break-inside: avoid; }
   .figures { grid-template-columns: 1fr 1fr; gap: .8rem; }
   .wide, pre { overflow: visible; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }

@@ -25,8 +25,8 @@ class Judged(NamedTuple):
     y: NDArray[Any]
     name: str
     """What they are, in words."""
-    unseen: bool
-    """Whether the networks were not fitted to them."""
+    unseen: bool | None
+    """Whether the networks were not fitted to them; ``None`` where only the user knows."""
 
 
 class Subject(NamedTuple):
@@ -60,7 +60,8 @@ class Subject(NamedTuple):
         """A name for each target."""
         if self.encoding is not None:
             return self.encoding.targets
-        columns = 1 if self.data is None else self.data["y"].shape[1]
+        known = self.judged.y if self.judged is not None else (self.data or {}).get("y")
+        columns = 1 if known is None else known.shape[1]
         return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
 
     @property

@@ -117,15 +117,20 @@ def restore_encoding(described: Mapping[str, Any]) -> Encoding:
     return Encoding(inputs, targets, classes, missing)
 
 
-def plain_encoding(table: Table, inputs: int) -> Encoding:
-    """For a run that was not made from a table: its inputs are the columns in their order."""
-    if len(table.columns) != inputs:
+def plain_encoding(table: Table, inputs: int, targets: int = 0) -> Encoding:
+    """For a run that was not made from a table: the columns are its inputs, in their order.
+
+    With `targets`, so many columns after them are its targets; classes are numbered from 0.
+    """
+    names = list(table.columns)
+    if len(names) != inputs + targets:
+        also, then = (f" and {targets} targets", ", then its targets") if targets else ("", "")
         raise TableError(
-            f"the network has {inputs} inputs, but {table.file} has {len(table.columns)} columns "
-            f"({names_of(list(table.columns))}); the run was not made by `tensorbnn fit` and does "
-            "not know which to take: give just its inputs, in their order"
+            f"the network has {inputs} inputs{also}, but {table.file} has {len(names)} columns "
+            f"({names_of(names)}); the run was not made by `tensorbnn fit` and does not know which "
+            f"to take: give just its inputs, in their order{then}"
         )
-    return Encoding(tuple(Input(name) for name in table.columns), ("target",))
+    return Encoding(tuple(map(Input, names[:inputs])), tuple(names[inputs:]) or ("target",))
 
 
 def learn(
@@ -195,6 +200,11 @@ def _is_text(table: Table, name: str) -> bool:
         return False
     known = sum(value is not None for value in column)
     bad = [row for row, value in enumerate(column) if value is not None and not _parses(value)]
+    if bad and all(_DECIMAL_COMMA.fullmatch(str(column[row]).strip()) for row in bad):
+        raise TableError(
+            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: numbers must be "
+            f"written with a decimal point (if it is a category, use --categorical {name})"
+        )
     if bad and len(bad) < MOSTLY_NUMBERS * known:
         more = f" (and in {len(bad) - 1:,} more rows)" if len(bad) > 1 else ""
         raise TableError(
@@ -209,12 +219,10 @@ def _categories(table: Table, name: str, kept: NDArray[np.bool_]) -> tuple[str, 
     labels = _labels(table, name)
     found = sorted({str(labels[row]) for row in np.flatnonzero(kept)}, key=_order)
     if len(found) > MOST_CATEGORIES:
-        hint = f"leave it out with --ignore {name}"
-        if _DECIMAL_COMMA.fullmatch(found[0]):
-            hint = "numbers must be written with a decimal point"
         raise TableError(
             f"column {name!r} of {table.file} has {len(found):,} different values, such as "
-            f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): {hint}"
+            f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): leave it out with "
+            f"--ignore {name}"
         )
     if len(found) < 2:
         raise TableError(
