@@ -68,6 +68,7 @@ def test_other_tables_need_only_the_inputs_in_any_order():
     [
         ({}, {"targets": ["z"]}, r"t\.csv has no column 'z': it has x, y"),
         ({}, {"ignored": ["z"]}, "has no column 'z'"),
+        ({}, {"targets": ["y", "y"]}, "a target is given twice: y, y"),
         ({}, {"ignored": ["x"]}, "has no columns left to predict y from"),
         ({"x": ["1", "2", "2.5.", "4"]}, {}, r"text '2.5.' in data row 3 of t\.csv: correct it"),
         ({"x": ["1", "2", "2,5", "4"]}, {}, r"'2,5' in data row 3 of t\.csv: .*a decimal point"),
@@ -92,6 +93,8 @@ def test_texts_that_are_no_categories():
     columns = {"x": [f"name-{each}" for each in range(60)], "y": np.arange(60.0)}
     with pytest.raises(TableError, match=r"60 different values.*--ignore x"):
         learn(table(columns), ["y"])
+    with pytest.raises(TableError, match=r"'y' .* 60 different values.*use --task regression"):
+        learn(table({"x": columns["y"], "y": columns["y"]}), ["y"], task="classification")
 
 
 def test_commas_may_be_categories():

@@ -160,6 +160,8 @@ def learn(
         Whether rows with missing values are refused or dropped.
     """
     _check_there(table, [*targets, *ignored, *categorical])
+    if len(set(targets)) < len(targets):
+        raise TableError(f"a target is given twice: {names_of(targets)}")
     names = [name for name in table.columns if name not in {*targets, *ignored}]
     if not names:
         raise TableError(f"{table.file} has no columns left to predict {names_of(targets)} from")
@@ -167,7 +169,7 @@ def learn(
     if not kept.any():
         raise TableError(f"every row of {table.file} has a missing value: no row is left")
     inputs = tuple(
-        Input(name, _categories(table, name, kept))
+        Input(name, _categories(table, name, kept, remedy=f"leave it out with --ignore {name}"))
         if name in categorical or _is_text(table, name)
         else Input(name)
         for name in names
@@ -190,7 +192,7 @@ def _learn_classes(
         return None
     if len(targets) > 1:
         raise TableError(f"classes are one column, but there are {len(targets)} targets")
-    return _categories(table, targets[0], kept)
+    return _categories(table, targets[0], kept, remedy="if it holds numbers use --task regression")
 
 
 def _is_text(table: Table, name: str) -> bool:
@@ -203,7 +205,8 @@ def _is_text(table: Table, name: str) -> bool:
     if bad and all(_DECIMAL_COMMA.fullmatch(str(column[row]).strip()) for row in bad):
         raise TableError(
             f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: numbers must be "
-            f"written with a decimal point (if it is a category, use --categorical {name})"
+            f"written with a decimal point (a category: --categorical {name}; classes: --task "
+            "classification)"
         )
     if bad and len(bad) < MOSTLY_NUMBERS * known:
         more = f" (and in {len(bad) - 1:,} more rows)" if len(bad) > 1 else ""
@@ -214,20 +217,21 @@ def _is_text(table: Table, name: str) -> bool:
     return bool(bad)
 
 
-def _categories(table: Table, name: str, kept: NDArray[np.bool_]) -> tuple[str, ...]:
+def _categories(
+    table: Table, name: str, kept: NDArray[np.bool_], *, remedy: str
+) -> tuple[str, ...]:
     """The values of a column, numbers in their order before texts in theirs."""
     labels = _labels(table, name)
     found = sorted({str(labels[row]) for row in np.flatnonzero(kept)}, key=_order)
     if len(found) > MOST_CATEGORIES:
         raise TableError(
             f"column {name!r} of {table.file} has {len(found):,} different values, such as "
-            f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): leave it out with "
-            f"--ignore {name}"
+            f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): {remedy}"
         )
     if len(found) < 2:
         raise TableError(
             f"column {name!r} of {table.file} has only one value, {found[0]!r}, which says "
-            f"nothing: leave it out with --ignore {name}"
+            f"nothing: {remedy}"
         )
     return tuple(found)
 
