@@ -26,7 +26,7 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling import sample
 from tensorbnn.tables.encoding import Encoding, Missing, Task, learn
-from tensorbnn.tables.reading import Table, read_table
+from tensorbnn.tables.reading import Table, names_of, read_table
 
 DEFAULTS: dict[str, Any] = {
     "hidden": (50,),
@@ -284,4 +284,4 @@ def _data_line(table: dict[str, Any]) -> str:
     if table["dropped"]:
         parts.append(f"{table['dropped']:,} with missing values dropped")
     names = [each["name"] for each in table["inputs"]]
-    return f"{', '.join(parts)}: {' '.join(table['targets'])} from {', '.join(names)}"
+    return f"{', '.join(parts)}: {', '.join(table['targets'])} from {names_of(names)}"
