@@ -87,7 +87,7 @@ class Tuning(NamedTuple):
     """Lengths of all rounds so far."""
     centre: Array
     scale: Array
-    """Of each output, over all chains."""
+    """Of each output, over all chains; none where the length is not sought."""
     record: Array
     """Outputs in this round, ``(RECORD, outputs)``."""
     acceptance: Array
@@ -112,8 +112,8 @@ def init(
     `search`.
     """
     round_length = burn_in // ROUNDS if meetings(burn_in) else 0
-    searches = search and length is None and round_length > 0
-    count = num_features(target)
+    may_search = search and length is None
+    count = num_features(target) if may_search else 0
     first = FIRST_STEP_SIZE if step_size is None else step_size
     start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
     return Tuning(
@@ -129,7 +129,7 @@ def init(
             round_length=jnp.asarray(round_length, jnp.int32),
             end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
             tunes_step_size=jnp.asarray(step_size is None),
-            tunes_length=jnp.asarray(searches),
+            tunes_length=jnp.asarray(may_search and round_length > 0),
             target_acceptance=jnp.asarray(target_acceptance, dtype=float),
             max_steps=jnp.asarray(max_steps, jnp.int32),
         ),
@@ -168,20 +168,26 @@ def learn(
         updated,
         tuning.averaging,
     )
-    within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
-    stride = _stride(settings)
-    recorded = tunes & settings.tunes_length & (within % stride == 0)
-    record = jax.lax.cond(
-        recorded,
-        lambda: tuning.record.at[within // stride].set(_outputs(target, position)),
-        lambda: tuning.record,
-    )
+    if tuning.centre.size:
+        tuning = _record(tuning, iteration, target, position)
     return tuning._replace(
         averaging=averaging,
-        record=record,
         acceptance=tuning.acceptance + jnp.where(tunes, acceptance, 0.0),
         path=tuning.path + jnp.where(tunes, path, 0.0),
     )
+
+
+def _record(tuning: Tuning, iteration: Array, target: Target, position: Array) -> Tuning:
+    """Keep the outputs at `position`, if the transition that led there is one to be recorded."""
+    settings, stride = tuning.settings, _stride(tuning.settings)
+    tunes = iteration < settings.end
+    within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
+    record = jax.lax.cond(
+        tunes & settings.tunes_length & (within % stride == 0),
+        lambda: tuning.record.at[within // stride].set(_outputs(target, position)),
+        lambda: tuning.record,
+    )
+    return tuning._replace(record=record)
 
 
 class Told(NamedTuple):
