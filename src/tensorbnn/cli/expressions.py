@@ -30,7 +30,7 @@ def read_prior(text: str) -> Prior:
     Examples
     --------
     >>> read_prior("Normal(0, 0.5)")
-    Normal(loc=0, scale=0.5)
+    Normal(loc=0.0, scale=0.5)
     """
     if text.lower() in PRIORS:
         return PRIORS[text.lower()]
