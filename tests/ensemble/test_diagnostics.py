@@ -42,6 +42,15 @@ def test_independent_chains():
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
 
 
+def test_a_but_is_not_trustworthy():
+    values, told = np.random.default_rng(2).normal(size=(4, 500, 1, 1)), info(4, 500)
+    assert diagnose(values, told).trustworthy
+    astray = diagnose(values, told | {"divergent": np.ones((4, 500), int)})
+    assert astray.verdict.startswith("trustworthy")
+    assert not astray.trustworthy
+    assert not diagnose(values + np.arange(4.0)[:, None, None, None], told).trustworthy
+
+
 def test_ess_of_autocorrelated_chains():
     """AR(1) with correlation 0.9: 80,000 draws are worth 80,000 / 19."""
     values = np.stack([oracles.ar1(0.9, 20_000, RNG) for _ in range(4)])[..., None, None]
