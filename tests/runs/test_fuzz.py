@@ -1,4 +1,4 @@
-"""A run with any damage is read as it was written, or not at all: thousands of mutations."""
+"""A run with any damage is read as it was written, or not at all: hundreds of mutations, many thousands in `soak`."""
 
 import itertools
 import resource
@@ -193,9 +193,9 @@ def fuzz(original, folder, rounds):
 
 
 def test_every_file_with_every_kind_of_damage(original, tmp_path):
-    noticed = fuzz(original, tmp_path, rounds=18)
-    assert noticed[True] > 2000
-    assert noticed[False] < 100  # spaces and line ends that mean nothing
+    noticed = fuzz(original, tmp_path, rounds=6)
+    assert noticed[True] > 650
+    assert noticed[False] < 40  # spaces and line ends that mean nothing
 
 
 @pytest.mark.soak

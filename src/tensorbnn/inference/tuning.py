@@ -114,11 +114,11 @@ def init(
     """Before the first transition of one chain.
 
     A `step_size` that is given is kept. A `length` that is given is kept; else it is sought, if
-    `search`.
+    `search`, and there is room for records of outputs only then.
     """
     round_length = burn_in // ROUNDS if meetings(burn_in) else 0
-    may_search = search and length is None
-    count = num_features(target) if may_search else 0
+    searches = search and length is None and round_length > 0
+    count = num_features(target) if search else 0
     first = FIRST_STEP_SIZE if step_size is None else step_size
     start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
     return Tuning(
@@ -134,7 +134,7 @@ def init(
             round_length=jnp.asarray(round_length, jnp.int32),
             end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
             tunes_step_size=jnp.asarray(step_size is None),
-            tunes_length=jnp.asarray(may_search and round_length > 0),
+            tunes_length=jnp.asarray(searches),
             target_acceptance=jnp.asarray(target_acceptance, dtype=float),
             max_steps=jnp.asarray(max_steps, jnp.int32),
         ),
