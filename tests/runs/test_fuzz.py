@@ -1,4 +1,4 @@
-"""A run with any damage is read as it was written, or not at all: hundreds of mutations, many thousands in `soak`."""
+"""A run with any damage is read as it was written, or not at all: hundreds of mutations."""
 
 import itertools
 import resource

@@ -114,7 +114,7 @@ def init(
     """Before the first transition of one chain.
 
     A `step_size` that is given is kept. A `length` that is given is kept; else it is sought, if
-    `search`, and there is room for records of outputs only then.
+    `search`. Without `search` there are no records of outputs.
     """
     round_length = burn_in // ROUNDS if meetings(burn_in) else 0
     searches = search and length is None and round_length > 0
