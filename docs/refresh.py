@@ -3,7 +3,8 @@
     python docs/refresh.py docs/diagnostics.md README.md
 
 A ``text`` block after a ``python`` block shows what that one printed. Blocks that printed nothing,
-such as those that show a progress bar, leave it as it is.
+such as those that show a progress bar, leave it as it is. A picture that the page shows as
+``images/name.png``, and saves as ``name.png``, is put there.
 Printed numbers depend on the machine's instruction set in their last digits, so that no test
 compares them: run this after a change of a sampler, and read the difference.
 """
@@ -12,12 +13,14 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
 
+PICTURE = re.compile(r"\]\(images/([\w-]+\.png)\)")
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,6 +46,8 @@ def main() -> None:
     for page in [Path(name).resolve() for name in sys.argv[1:]]:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             found = refresh(page)
+            for name in filter(os.path.exists, PICTURE.findall(found)):
+                shutil.copy(name, page.parent / "images" / name)
         page.write_text(found, encoding="utf-8")
         print(f"{os.path.relpath(page)}: done")
 
