@@ -3,10 +3,11 @@
     python docs/refresh.py docs/diagnostics.md README.md
 
 A ``text`` block after a ``python`` block shows what that one printed. Blocks that printed nothing,
-such as those that show a progress bar, leave it as it is. A picture that the page shows as
-``images/name.png``, and saves as ``name.png``, is put there.
+such as those that show a progress bar, leave it as it is.
 Printed numbers depend on the machine's instruction set in their last digits, so that no test
 compares them: run this after a change of a sampler, and read the difference.
+
+A picture that a page saves as ``name.png`` and shows as ``images/name.png`` is put there.
 """
 
 import contextlib
