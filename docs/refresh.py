@@ -6,18 +6,22 @@ A ``text`` block after a ``python`` block shows what that one printed. Blocks th
 such as those that show a progress bar, leave it as it is.
 Printed numbers depend on the machine's instruction set in their last digits, so that no test
 compares them: run this after a change of a sampler, and read the difference.
+
+A picture that a page saves as ``name.png`` and shows as ``images/name.png`` is put there.
 """
 
 import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
 
+PICTURE = re.compile(r"\]\(images/([\w-]+\.png)\)")
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,6 +47,8 @@ def main() -> None:
     for page in [Path(name).resolve() for name in sys.argv[1:]]:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             found = refresh(page)
+            for name in filter(os.path.exists, PICTURE.findall(found)):
+                shutil.copy(name, page.parent / "images" / name)
         page.write_text(found, encoding="utf-8")
         print(f"{os.path.relpath(page)}: done")
 
