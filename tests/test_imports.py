@@ -16,6 +16,7 @@ ORDER = [
     "tensorbnn.model.priors",
     "tensorbnn.model.layers",
     "tensorbnn.model.likelihoods",
+    "tensorbnn.model.weighted",
     "tensorbnn.model.network",
     "tensorbnn.model.layout",
     "tensorbnn.model.checks",

@@ -43,6 +43,7 @@ from tensorbnn.model.priors import (
     StudentT,
 )
 from tensorbnn.model.scaling import Scaling
+from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
@@ -97,6 +98,7 @@ __all__ = [
     "SquaredError",
     "StudentT",
     "Tanh",
+    "Weighted",
     "Weights",
     "load",
     "pretrain",

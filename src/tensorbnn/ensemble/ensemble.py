@@ -194,7 +194,7 @@ class Ensemble:
         likelihood = self.likelihood if weights is None else self._checked(weights).likelihood
         return Prediction(
             self.network,
-            likelihood,
+            likelihood.plain,
             self.dtype,
             self.scaling.inputs(rows, self.dtype),
             lambda: self._batches(likelihood, int(every), pieces),
@@ -341,7 +341,7 @@ class Ensemble:
         ]
         scores = None
         if held_out is not None:
-            rows = self._checked_rows(*held_out)
+            rows = self._checked_rows(*held_out, new=True)
             scores = [
                 self.predict(rows.x, weights=own, every=every, progress=progress).log_score(rows.y)
                 for own in weights
@@ -475,7 +475,7 @@ class Ensemble:
         x
             Inputs ``(rows, inputs)``.
         y
-            Their targets, given as to `Posterior`.
+            Their targets, given as to `Posterior`, without weights.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
         every
@@ -496,7 +496,7 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = self._checked_rows(x, y)
+        rows = self._checked_rows(x, y, new=True)
         seed = check_count("seed", seed, least=0)
         prediction = self.predict(rows.x, every=every, progress=progress)
         if self.likelihood.link in (Sigmoid, Softmax):
@@ -552,7 +552,7 @@ class Ensemble:
         rows = self._data(data)
         where = (None if rows is None else rows.x) if x is None else self._rows(x)
         draws = None
-        if rows is not None and type(self.likelihood).sample is not Likelihood.sample:
+        if rows is not None and type(self.likelihood.plain).sample is not Likelihood.sample:
             draws = self._shape(self._new_targets(rows.x, every=every, seed=seed))
         chosen = {
             group: {name: values[:, ::every] for name, values in arrays.items()}
@@ -569,7 +569,7 @@ class Ensemble:
                 ),
                 predictions_x=where,
                 x=None if rows is None else rows.x,
-                y=None if rows is None else rows.y,
+                y=None if rows is None else self.likelihood.observed(rows.y),
                 log_likelihood=None if rows is None else self._log_likelihood(rows, every=every),
                 new_targets=draws,
             )
@@ -721,9 +721,11 @@ class Ensemble:
             raise TypeError(f"`data` must be a pair (x, y), got {type(given).__name__}")
         return self._checked_rows(*given)
 
-    def _checked_rows(self, x: ArrayLike, y: ArrayLike) -> Rows:
+    def _checked_rows(self, x: ArrayLike, y: ArrayLike, *, new: bool = False) -> Rows:
+        """The user's rows, of training data or new ones, which have no weights."""
         dtype = self.scaling.user_dtype(self.dtype)
-        return checked_rows(x, y, self.network, self.likelihood, dtype)
+        likelihood = self.likelihood.plain if new else self.likelihood
+        return checked_rows(x, y, self.network, likelihood, dtype)
 
     def _needed_data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows:
         rows = self._data(given)

@@ -16,6 +16,7 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
+from tensorbnn.model.weighted import Weighted
 
 _CLASSES: tuple[type, ...] = (
     layers.Dense,
@@ -34,6 +35,7 @@ _CLASSES: tuple[type, ...] = (
     likelihoods.Gaussian,
     likelihoods.Bernoulli,
     likelihoods.Categorical,
+    Weighted,
     Scaling,
     HMC,
     AdaptiveHMC,
