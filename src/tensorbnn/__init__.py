@@ -1,6 +1,8 @@
 """Bayesian neural networks, sampled: a network and an honest uncertainty."""
 
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
@@ -49,6 +51,9 @@ from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import load, sample
 
+if _TYPE_CHECKING:
+    from tensorbnn.estimators import BNNClassifier, BNNRegressor
+
 __version__ = _version("tensorbnn")
 
 __all__ = [
@@ -56,6 +61,8 @@ __all__ = [
     "HMC",
     "Accuracy",
     "AdaptiveHMC",
+    "BNNClassifier",
+    "BNNRegressor",
     "Bernoulli",
     "Categorical",
     "Cauchy",
@@ -105,3 +112,16 @@ __all__ = [
     "resume",
     "sample",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    # Only where they are asked for: they need scikit-learn, an extra.
+    if name in ("BNNClassifier", "BNNRegressor"):
+        from tensorbnn import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

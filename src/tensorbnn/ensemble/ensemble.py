@@ -107,6 +107,11 @@ class Ensemble:
         )
 
     @property
+    def store(self) -> Store:
+        """Where the draws are."""
+        return self._store
+
+    @property
     def num_draws(self) -> int:
         """Draws of each chain."""
         return sum(self._pieces.values())
@@ -508,6 +513,36 @@ class Ensemble:
 
         return score_numbers(prediction, rows.y, draw, level=level, seed=seed)
 
+    def new_targets(self, x: ArrayLike, *, every: int = 1, seed: int = 0) -> NDArray[Any]:
+        """A new target from each network for each row of `x`, noise included.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        every
+            Use only every n-th draw of each chain.
+        seed
+            Seed of the noise, which each network and each row has its own of.
+
+        Returns
+        -------
+        Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
+        units, class labels for `Categorical`; networks in the order of `Prediction.networks`.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Bernoulli())
+        >>> ensemble = tb.sample(prior, chains=2, burn_in=20, draws=50, progress=False)
+        >>> ensemble.new_targets([-1.0, 0.0, 1.0]).shape
+        (100, 3, 1)
+        """
+        rows = self._rows(x)
+        check_inputs(rows, self.network)
+        every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
+        return self._new_targets(rows, every=every, seed=seed)
+
     def to_arviz(
         self,
         x: ArrayLike | None = None,
@@ -701,7 +736,8 @@ class Ensemble:
         batches = self._batches(self.likelihood, every, self._pieces)
         model = (self.network, self.likelihood, self.dtype)
         each = log_likelihood(*model, batches, inputs, targets)
-        return self._shape(each) + self.scaling.log_jacobian
+        weights = self.likelihood.weights(rows.y)
+        return self._shape(each) + self.scaling.log_jacobian * (1.0 if weights is None else weights)
 
     def _new_targets(
         self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0

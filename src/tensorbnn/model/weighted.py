@@ -24,11 +24,11 @@ from tensorbnn.model.likelihoods import Likelihood
 class Weighted(Likelihood):
     """The density of each row's targets to the power of the row's weight.
 
-    The weights are one more column of the training data's `y` (and of data to validate on), the last
-    one: ``np.column_stack([y, weights])``. They enter the posterior, and the means and standard
-    deviations of ``standardise=True``; a row of weight 0 is as good as none. Predictions, metrics
-    and scores are about targets: there a row counts once, and ``ensemble.score(x, y)`` takes `y`
-    without weights.
+    The weights are one more column of the training data's `y` (and of data to validate on), the
+    last one: ``np.column_stack([y, weights])``. They enter the posterior, and the means and
+    standard deviations of ``standardise=True``; a row of weight 0 is as good as none. Predictions,
+    metrics and scores are about targets: there a row counts once, and ``ensemble.score(x, y)``
+    takes `y` without weights.
 
     Parameters
     ----------
