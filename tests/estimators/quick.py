@@ -1,4 +1,4 @@
-"""A sampler that compiles in no time: the checks of scikit-learn fit hundreds of small data sets."""
+"""A sampler that compiles fast: the checks of scikit-learn fit hundreds of small data sets."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,8 +1,8 @@
 """All of scikit-learn's own checks.
 
 They fit hundreds of data sets of a few rows, nearly each of another shape, for which everything is
-compiled anew: hence networks, chains and a sampler that cost next to nothing. Float64, since fitting
-weights of rows is compared with repeating them to seven digits.
+compiled anew: hence networks, chains and a sampler that cost next to nothing. Float64, since
+weights of rows are compared with repeated rows to seven digits.
 """
 
 import pytest

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tensorbnn.ensemble.converged import TRAINING_POINTS, Converged
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
@@ -171,9 +171,15 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Weights of rows, checked; ``None`` where all count once."""
         if sample_weight is None:
             return None
-        weights: NDArray[Any] = _check_sample_weight(
-            sample_weight, x, dtype=np.float64, ensure_non_negative=True
+        given = check_array(
+            sample_weight,
+            ensure_2d=False,
+            dtype=np.float64,
+            ensure_non_negative=True,
+            input_name="sample_weight",
         )
+        weights: NDArray[Any] = column_or_1d(given)
+        check_consistent_length(x, weights)
         if not np.any(weights):
             raise ValueError("all of `sample_weight` are zero: there is no row to learn from")
         return weights
