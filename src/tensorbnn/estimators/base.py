@@ -30,7 +30,7 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import sample
 
-HIDDEN = (50,)
+HIDDEN = (20,)
 
 
 class AbstractBNN(BaseEstimator):  # type: ignore[misc]
