@@ -99,7 +99,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
         try:
             with warnings.catch_warnings():
-                # What is short of is in the verdict.
+                # What they fall short of is in the verdict.
                 warnings.filterwarnings("ignore", r"stopped by `max_minutes`", UserWarning)
                 ensemble = sample(
                     posterior,
@@ -129,10 +129,9 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     def _until(self, at: NDArray[Any]) -> Converged | None:
         """When chains end, besides their number of draws; one alone can't be compared."""
-        if self.until is None or self.until == "converged":
-            goal = Converged(at=at, fraction=1.0)
-            return None if self.until is None or self.chains == 1 else goal
-        if not isinstance(self.until, Converged):
+        if self.until == "converged":
+            return None if self.chains == 1 else Converged(at=at, fraction=1.0)
+        if self.until is not None and not isinstance(self.until, Converged):
             raise ValueError(
                 f"`until` must be 'converged', None or a tb.Converged, got {self.until!r}"
             )
