@@ -15,6 +15,9 @@ READY_DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest
 READY_OLDEST := $(OLDEST)/.installed
 
+# A change of these compiles the native engine again.
+NATIVE_FILES := setup.py $(wildcard src/tensorbnn/engine/native/*)
+
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
 # At most 8 processes: each loads JAX and compiles for itself.
 PYTEST := -m pytest -n $(WORKERS) --maxprocesses 8
@@ -38,24 +41,31 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo test lint format bench bench-predict soak docs oldest clean $(TEST_STEPS)
+.PHONY: help demo paper test lint format bench bench-predict bench-samplers soak sanitize docs oldest clean \
+    $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo     run the example of the paper; figure and report go into demo/'
+	@echo 'make paper    the figures of the paper, into docs/paper/, and what it says of them, checked'
 	@echo 'make test     lint, types and all tests'
 	@echo 'make lint     ruff check, ruff format --check, mypy'
 	@echo 'make format   let ruff fix and format the code'
-	@echo 'make bench    measure the leapfrog step (options: ARGS="...")'
+	@echo 'make bench    measure speed, side by side with others (options: ARGS="--help")'
 	@echo 'make bench-predict   time and memory of predictions'
+	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make soak     the long proofs, which make test leaves out'
+	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'
 	@echo 'make oldest   all tests with the oldest versions allowed'
 	@echo 'make clean    remove all that make has made, environments too; runs/ stays'
 
 demo: $(READY)
 	$(BIN)/tensorbnn demo
+
+paper: $(READY)
+	$(BIN)/python examples/paper.py --page docs/paper.md $(ARGS)
 
 test: $(READY_DEV)
 	$(call run_all,$(TEST_STEPS))
@@ -80,13 +90,38 @@ format: $(READY_DEV)
 	$(BIN)/ruff format .
 
 bench: $(READY_DEV)
-	$(BIN)/python -m benchmarks.leapfrog $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 bench-predict: $(READY_DEV)
 	$(BIN)/python -m benchmarks.predict
 
+bench-samplers: $(READY_DEV)
+	$(BIN)/python -m benchmarks.samplers
+	$(BIN)/python -m benchmarks.mclmc_bias
+
 soak: $(READY_DEV)
 	$(BIN)/python $(PYTEST) -m soak
+
+# The kernels without Python: see tests/engine/native/sanitize.cpp. -O1 leaves bounds visible.
+NATIVE := src/tensorbnn/engine/native
+SANITIZE := -std=c++17 -O1 -g -pthread -fsanitize=address,undefined -fno-sanitize-recover=all \
+    -fno-omit-frame-pointer -ffp-contract=fast -fno-trapping-math -I$(NATIVE)
+X86 := $(filter x86_64,$(shell uname -m))
+ISA_FLAGS_avx512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx2 -mfma
+ISA_FLAGS_avx2 := -mavx2 -mfma
+ISAS := portable $(if $(X86),avx2 avx512)
+
+sanitize:
+	@mkdir -p build/sanitize
+	for isa in $(ISAS); do \
+	    case $$isa in avx512) flags='$(ISA_FLAGS_avx512)';; avx2) flags='$(ISA_FLAGS_avx2)';; \
+	    *) flags=;; esac; \
+	    $(CXX) $(SANITIZE) $$flags -c $(NATIVE)/kernel_$$isa.cpp -o build/sanitize/$$isa.o || exit 1; \
+	done
+	$(CXX) $(SANITIZE) $(if $(X86),-DTENSORBNN_HAS_AVX512 -DTENSORBNN_HAS_AVX2) \
+	    tests/engine/native/sanitize.cpp $(NATIVE)/dispatch.cpp $(NATIVE)/batch.cpp \
+	    $(ISAS:%=build/sanitize/%.o) -o build/sanitize/run
+	build/sanitize/run
 
 docs: $(READY_DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -108,11 +143,11 @@ $(VENV)/.created $(OLDEST)/.created:
 	@touch $@
 
 # `demo` needs little; `dev` holds all of it.
-$(READY): $(VENV)/.created pyproject.toml
+$(READY): $(VENV)/.created pyproject.toml $(NATIVE_FILES)
 	$(BIN)/python $(PIP_INSTALL) -e '.[plots]'
 	@touch $@
 
-$(READY_DEV): $(VENV)/.created pyproject.toml
+$(READY_DEV): $(VENV)/.created pyproject.toml $(NATIVE_FILES)
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(READY) $@
 

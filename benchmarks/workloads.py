@@ -38,6 +38,18 @@ class Workload:
     steps: int
 
     @property
+    def flops(self) -> int:
+        """Of one gradient: forward, by the weights, and by all activations but the inputs."""
+        pairs = list(zip(self.units[:-1], self.units[1:], strict=True))
+        weights = sum(inputs * units for inputs, units in pairs)
+        return 2 * self.rows * (3 * weights - pairs[0][0] * pairs[0][1])
+
+    @property
+    def tanhs(self) -> int:
+        """Activations of one gradient."""
+        return self.rows * sum(self.units[1:-1])
+
+    @property
     def network(self) -> str:
         """Units of every layer, inputs first: ``1-10-10-10-1``."""
         return "-".join(str(units) for units in self.units)

@@ -31,6 +31,37 @@ def inputs(case: str) -> np.ndarray:
     return np.concatenate([*dense, np.linspace(-1, 1, 7)])
 
 
+def make_posterior(case: str, hidden: int = 3) -> tb.Posterior:
+    """A 1-10-10-10-1 tanh network with the paper's priors, and a known noise of 0.1."""
+    x = inputs(case)
+    layers = [tb.Dense(10), tb.Tanh()] * hidden
+    network = tb.Network(*layers, tb.Dense(1), inputs=1)
+    return tb.Posterior(network, tb.Gaussian(sd=0.1), x, truth(x))
+
+
+def pretrain(posterior: tb.Posterior, chains: int, seed: int, epochs: int = 100) -> tb.Pretrained:
+    """The paper's pre-training."""
+    return tb.pretrain(
+        posterior,
+        validation=(posterior.x, posterior.y),
+        chains=chains,
+        cycles=3,
+        epochs=epochs,
+        patience=10,
+        learning_rate=0.01,
+        seed=seed,
+    )
+
+
+def paper_sampler(leapfrog_max: int = 10_000) -> tb.AdaptiveHMC:
+    """The paper's sampler, with its table of settings unless trajectories are to be shorter."""
+    return tb.AdaptiveHMC(
+        leapfrog_start=min(1000, leapfrog_max),
+        leapfrog_min=min(100, leapfrog_max),
+        leapfrog_max=leapfrog_max,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", choices=["sparse", "variable"])
@@ -51,21 +82,9 @@ def main() -> None:
 
     mpl.use("Agg")
     x = inputs(options.case)
-    layers = [tb.Dense(10), tb.Tanh()] * 3
-    network = tb.Network(*layers, tb.Dense(1), inputs=1)
-    posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, truth(x))
-
-    start = tb.pretrain(
-        posterior,
-        validation=(x, truth(x)),
-        chains=options.chains,
-        cycles=3,
-        epochs=100,
-        patience=10,
-        learning_rate=0.01,
-        seed=options.seed,
-    )
-    sampler = tb.AdaptiveHMC(leapfrog_start=min(1000, leapfrog_max), leapfrog_max=leapfrog_max)
+    posterior = make_posterior(options.case)
+    start = pretrain(posterior, options.chains, options.seed)
+    sampler = paper_sampler(leapfrog_max)
     began = time.monotonic()
     ensemble = tb.sample(
         posterior,

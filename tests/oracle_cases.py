@@ -338,3 +338,51 @@ def deep(x, y, xs, truths, errors, *, sd, hidden, activation="tanh", last_sd=0.5
         return result
 
     return Case(tb.Posterior(network, tb.Gaussian(sd=sd), x, y, dtype="float64"), statistics)
+
+
+PAPER = {"location": (0.0, 0.1), "scale": (1.0, 0.1)}
+# Under these a missing Jacobian or normaliser is seen at once.
+WIDE = {"location": (0.0, 0.5), "scale": (0.5, 0.5)}
+
+
+def _given(name, *fields):
+    return [GIVEN[name][field] for field in fields]
+
+
+def _deep():
+    truth = GIVEN["deep_is"]["truth"]
+    data = _given("deep_is", "x", "y", "xs")
+    return deep(*data, truth["pred_mean"], truth["se"], sd=0.3, hidden=[5])
+
+
+def _learned_noise(prior, exact):
+    return linear_with_learned_noise(*_given("lin_noise", "X", "y"), prior, exact)
+
+
+def _hierarchical(numbers):
+    return linear_with_hierarchical_prior(*_given("lin_hier", "X", "y"), sd=0.5, **numbers)
+
+
+# Every case, by what is believed and what is known: for samplers that are held to all of them.
+CASES: dict[str, Callable[[], Case]] = {
+    "linear": lambda: linear_with_known_noise(*_given("lin_fixed", "X", "y", "xs"), sd=0.4),
+    "linear, noise learned": lambda: _learned_noise(tb.HalfNormal(1.0), ("halfnormal", 1.0)),
+    "linear, default noise": lambda: _learned_noise(None, ("lognormal", math.log(0.4), 1.0)),
+    "linear, the paper's prior": lambda: _hierarchical(PAPER),
+    "linear, wide prior": lambda: _hierarchical(WIDE),
+    "prior, normal": lambda: gaussian_prior(2, **PAPER),
+    "prior, wide normal": lambda: gaussian_prior(2, **WIDE),
+    "prior, normal, 50 units": lambda: gaussian_prior(50, **PAPER),
+    "prior, wide normal, 50 units": lambda: gaussian_prior(50, **WIDE),
+    "prior, gamma precision, narrow": lambda: gamma_precision_prior(8, 0.05, 0.5),
+    "prior, gamma precision": lambda: gamma_precision_prior(8, 1.0, 4.0),
+    "prior, Cauchy": lambda: cauchy_prior(2),
+    "prior, Cauchy, 50 units": lambda: cauchy_prior(50),
+    "prior, PReLU": lambda: prelu_prior(2),
+    "prior, PReLU, 50 units": lambda: prelu_prior(50),
+    "prior, SquarePReLU": lambda: square_prelu_prior(3),
+    "one hidden unit": lambda: one_hidden_unit(*_given("one_unit", "x", "y", "xs"), sd=0.3),
+    "logistic": lambda: logistic(*_given("logistic", "x", "t", "xs")),
+    "softmax": lambda: two_classes(*_given("logistic", "x", "t", "xs")),
+    "five hidden units": _deep,
+}

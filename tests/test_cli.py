@@ -1,11 +1,14 @@
 """The command line as a user meets it."""
 
+from pathlib import Path
+
 import matplotlib
 import pytest
 from matplotlib import image
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.engine import library
 
 matplotlib.use("Agg")
 
@@ -23,6 +26,35 @@ def test_demo(tmp_path, capsys):
     assert pixels.std() > 0.05
     assert len(tb.load(out / "run")) == 20
     assert main(arguments) == 0  # the demo may replace its own run
+
+
+def test_import(tmp_path, capsys):
+    old, new = Path(__file__).parent / "data" / "original" / "gauss_partial", tmp_path / "new"
+    assert main(["import", str(old), str(new)]) == 0
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "tb.Gaussian(sd=0.1) is assumed" in told.err
+    layers = "layers       1 inputs, dense_0, elu_0, dense_1, 1 outputs"
+    for text in (
+        "27 from 1 chain",
+        layers,
+        "likelihood   Gaussian(sd=0.1)",
+        f"tb.load({str(new)!r})",
+    ):
+        assert text in told.out
+    assert len(tb.load(new)) == 27
+    assert main(["import", str(old), str(new)]) == 1
+    assert "already holds a run" in capsys.readouterr().err
+    assert main(["import", str(old), str(new), "--overwrite", "--sd", "0.3"]) == 0
+    assert main(["import", str(old), str(tmp_path / "other"), "--sd", "0.2"]) == 0
+    assert capsys.readouterr().err == ""
+    assert tb.load(tmp_path / "other").likelihood == tb.Gaussian(sd=0.2)
+    assert main(["import", str(tmp_path / "nowhere"), str(new)]) == 1
+    assert "tensorbnn: there is no directory" in capsys.readouterr().err
+    assert main(["resume", str(new)]) == 0
+    assert "one chain alone" not in capsys.readouterr().out  # there are no data to look at
+    assert main(["resume", str(new), "--draws", "50"]) == 1
+    assert "was imported from TensorBNN" in capsys.readouterr().err
 
 
 def test_mistakes_get_one_line(tmp_path, capsys):
@@ -49,3 +81,16 @@ def test_version(capsys):
         main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == f"tensorbnn {tb.__version__}\n"
+
+
+def test_doctor(capsys, monkeypatch):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
+        assert word in text
+    missing = library.Library(None, "it was not compiled")
+    monkeypatch.setattr(library, "_load", lambda: missing)
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "not used: it was not compiled" in text
+    assert "instructions" not in text

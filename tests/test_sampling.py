@@ -233,7 +233,7 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path):
 
 def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     """On one core four chains take turns: a running run has draws of all of them."""
-    monkeypatch.setattr("tensorbnn.runs.sample._cores", lambda: 1)
+    monkeypatch.setattr("tensorbnn.runs.sample.cores", lambda: 1)
     thread = threading.Thread(
         target=lambda: draw(
             chains=4, draws=3000, networks_per_file=20, path=tmp_path / "run", burn_in=5

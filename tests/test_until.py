@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import signal
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -323,14 +324,20 @@ def test_what_is_said_while_it_goes_on(monkeypatch):
     assert re.search(r"sampling 100 %.* 0 of 3 x to go, .* in all$", lines[-1])
 
 
-@pytest.mark.parametrize("path", [None, "run"])
-def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, monkeypatch, path, capfd):
-    import signal
+@pytest.fixture
+def ctrl_c():
+    """Sends Ctrl-C to this process, also where it was started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
 
+
+@pytest.mark.parametrize("path", [None, "run"])
+def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, monkeypatch, path, capfd, ctrl_c):
     decide = until._Watch.decide
 
     def interrupted(self):
-        signal.raise_signal(signal.SIGINT)
+        ctrl_c()
         return decide(self)
 
     monkeypatch.setattr(until._Watch, "decide", interrupted)

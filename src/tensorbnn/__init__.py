@@ -4,6 +4,8 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from tensorbnn.approximating import variational
+from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -13,8 +15,13 @@ from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scoring import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.mclmc import MCLMC
+from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.pretrain import Pretrained, pretrain
+from tensorbnn.inference.sghmc import SGHMC
+from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
@@ -58,9 +65,14 @@ __version__ = _version("tensorbnn")
 
 __all__ = [
     "ELU",
+    "GHMC",
     "HMC",
+    "MCLMC",
+    "NUTS",
+    "SGHMC",
     "Accuracy",
     "AdaptiveHMC",
+    "Approximation",
     "BNNClassifier",
     "BNNRegressor",
     "Bernoulli",
@@ -107,10 +119,13 @@ __all__ = [
     "Tanh",
     "Weighted",
     "Weights",
+    "import_original",
     "load",
+    "load_original",
     "pretrain",
     "resume",
     "sample",
+    "variational",
 ]
 
 

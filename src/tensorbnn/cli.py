@@ -1,9 +1,10 @@
-"""The command line: ``tensorbnn demo`` and ``tensorbnn resume``."""
+"""The command line: ``tensorbnn demo``, ``resume``, ``import`` and ``doctor``."""
 
 import argparse
 import dataclasses
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -11,9 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from tensorbnn.demo import Demo, run_demo
+from tensorbnn.doctor import doctor
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.interop.original import import_original
+from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.resuming import restore_until, resume
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.store import DirectoryStore
@@ -65,6 +69,14 @@ def _parser() -> argparse.ArgumentParser:
         "--max-gradients", type=int, help="stop a chain that has spent so many, burn-in included"
     )
     again.set_defaults(command=_resume)
+    doctor = commands.add_parser("doctor", help="say what this installation computes with")
+    doctor.set_defaults(command=_doctor)
+    old = commands.add_parser("import", help="turn a run of TensorBNN into one of this library")
+    old.add_argument("old", type=Path, help="the run directory of TensorBNN")
+    old.add_argument("new", type=Path, help="the run directory to make")
+    old.add_argument("--sd", type=float, help="the noise, where it was Gaussian and known")
+    old.add_argument("--overwrite", action="store_true", help="replace a run that is there")
+    old.set_defaults(command=_import)
     return parser
 
 
@@ -99,6 +111,12 @@ def _resume(options: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    del options
+    print(_text(doctor()))
+    return 0
+
+
 def _until(options: argparse.Namespace) -> Converged | None:
     """What predictions are to reach, where the options change it; the rest as the run says."""
     given = {
@@ -108,6 +126,22 @@ def _until(options: argparse.Namespace) -> Converged | None:
         return None
     recorded = restore_until(DirectoryStore(options.path)) or Converged()
     return dataclasses.replace(recorded, **given)
+
+
+def _import(options: argparse.Namespace) -> int:
+    likelihood = None if options.sd is None else Gaussian(sd=options.sd)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ensemble = import_original(
+            options.old, options.new, likelihood=likelihood, overwrite=options.overwrite
+        )
+    for warning in caught:
+        print(f"tensorbnn: {warning.message}", file=sys.stderr)
+    network = ensemble.network
+    layers = f"{network.inputs} inputs, {', '.join(network.names)}, {network.outputs} outputs"
+    model = {"layers": layers, "likelihood": str(ensemble.likelihood)}
+    print(_text(_networks(ensemble) | model | _where(options.new)))
+    return 0
 
 
 def _summary(demo: Demo) -> str:
@@ -124,10 +158,13 @@ def _summary(demo: Demo) -> str:
 
 
 def _networks(ensemble: Ensemble) -> dict[str, str]:
-    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chains"}
+    plural = "" if ensemble.num_chains == 1 else "s"
+    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chain{plural}"}
 
 
 def _sampler(ensemble: Ensemble) -> dict[str, str]:
+    if not ensemble.info:  # of a run that was imported
+        return {}
     acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
     return {
         "acceptance": f"{acceptance} (each chain)",

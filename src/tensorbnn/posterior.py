@@ -22,8 +22,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.engine import forward
+from tensorbnn.engine import choice, forward, native, perturbed, trajectory
+from tensorbnn.engine.choice import Engine
 from tensorbnn.engine.forward import Data, Outputs
+from tensorbnn.engine.trajectory import Follow
 from tensorbnn.model.checks import DType, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
@@ -41,16 +43,26 @@ class Given(NamedTuple):
     targets: NDArray[Any]
 
 
+class Spread(NamedTuple):
+    """Gaussian thetas: their means, their sds, and one draw, on side 1 or, reflected, -1."""
+
+    mean: Array
+    sd: Array
+    draw: Array
+    side: Array
+
+
 @dataclass(frozen=True)
 class Model:
     """The density as pure functions of ``(theta, phi, data)``; hashable, so that it compiles once.
 
     `data` is ``None`` for the prior. Arrays have the floating type that is JAX's default where the
-    functions are called (see `precision`).
+    functions are called (see `precision`). `engine` says who computes the likelihood.
     """
 
     network: Network
     likelihood: Likelihood
+    engine: Engine = "jax"
 
     @functools.cached_property
     def theta(self) -> Layout:
@@ -67,7 +79,11 @@ class Model:
         """``log p(D | theta, phi)``; zero without data."""
         if data is None:
             return jnp.zeros((), theta.dtype)
-        own, parameters = self._likelihood_hypers(phi), self.theta.unflatten(theta)
+        own = self._likelihood_hypers(phi)
+        if self.engine == "native":
+            natural = self.theta.natural(theta)
+            return native.log_likelihood(self.network, self.likelihood, natural, own, data)
+        parameters = self.theta.unflatten(theta)
         return forward.log_likelihood(self.network, self.likelihood, parameters, own, data)
 
     def outputs(self, theta: Array, data: Data) -> Outputs:
@@ -78,6 +94,26 @@ class Model:
         """`log_likelihood` as a function of phi alone, where the outputs are known."""
         own = self._likelihood_hypers(phi)
         return forward.log_likelihood_of_outputs(self.likelihood, own, found, data)
+
+    def mean_log_likelihood(
+        self,
+        key: Array,
+        thetas: Spread,
+        phi: Array,
+        data: Data | None,
+        estimator: perturbed.Estimator,
+    ) -> Array:
+        """An unbiased estimate of the mean of `log_likelihood` over Gaussian thetas."""
+        if data is None:
+            return jnp.zeros((), phi.dtype)
+        mean, sd, draw = (
+            self.theta.unflatten(each) for each in (thetas.mean, thetas.sd, thetas.draw)
+        )
+        scatter = perturbed.Scatter(mean, sd, draw, thetas.side)
+        own = self._likelihood_hypers(phi)
+        return perturbed.log_likelihood(
+            self.network, self.likelihood, key, scatter, own, data, estimator
+        )
 
     def log_prior(self, theta: Array, phi: Array) -> Array:
         """``log p(theta | phi)``, log-Jacobians of theta included."""
@@ -94,6 +130,18 @@ class Model:
             + self.log_prior(theta, phi)
             + self.log_hyper_prior(phi)
         )
+
+    def follow(self, held_phi: Array | None, data: Data | None) -> Follow | None:
+        """The native engine's leapfrog integrator, where it has one for this density.
+
+        It moves in the standard coordinates of theta and phi, or, where `held_phi` is given, of
+        theta alone.
+        """
+        if self.engine != "native" or data is None:
+            return None
+        held = None if held_phi is None else self.phi.unflatten(held_phi)
+        model = (self.network, self.likelihood, self.theta, self.phi)
+        return trajectory.follow(*model, held, data)
 
     def _likelihood_hypers(self, phi: Array) -> dict[str, Array]:
         hypers = self.phi.unflatten(phi)
@@ -127,12 +175,14 @@ class Posterior:
     dtype
         ``"float32"`` (fast, enough for sampling) or ``"float64"``.
     engine
-        ``"auto"`` or ``"jax"``.
+        What computes the likelihood and its gradient: ``"jax"``, ``"native"`` (compiled kernels,
+        for the library's own layers and likelihoods), or ``"auto"``, which takes the native engine
+        where it is there, can compute the model, and is the faster one for its size.
 
     Attributes
     ----------
     engine : str
-        The engine in use.
+        The engine in use, ``"jax"`` or ``"native"``; it can be set.
     scaling : Scaling
         The shifts and scales of `standardise`.
     num_parameters, num_hyperparameters : int
@@ -163,7 +213,7 @@ class Posterior:
         *,
         standardise: bool | Scaling = False,
         dtype: DType = "float32",
-        engine: Literal["auto", "jax"] = "auto",
+        engine: Literal["auto", "jax", "native"] = "auto",
     ) -> None:
         if not isinstance(network, Network):
             raise TypeError(f"`network` must be a tb.Network, got {network!r}")
@@ -173,17 +223,25 @@ class Posterior:
             )
         if dtype not in ("float32", "float64"):
             raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}")
-        if engine not in ("auto", "jax"):
-            raise ValueError(f"`engine` must be 'auto' or 'jax', got {engine!r}")
         self.network = _fold_link(network, likelihood)
         self.likelihood = likelihood
         self.dtype: DType = dtype
-        self.engine: Literal["jax"] = "jax"
-        self.model = Model(self.network, likelihood)
         self.scaling = _scaling(standardise, x, y, likelihood, self.network)
         self.x, self.y, self.data = self._take(x, y)
+        self.engine = engine
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
+
+    @property
+    def engine(self) -> Engine:
+        """What computes the likelihood and its gradient."""
+        return self.model.engine
+
+    @engine.setter
+    def engine(self, engine: Literal["auto", "jax", "native"]) -> None:
+        rows = 0 if self.x is None else len(self.x)
+        chosen = choice.choose(engine, self.network, self.likelihood, rows)
+        self.model = Model(self.network, self.likelihood, chosen)
 
     def log_density(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """Log posterior density (up to the evidence) at unconstrained `theta` and `phi`."""

@@ -118,7 +118,14 @@ def resume(
     reader = DirectoryStore(path)
     _check_options(reader, given, sampler, posterior)
     complete = reader.manifest["status"] == "complete"
-    if complete and until is None and total in (None, reader.manifest["draws"]):
+    goes_on = until is not None or total not in (None, reader.manifest["draws"])
+    if "imported" in reader.manifest and goes_on:
+        raise RunError(
+            f"{path} was imported from {reader.manifest['imported']}, which keeps nothing of its "
+            "sampler, and can't go on: sample anew from where it ended, by "
+            "tb.sample(posterior, start=tb.load(path))"
+        )
+    if complete and not goes_on:
         if posterior is None:
             return Ensemble.from_store(reader, custom or {})
         return Ensemble.of(reader, posterior)

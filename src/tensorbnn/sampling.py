@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.engine import choice
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
@@ -177,7 +178,7 @@ def sample(
     goal = make_goal(until, max_minutes, posterior, plan)
     if executor is not None:
         check_sendable(executor, recipe)
-    store = _make_store(recipe, goal, checkpoints, path, store_data=store_data, overwrite=overwrite)
+    store = make_store(recipe, goal, checkpoints, path, store_data=store_data, overwrite=overwrite)
     return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=executor)
 
 
@@ -279,7 +280,7 @@ def _raise_signal(number: int) -> None:
     raise KeyboardInterrupt
 
 
-def _make_store(
+def make_store(
     recipe: Recipe,
     goal: Goal,
     checkpoints: Sequence[Checkpoint],
@@ -288,13 +289,17 @@ def _make_store(
     store_data: bool,
     overwrite: bool,
 ) -> Store:
+    """Where the run goes: a directory, or memory without `path`."""
     posterior, plan, reporting = recipe.posterior, recipe.plan, recipe.reporting
     data: dict[str, NDArray[Any]] | None = None
     if posterior.x is not None and posterior.y is not None:
         data = {"x": posterior.x, "y": posterior.y}
     if path is None:
-        held = {"sample_hyperparameters": plan.sample_hyperparameters}
-        return MemoryStore({"chains": plan.chains, "status": "running", **held}, data)
+        known = {
+            "sampler": {"type": type(recipe.sampler).__name__},
+            "sample_hyperparameters": plan.sample_hyperparameters,
+        }
+        return MemoryStore({"chains": plan.chains, "status": "running", **known}, data)
     if data is not None and "validation" in reporting.rows:
         rows = reporting.rows["validation"]
         data |= {"validation_x": rows.x, "validation_y": rows.y}
@@ -307,6 +312,7 @@ def _make_store(
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
+        "instruction_set": choice.instruction_set(posterior.engine),
         "data": fingerprint(posterior),
         "scaling": describe(posterior.scaling),
         "sampler": describe(recipe.sampler),

@@ -22,9 +22,9 @@ def noise(chains=4, draws=500, rows=3, seed=0):
     return np.random.default_rng(seed).normal(size=(chains, draws, rows, 1))
 
 
-def verdict(values, x=None, hypers=None, **changed):
+def verdict(values, x=None, hypers=None, sampler=None, **changed):
     numbers = info(*values.shape[:2], **changed)
-    return diagnose(values, numbers, x=x, hyperparameters=hypers).verdict
+    return diagnose(values, numbers, x=x, hyperparameters=hypers, sampler=sampler).verdict
 
 
 def test_trustworthy():
@@ -165,3 +165,37 @@ def test_hyperparameters_are_only_noted():
     apart = noise()
     apart[:2] += 3
     assert "hyper-parameters" not in verdict(apart, hypers=hypers)
+
+
+def test_mclmc_is_said_to_be_inexact():
+    """By the 95 % quantile of the chain that errs most: the bias is in the tails."""
+    error = np.full((4, 500), 0.004)
+    error[:, ::25] = 5.0
+    found = verdict(noise(), sampler="MCLMC", energy_error=error)
+    assert found.startswith("trustworthy")
+    assert "MCLMC is not exact, and its bias, which should be small, does not show: " in found
+    assert "up to 0.004 per root of the dimension in 95% of the draws (0.1 is the limit)" in found
+    error[2, ::10] = 0.3
+    found = verdict(noise(), sampler="MCLMC", energy_error=error)
+    assert "its bias is to be feared: the energy errors of its steps are up to 0.3 per" in found
+    assert found.endswith("or an exact sampler such as tb.GHMC()")
+    for sampler in ("HMC", "GHMC", "NUTS", "AdaptiveHMC", "Other", None):
+        assert "exact" not in verdict(noise(), sampler=sampler, energy_error=error)
+
+
+def test_sghmc_is_said_to_be_approximate():
+    noisy = np.random.default_rng(0).normal(0.0, 0.2, (4, 500))
+    found = verdict(noise(), sampler="SGHMC", energy_error=noisy - noisy.mean() + 0.01)
+    assert "SGHMC is approximate (kinetic temperature 1.010, 1 where exact)" in found
+    assert found.endswith("compare with a run with half the step size")
+    found = verdict(noise(), sampler="SGHMC", energy_error=noisy + 0.2)
+    assert "instead of 1 shows its bias: use smaller" in found
+    few = np.random.default_rng(0).normal(0.2, 2.0, (4, 500))  # not known well enough
+    assert "shows its bias" not in verdict(noise(), sampler="SGHMC", energy_error=few)
+
+
+def test_energies_of_an_unadjusted_sampler_are_not_judged():
+    energy = np.cumsum(np.random.default_rng(0).normal(size=(4, 500)), axis=1)
+    small = np.zeros((4, 500))
+    assert "E-BFMI" in verdict(noise(), sampler="HMC", energy=energy, energy_error=small)
+    assert "E-BFMI" not in verdict(noise(), sampler="MCLMC", energy=energy, energy_error=small)

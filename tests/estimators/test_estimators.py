@@ -314,6 +314,7 @@ def test_nothing_is_predicted_before_fit():
     ("options", "message"),
     [
         ({"hidden": "50"}, r"`hidden` must be numbers of units such as \(50, 50\), got '50'"),
+        ({"hidden": None}, r"`hidden` must be numbers of units such as \(50, 50\), got None"),
         ({"hidden": (5.5,)}, r"`hidden` must be numbers of units"),
         ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),

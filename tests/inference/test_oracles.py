@@ -73,7 +73,7 @@ def test_square_prelu_prior_is_recovered_without_data():
 
 def test_one_hidden_unit():
     case = GIVEN["one_unit"]
-    check(cases.one_hidden_unit(case["x"], case["y"], case["xs"], sd=0.3))
+    check(cases.one_hidden_unit(case["x"], case["y"], case["xs"], sd=0.3), draws=5000)
 
 
 def test_logistic_regression():

@@ -9,6 +9,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.engine import forward
+from tensorbnn.inference import cycles
 from tensorbnn.inference import pretrain as module
 from tensorbnn.inference.held_out import split, training_rows
 
@@ -19,10 +20,10 @@ SD, WIDTH = 0.5, 0.8
 UNIT = tb.Normal(0.0, WIDTH)
 
 
-def linear(x=X, y=Y, dtype="float64"):
+def linear(x=X, y=Y, **options):
     """Linear regression: every loss has a closed form."""
     network = tb.Network(tb.Dense(1, weight_prior=UNIT, bias_prior=UNIT), inputs=x.shape[1])
-    return tb.Posterior(network, tb.Gaussian(sd=SD), x, y, dtype=dtype)
+    return tb.Posterior(network, tb.Gaussian(sd=SD), x, y, **{"dtype": "float64"} | options)
 
 
 def train(posterior=None, **options):
@@ -244,11 +245,13 @@ def test_each_epoch_goes_through_whole_batches_of_shuffled_rows():
 
 def test_batches_large_enough_for_tiles(monkeypatch):
     options = {"objective": "likelihood", "epochs": 3, "cycles": 1}
-    expected = train(**options)
+    expected = train(linear(engine="jax"), **options)
     monkeypatch.setattr(forward, "ROW_MULTIPLE", 5)
     monkeypatch.setattr(forward, "TILE_ABOVE", 0)
     monkeypatch.setattr(forward, "TILE_ELEMENTS", 10)
-    tiled = train(batch_size=ROWS, **options)  # two tiles of five rows, and two rows more
+    tiled = train(
+        linear(engine="jax"), batch_size=ROWS, **options
+    )  # two tiles of five rows, and two rows more
     np.testing.assert_allclose(tiled.best_loss, expected.best_loss, rtol=1e-12)
 
 
@@ -284,7 +287,7 @@ def test_the_same_seed_gives_the_same_bits(monkeypatch):
     reference = train(**options, seed=4)
     assert same(reference, train(**options, seed=4))
     assert not same(reference, train(**options, seed=5))
-    monkeypatch.setattr(module, "SECONDS_PER_CALL", 0.0)  # one epoch in every call
+    monkeypatch.setattr(cycles, "SECONDS_PER_CALL", 0.0)  # one epoch in every call
     assert same(reference, train(**options, seed=4))
 
 
@@ -371,15 +374,15 @@ def test_every_network_and_likelihood_trains(layers, likelihood, y):
 def test_a_positive_parameter_never_becomes_zero():
     network = tb.Network(tb.Dense(1), tb.PReLU(), inputs=1)
     model = tb.Posterior(network, tb.Gaussian(sd=SD)).model
-    slopes = module._named(model, jnp.full((1, 3), -1e4))["prelu_0.slopes"]
+    slopes = module.named_networks(model, jnp.full((1, 3), -1e4))["prelu_0.slopes"]
     assert np.asarray(slopes)[0, 0] > 0
 
 
 def test_a_changed_number_recompiles_nothing():
     train(epochs=9)
-    compiled = module._advance._cache_size()
+    compiled = cycles._advance._cache_size()
     train(learning_rate=0.02, learning_rate_division=3.0, patience=4, epochs=80, cycles=2, seed=8)
-    assert module._advance._cache_size() == compiled
+    assert cycles._advance._cache_size() == compiled
 
 
 def test_progress_reaches_its_end(monkeypatch):

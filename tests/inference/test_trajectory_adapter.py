@@ -167,3 +167,15 @@ def test_settling_without_any_acceptance_changes_nothing():
     settled = ta.settle(adapter, constants)
     assert float(settled.step_size) == float(adapter.step_size)
     assert int(settled.num_leapfrog) == int(adapter.num_leapfrog)
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 991])
+def test_features_of_any_length_carry_the_kernel(count):
+    points = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
+    kernel = np.exp(-0.5 * np.square((points[:, None] - points) / ta.LENGTH_SCALE))
+    features = np.asarray(ta.axis(count).features, np.float64)
+    # What is left out of the kernel are its parts below a millionth of the largest.
+    values = np.linalg.eigvalsh(kernel)
+    left_out = ta.SMALLEST_EIGENVALUE * values[-1]
+    error = np.linalg.norm(features @ features.T - kernel, 2)
+    assert error < left_out + 10 * values[-1] * np.finfo(np.float32).eps

@@ -117,7 +117,9 @@ def numbers(path):
 def assert_same(path, reference):
     assert contents(path) == contents(reference)
     assert numbers(path) == numbers(reference)
-    mine, other = (read_manifest(each) | {"created": ""} for each in (path, reference))
+    # Chains of an executor never meet; those of the reference have too short a burn-in to.
+    apart = {"created": "", "together": None}
+    mine, other = (read_manifest(each) | apart for each in (path, reference))
     assert mine == other
     assert not (path / "stop").exists()
     assert not (path / "run.lock").exists()

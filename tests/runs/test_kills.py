@@ -167,7 +167,11 @@ def test_sigterm_at_random_times(reference, tmp_path):
     ("file", "options"),
     [
         ("metrics.jsonl", {"report_every": 4}),
-        ("draws-00000.safetensors", {"report_every": 1000, "networks_per_file": 20}),
+        # Draws in one file, larger than the state of this sampler.
+        (
+            "draws-00000.safetensors",
+            {"sampler": "adaptive", "draws": 60, "networks_per_file": 60, "report_every": 1000},
+        ),
     ],
 )
 def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):

@@ -67,6 +67,39 @@ def pad_rows(inputs: Array) -> Array:
     return jnp.pad(inputs, ((0, 0), (0, missing)), mode="edge") if missing else inputs
 
 
+def num_rows(data: Data) -> int:
+    """Number of rows, padding not counted."""
+    tiles, _, tile = data.tile_targets.shape
+    return tiles * tile + data.targets.shape[1]
+
+
+def take_rows(data: Data, rows: Array) -> Data:
+    """Some rows of `data` by their numbers, as small data without tiles; `rows` may be traced.
+
+    The numbers are those of the rows that were given to `arrange`.
+    """
+    tiles, _, tile = data.tile_targets.shape
+    whole = tiles * tile
+
+    def take(in_tiles: Array, rest: Array) -> Array:
+        if not tiles:
+            return rest[:, rows]
+        tiled = jnp.minimum(rows, whole - 1)
+        found = in_tiles[tiled // tile, :, tiled % tile].T
+        if not rest.shape[1]:
+            return found
+        return jnp.where(rows < whole, found, rest[:, jnp.maximum(rows - whole, 0)])
+
+    inputs = take(data.tile_inputs, data.inputs)
+    targets = take(data.tile_targets, data.targets)
+    return Data(
+        tile_inputs=jnp.zeros((0, inputs.shape[0], 0), inputs.dtype),
+        tile_targets=jnp.zeros((0, targets.shape[0], 0), targets.dtype),
+        inputs=pad_rows(inputs),
+        targets=targets,
+    )
+
+
 def log_likelihood(
     network: Network,
     likelihood: Likelihood,

@@ -114,7 +114,7 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
 
 def _statistics(info: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     named = {STATISTICS[name]: values for name, values in info.items() if name in STATISTICS}
-    return named | {"diverging": info["divergent"] > 0}
+    return named | ({"diverging": info["divergent"] > 0} if "divergent" in info else {})
 
 
 def _single(values: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -99,6 +99,8 @@ def diagnose(
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
+    sampler: str | None = None,
+    approximation: str | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -107,8 +109,8 @@ def diagnose(
     values
         Predictions.
     info
-        The sampler's records, each ``(chains, draws)``: at least ``acceptance``, ``divergent`` and
-        ``energy``.
+        The sampler's records, each ``(chains, draws)``: ``acceptance``, ``divergent`` and
+        ``energy``. What was not recorded counts as NaN.
     x
         Inputs ``(rows, inputs)`` of the predictions, for the verdict to name them; rows are named
         by number otherwise.
@@ -118,16 +120,23 @@ def diagnose(
         Weights ``(chains, draws)`` that sum to one.
     pareto_k
         k-hat of the weights, for the verdict.
+    sampler
+        Name of the sampler's class: the verdict says where it is not exact.
+    approximation
+        What to say in its place of draws that are no sample of the posterior.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
+    unknown = np.full(values.shape[:2], np.nan)
+    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
     found = convergence(values, weights)
     errors = _errors(values, weights)
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
         ebfmi = _ebfmi(np.asarray(info["energy"], np.float64))
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
+    energy_error = info.get("energy_error")
     evidence = Evidence(
         values=values if weights is None else _influence(values, weights),
         rhat=found.rhat,
@@ -138,6 +147,10 @@ def diagnose(
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         x=x,
         pareto_k=pareto_k,
+        sampler=sampler,
+        energy_error=energy_error,
+        energy_error_mcse=0.0 if energy_error is None else float(_error(energy_error)),
+        approximation=approximation,
     )
     return Diagnosis(
         **found._asdict(),

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
+from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
 
 
 class Ensemble:
-    """Networks sampled from a posterior; made by `sample`, `load` and `resume`.
+    """Networks sampled from a posterior.
+
+    Made by `sample`, `resume`, `load`, `load_original` and `variational`.
 
     Attributes
     ----------
@@ -143,9 +146,14 @@ class Ensemble:
 
         ``acceptance`` (mean over the draw's transitions), ``divergent`` and ``num_steps`` (numbers
         of divergences and of gradients), ``energy_error``, ``energy``, ``log_density`` and
-        ``step_size`` (of the last transition).
+        ``step_size`` (of the last transition). Empty for a run that was imported.
         """
         return self._read("info/")
+
+    @functools.cached_property
+    def approximation(self) -> Approximation | None:
+        """The density that was fitted by `variational`; ``None`` for a sample of the posterior."""
+        return read_approximation(self._store, self._model())
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -399,6 +407,8 @@ class Ensemble:
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
+            sampler=self._store.manifest.get("sampler", {}).get("type"),
+            approximation=None if self.approximation is None else self.approximation.verdict,
         )
 
     def autocorrelation(

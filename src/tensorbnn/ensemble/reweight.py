@@ -94,7 +94,7 @@ class Weights:
 class Side:
     """One side of the ratio: a density of named natural values, fixed when compiled.
 
-    `phi` holds only those hyper-parameters whose prior is not on both sides of the line.
+    `theta` and `phi` hold only what does not have the same prior on both sides of the line.
     """
 
     network: Network
@@ -124,10 +124,23 @@ def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
     names = {entry.name for entry in other.phi.entries}
     kept = Layout(tuple(entry for entry in run.phi.entries if entry.name in names))
     phis = (Layout(()), Layout(())) if held else (kept, other.phi)
-    return tuple(
-        Side(model.network, model.likelihood, model.theta, phi)
-        for model, phi in zip((run, other), phis, strict=True)
-    )  # type: ignore[return-value]
+    return without_common(
+        Side(run.network, run.likelihood, run.theta, phis[0]),
+        Side(other.network, other.likelihood, other.theta, phis[1]),
+    )
+
+
+def without_common(run: Side, other: Side) -> tuple[Side, Side]:
+    """Both sides without the priors that stand on both: these cancel, whatever their values."""
+    sides = []
+    for side, across in ((run, other), (other, run)):
+        known = {entry.name: entry.prior for entry in (*across.theta.entries, *across.phi.entries)}
+        theta, phi = (
+            Layout(tuple(e for e in layout.entries if known.get(e.name) != e.prior))
+            for layout in (side.theta, side.phi)
+        )
+        sides.append(dataclasses.replace(side, theta=theta, phi=phi))
+    return sides[0], sides[1]
 
 
 def log_ratios(
@@ -326,7 +339,7 @@ def _log_densities(
     def one(own: dict[str, Array]) -> Array:
         outputs = None
         if data is not None:
-            parameters = {entry.name: own[entry.name] for entry in side.theta.entries}
+            parameters = {name: own[name] for name in side.network.parameters}
             outputs = forward.outputs(side.network, parameters, data)
 
         def at(values: dict[str, Array]) -> Array:

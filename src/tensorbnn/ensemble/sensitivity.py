@@ -147,21 +147,25 @@ def check_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArr
 def moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side, Side]:
     """The run's density, and the same with the named numbers as arguments.
 
-    Hyper-parameters that a moved number replaces, and those of their own priors, are left out on
-    both sides.
+    Only priors that have a moved number differ and are kept. Hyper-parameters that a moved number
+    replaces, and those of their own priors, are left out on both sides.
     """
+    changed = {name.rpartition(".")[0] for name in names}
     gone = [
         entry.name
         for entry in model.phi.entries
         if any(entry.name == name or entry.name.startswith(f"{name}.") for name in names)
     ]
-    kept = tuple(entry for entry in model.phi.entries if entry.name not in gone)
-    phi = Layout(()) if held else Layout(kept)
-    run = Side(model.network, model.likelihood, model.theta, phi)
+    theta, phi = (
+        Layout(tuple(e for e in layout.entries if e.name in changed and e.name not in gone))
+        for layout in (model.theta, model.phi)
+    )
+    phi = Layout(()) if held else phi
+    run = Side(model.network, model.likelihood, theta, phi)
     likelihood = _opened("likelihood", model.likelihood, names)
     layouts = (
         Layout(tuple(_opened_entry(entry, names) for entry in layout.entries))
-        for layout in (model.theta, phi)
+        for layout in (theta, phi)
     )
     return run, Side(model.network, likelihood, *layouts)
 

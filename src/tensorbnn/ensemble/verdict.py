@@ -20,6 +20,13 @@ DIVERGENCE_LIMIT = 0.01
 EBFMI_LIMIT = 0.3
 ACCEPTANCE_LIMIT = 0.1
 PARETO_K_LIMIT = 0.7
+# Samplers that reject nothing; their energies are not what E-BFMI is about.
+APPROXIMATE = ("MCLMC", "SGHMC")
+# Up to which their bias is small (measured, docs/samplers.md): the energy error of steps of MCLMC
+# per root of the dimension, in 95 % of the draws; the kinetic temperature of SGHMC minus one.
+ENERGY_ERROR_LIMIT = 0.1
+ENERGY_ERROR_SHARE = 0.95
+TEMPERATURE_LIMIT = 0.05
 # Draws a chain for which second halves can say something.
 LEAST_DRAWS = 20
 # Rows named in a verdict, rows looked at to find an odd chain, inputs for which x is shown.
@@ -50,10 +57,20 @@ class Evidence(NamedTuple):
     """``(rows, inputs)``."""
     pareto_k: float | None = None
     """k-hat of the weights, where networks have any; `values` are then their influences."""
+    sampler: str | None = None
+    """Name of the sampler's class, where it is known."""
+    energy_error: NDArray[Any] | None = None
+    """As the sampler records it, ``(chains, draws)``."""
+    energy_error_mcse: float = 0.0
+    """Monte Carlo standard error of its mean."""
+    approximation: str | None = None
+    """What the networks are draws of, in words, where that is not the posterior."""
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> str:
     """The verdict; `rhat` computes R-hat of some of the chains, draws and rows."""
+    if evidence.approximation is not None:  # chains that agree would say nothing
+        return evidence.approximation
     return "; ".join([_on_predictions(evidence, rhat), *_notes(evidence)])
 
 
@@ -151,6 +168,7 @@ def _remedy(values: NDArray[Any], rhat: Rhat) -> str:
 
 
 def _notes(evidence: Evidence) -> Iterable[str]:
+    yield from _on_bias(evidence)
     if evidence.pareto_k is not None and not evidence.pareto_k <= PARETO_K_LIMIT:
         yield (
             f"but the weights can't be trusted (k-hat {evidence.pareto_k:.2f}, {PARETO_K_LIMIT} is "
@@ -170,7 +188,7 @@ def _notes(evidence: Evidence) -> Iterable[str]:
             "or less: use smaller steps"
         )
     slow = evidence.ebfmi < EBFMI_LIMIT
-    if slow.any():
+    if slow.any() and evidence.sampler not in APPROXIMATE:
         yield (
             f"energies of {_chains(slow)} change too slowly (E-BFMI down to "
             f"{evidence.ebfmi[slow].min():.2f}, {EBFMI_LIMIT} is the limit), so that tails may be "
@@ -184,6 +202,38 @@ def _notes(evidence: Evidence) -> Iterable[str]:
             f"chains disagree about {len(apart)} of {len(evidence.hyper_rhat)} hyper-parameters "
             f"(R-hat up to {apart[worst]:.2f}, of {worst}): don't interpret these"
         )
+
+
+def _on_bias(evidence: Evidence) -> Iterable[str]:
+    """What a sampler that is not exact adds: no number above shows its bias."""
+    if evidence.energy_error is None:
+        return
+    if evidence.sampler == "MCLMC":
+        # The tail matters: where the integrator fails, there is the bias. Of the worst chain.
+        error = np.quantile(evidence.energy_error, ENERGY_ERROR_SHARE, axis=1).max()
+        size = (
+            f"the energy errors of its steps are up to {error:.2g} per root of the dimension in "
+            f"{ENERGY_ERROR_SHARE:.0%} of the draws ({ENERGY_ERROR_LIMIT} is the limit)"
+        )
+        if error <= ENERGY_ERROR_LIMIT:
+            yield f"MCLMC is not exact, and its bias, which should be small, does not show: {size}"
+        else:
+            yield (
+                f"but MCLMC is not exact, and its bias is to be feared: {size}: use smaller steps, "
+                "or an exact sampler such as tb.GHMC()"
+            )
+    if evidence.sampler == "SGHMC":
+        temperature = 1 + evidence.energy_error.mean()
+        if abs(temperature - 1) <= TEMPERATURE_LIMIT + 3 * evidence.energy_error_mcse:
+            yield (
+                f"SGHMC is approximate (kinetic temperature {temperature:.3f}, 1 where exact), and "
+                "its bias does not show: compare with a run with half the step size"
+            )
+        else:
+            yield (
+                f"but SGHMC is approximate, and a kinetic temperature of {temperature:.3f} instead "
+                "of 1 shows its bias: use smaller steps, larger batches or more friction"
+            )
 
 
 def _limit(values: NDArray[Any]) -> float:

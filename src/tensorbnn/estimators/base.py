@@ -138,11 +138,11 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         return self.until
 
     def _network(self, inputs: int, outputs: int) -> Network:
-        hidden = (self.hidden,) if isinstance(self.hidden, numbers.Integral) else self.hidden
-        if isinstance(hidden, str) or not all(isinstance(n, numbers.Integral) for n in hidden):
-            raise ValueError(
-                f"`hidden` must be numbers of units such as (50, 50), got {self.hidden!r}"
-            )
+        given: Any = self.hidden
+        hidden = (given,) if isinstance(given, numbers.Integral) else given
+        known = np.iterable(hidden) and not isinstance(hidden, str)
+        if not known or not all(isinstance(units, numbers.Integral) for units in hidden):
+            raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         layers: list[Layer] = []
         before = inputs
         for units in hidden:

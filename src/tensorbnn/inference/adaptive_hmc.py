@@ -176,7 +176,8 @@ class AdaptiveState(NamedTuple):
 
 def step(keys: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
     """One epoch of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _epoch(key, each, target), keys, state)
+    together = target.moves_together(keys.shape[0])
+    return over_chains(lambda key, each: _epoch(key, each, target), keys, state, together=together)
 
 
 def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
@@ -232,14 +233,8 @@ def _move_theta(
 ) -> tuple[Phase, Phase, Moved]:
     """The trajectory over theta given phi, in standard coordinates."""
     model = target.model
-    hypers = model.phi.unflatten(phi)
-
-    def log_density(z_theta: Array) -> Array:
-        theta, log_prior = model.theta.from_standard(z_theta, hypers)
-        return model.log_likelihood(theta, phi, target.data) + log_prior
-
-    value_and_gradient = jax.value_and_grad(log_density)
-    z_theta = model.theta.to_standard(state.theta, hypers)
+    z_theta = model.theta.to_standard(state.theta, model.phi.unflatten(phi))
+    value_and_gradient = target.value_and_gradient_given(phi)
     start = Phase(z_theta, momentum, *value_and_gradient(z_theta))
     end, moved = transition(
         value_and_gradient, start, step_size, state.adapter.num_leapfrog, uniform

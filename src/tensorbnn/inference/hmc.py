@@ -22,7 +22,7 @@ from jax import Array
 
 from tensorbnn.inference import tuning
 from tensorbnn.inference.sampler import Info, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import Density, Target
 from tensorbnn.inference.tuning import Tuning
 
 # An energy error beyond this means that the integrator has left the trajectory.
@@ -103,12 +103,12 @@ class HMC:
     @property
     def tell(self) -> Callable[["HMCState"], Array]:
         """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
-        return tell
+        return tuning.tell_state
 
     @property
     def listen(self) -> Callable[["HMCState", Array, Array], "HMCState"]:
         """The state after a meeting; a pure function of it, of what all told, and its number."""
-        return listen
+        return tuning.listen_state
 
     @property
     def step(self) -> Callable[[Array, "HMCState", Target], tuple["HMCState", Info]]:
@@ -157,19 +157,8 @@ class Moved(NamedTuple):
 
 def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     """One transition of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
-
-
-def tell(state: HMCState) -> Array:
-    """What each chain learnt in the round that is over, ``(chains, values)``."""
-    return jax.vmap(tuning.tell)(state.tuning)
-
-
-def listen(state: HMCState, told: Array, number: Array) -> HMCState:
-    """Let each chain go on with what all told, ``(all chains, meetings, values)``."""
-    return state._replace(
-        tuning=jax.vmap(lambda each: tuning.listen(each, told, number))(state.tuning)
-    )
+    together = target.moves_together(keys.shape[0])
+    return over_chains(lambda key, each: _step(key, each, target), keys, state, together=together)
 
 
 def leapfrog(
@@ -177,8 +166,12 @@ def leapfrog(
 ) -> Phase:
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
-    Neighbouring half kicks are merged into whole ones; the first and the last are made half here.
+    `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
+    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged
+    into whole ones; the first and the last are made half here.
     """
+    if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
+        return Phase(*value_and_gradient.follow(*start, step_size, num_steps))
 
     def advance(_: Array, phase: Phase) -> Phase:
         position = phase.position + step_size * phase.momentum
@@ -216,7 +209,7 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     uniform = jax.random.uniform(key_uniform, (3,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     start = Phase(state.position, momentum, state.log_density, state.gradient)
-    value_and_gradient = jax.value_and_grad(target.log_density)
+    value_and_gradient = target.value_and_gradient
     end, moved = transition(value_and_gradient, start, step_size, num_steps, uniform[2])
     info = Info(
         acceptance=moved.acceptance,
@@ -233,7 +226,12 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
         gradient=end.gradient,
         iteration=state.iteration + 1,
         tuning=tuning.learn(
-            state.tuning, state.iteration, moved.acceptance, num_steps, target, end.position
+            state.tuning,
+            state.iteration,
+            moved.acceptance,
+            step_size * num_steps.astype(step_size.dtype),
+            target,
+            end.position,
         ),
     )
     return new_state, info

@@ -88,16 +88,16 @@ def meetings(burn_in: int) -> tuple[int, ...]:
     return tuple(length * (each + 1) for each in range(ROUNDS)) if length >= LEAST_ROUND else ()
 
 
-def over_chains(function: Callable[..., Any], *arguments: Any) -> Any:
+def over_chains(function: Callable[..., Any], *arguments: Any, together: bool = False) -> Any:
     """Apply `function` to each chain, the leading axis of every array in `arguments`.
 
-    On a CPU one chain after the other, which keeps a chain's arrays in the cache; on an
-    accelerator all at once.
+    On a CPU one chain after the other, which keeps a chain's arrays in the cache, unless they are
+    to move `together`; on an accelerator all at once.
     """
     chains = jax.tree.leaves(arguments)[0].shape[0]
     if chains == 1:
         results = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
         return jax.tree.map(lambda leaf: leaf[None], results)
-    if jax.default_backend() == "cpu":
+    if jax.default_backend() == "cpu" and not together:
         return jax.lax.map(lambda each: function(*each), arguments)
     return jax.vmap(function)(*arguments)

@@ -12,6 +12,7 @@ hyper-parameters, the narrow funnel between a scale and the weights under it is 
 has heavy tails (Cauchy, Student-t), ``sinh(z)`` stands for ``z``, which makes the tails short.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,8 +20,29 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.engine import choice
 from tensorbnn.engine.forward import Data
+from tensorbnn.engine.trajectory import Follow
 from tensorbnn.posterior import Model
+
+
+@dataclass(frozen=True)
+class Density:
+    """A function that returns a log-density and its gradient.
+
+    Attributes
+    ----------
+    log_density
+        The function of a position without its gradient.
+    follow
+        The engine's own leapfrog integrator of it, where it has one; `hmc.leapfrog` takes it.
+    """
+
+    log_density: Callable[[Array], Array]
+    follow: Follow | None = None
+
+    def __call__(self, position: Array) -> tuple[Array, Array]:
+        return jax.value_and_grad(self.log_density)(position)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["data", "held_phi"], meta_fields=["model"])
@@ -51,6 +73,30 @@ class Target:
         """Log-density of a position ``(dimension,)``, up to a constant."""
         theta, phi, log_prior = self._transform(position)
         return self.model.log_likelihood(theta, phi, self.data) + log_prior
+
+    def estimate(self, position: Array, rows: Data, weight: float) -> Array:
+        """Estimate of `log_density` from some rows, each of which counts `weight` times."""
+        theta, phi, log_prior = self._transform(position)
+        return weight * self.model.log_likelihood(theta, phi, rows) + log_prior
+
+    @property
+    def value_and_gradient(self) -> "Density":
+        """`log_density` and its gradient."""
+        return Density(self.log_density, self.model.follow(self.held_phi, self.data))
+
+    def value_and_gradient_given(self, phi: Array) -> "Density":
+        """Of the coordinates of theta alone, where the hyper-parameters are `phi`."""
+        hypers = self.model.phi.unflatten(phi)
+
+        def log_density(z_theta: Array) -> Array:
+            theta, log_prior = self.model.theta.from_standard(z_theta, hypers)
+            return self.model.log_likelihood(theta, phi, self.data) + log_prior
+
+        return Density(log_density, self.model.follow(phi, self.data))
+
+    def moves_together(self, chains: int) -> bool:
+        """Whether one call is to move so many chains, rather than one after the other."""
+        return self.model.engine == "native" and choice.along_lanes(chains, self.data)
 
     def vectors(self, position: Array) -> tuple[Array, Array]:
         """The unconstrained vectors ``(theta, phi)`` of a position."""

@@ -15,14 +15,17 @@ Step size
 Trajectory length
     What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
     chains use one length, and record the outputs ``f`` at probe inputs. Squared jumps of ``f`` over
-    1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations
-    and with them effective draws per gradient of each output; their harmonic mean, in which slow
-    outputs count most, is the score of the length. (Jumps over one transition alone favour lengths
-    two to three times too short: they see what is fast in ``f``, not what is slow.) The search
-    climbs by factors of two, then by their square root.
+    1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations,
+    and these the effective draws of a transition for each output. Their harmonic mean, in which
+    slow outputs count most, over the root of the length is the score. (Jumps over one transition
+    alone favour lengths two to three times too short: they see what is fast in ``f``, not what is
+    slow. So do, less so, jumps over as many transitions as a round has, where these are short: that
+    is why the root stands in place of the length, as in the paper's reward. The length and not the
+    number of steps, because the step size still varies.) The search climbs by factors of two, then
+    by their square root.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +53,13 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # The autocorrelation at the longest lag at which it is above this says how fast an output is
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
+_SMOOTHING = 0.5  # octaves
+# No shorter ones are tried, however well they do in a short round: a few steps are a random walk,
+# and draws should be worth keeping, unless such a length takes many steps.
+LEAST_STEPS = 4
+LEAST_LENGTH, MANY_STEPS = 0.35, 256
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
+LAGGING = 0.1
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
@@ -81,10 +90,9 @@ class Tuning(NamedTuple):
     """Of each output, over all chains."""
     record: Array
     """Outputs in this round, ``(RECORD, outputs)``."""
-    num_steps: Array
-    """Gradients in this round."""
     acceptance: Array
-    """Sum of acceptance probabilities in this round."""
+    path: Array
+    """Sums over this round: of acceptance probabilities, and of step sizes times steps."""
     settings: Settings
 
 
@@ -115,8 +123,8 @@ def init(
         centre=jnp.zeros(count),
         scale=jnp.ones(count),
         record=jnp.zeros((RECORD, count)),
-        num_steps=jnp.zeros((), jnp.int32),
         acceptance=jnp.zeros(()),
+        path=jnp.zeros(()),
         settings=Settings(
             round_length=jnp.asarray(round_length, jnp.int32),
             end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
@@ -147,11 +155,11 @@ def learn(
     tuning: Tuning,
     iteration: Array,
     acceptance: Array,
-    num_steps: Array,
+    path: Array,
     target: Target,
     position: Array,
 ) -> Tuning:
-    """Take in one transition, number `iteration`, that ended at `position`."""
+    """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
     settings = tuning.settings
     tunes = iteration < settings.end
     updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
@@ -171,8 +179,8 @@ def learn(
     return tuning._replace(
         averaging=averaging,
         record=record,
-        num_steps=tuning.num_steps + jnp.where(tunes, num_steps, 0).astype(jnp.int32),
         acceptance=tuning.acceptance + jnp.where(tunes, acceptance, 0.0),
+        path=tuning.path + jnp.where(tunes, path, 0.0),
     )
 
 
@@ -182,8 +190,8 @@ class Told(NamedTuple):
     mean_error: Array
     log_average: Array
     acceptance: Array
-    num_steps: Array
-    """Mean number of gradients of a transition."""
+    path: Array
+    """Means over transitions."""
     mean: Array
     variance: Array
     """Of each output."""
@@ -207,7 +215,7 @@ def tell(tuning: Tuning) -> Array:
         mean_error=averaging.mean_error,
         log_average=averaging.log_average,
         acceptance=tuning.acceptance / length.astype(record.dtype),
-        num_steps=tuning.num_steps.astype(record.dtype) / length.astype(record.dtype),
+        path=tuning.path / length.astype(record.dtype),
         mean=mean,
         variance=_mean(jnp.square(record - mean[None]), rows < count),
         bounded_mean=_mean(bounded, rows < count),
@@ -227,8 +235,8 @@ def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
     tuning = tuning._replace(
         averaging=_pool_step_size(tuning, heard, number),
         record=jnp.zeros_like(tuning.record),
-        num_steps=jnp.zeros_like(tuning.num_steps),
         acceptance=jnp.zeros_like(tuning.acceptance),
+        path=jnp.zeros_like(tuning.path),
     )
     # What the search compares is measured in the same units throughout.
     spread = jnp.median(now.variance, axis=0) + jnp.var(now.mean, axis=0)
@@ -242,6 +250,16 @@ def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
     )
     lengths = tuning.lengths.at[jnp.minimum(number + 1, ROUNDS - 1)].set(length)
     return tuning._replace(length=length, lengths=lengths)
+
+
+def tell_state(state: Any) -> Array:
+    """What each chain tells whose state has a `tuning`, ``(chains, values)``."""
+    return jax.vmap(tell)(state.tuning)
+
+
+def listen_state(state: Any, told: Array, number: Array) -> Any:
+    """The state after a meeting, where it has a `tuning`; `told` as in `listen`."""
+    return state._replace(tuning=jax.vmap(lambda each: listen(each, told, number))(state.tuning))
 
 
 def _varies_step_size(settings: Settings, iteration: Array) -> Array:
@@ -261,9 +279,10 @@ def _pool_step_size(tuning: Tuning, heard: Told, number: Array) -> DualAveraging
     anew = (number == CAPPED - 1) | (number == SEARCH - 1) | (number == FINAL - 1)
     fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
     kept = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, pooled)
-    correction = _log_correction(
-        jnp.mean(heard.acceptance[:, HELD:]), tuning.settings.target_acceptance
-    )
+    accepted = jnp.mean(heard.acceptance[:, HELD:], axis=1)
+    # A mean must not hide a chain that accepts far less.
+    found = jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING)
+    correction = _log_correction(found, tuning.settings.target_acceptance)
     last = number == ROUNDS - 1
     kept = kept._replace(log_average=kept.log_average + jnp.where(last, correction, 0.0))
     tunes = tuning.settings.tunes_step_size
@@ -284,17 +303,18 @@ def _log_correction(acceptance: Array, target: Array) -> Array:
 def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     """The length of the round after round `number`."""
     step = jnp.exp(tuning.averaging.log_average)
-    first = jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH)
+    least = jnp.maximum(jnp.minimum(LEAST_LENGTH, MANY_STEPS * step), LEAST_STEPS * step)
+    first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), least)
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
-    scores = jnp.where(tried, _scores(tuning, heard, tried), -jnp.inf)
+    scores = _smooth(_scores(tuning, heard, tried), tuning.lengths, tried)
     best = tuning.lengths[jnp.argmax(scores)]
     # Neighbours of the best that were not tried, the best itself where all were.
     ladder = best * jnp.asarray(_LADDER, dtype=best.dtype)
     near = jnp.abs(jnp.log(ladder[:, None] / tuning.lengths[None])) < _NEAR
     known = jnp.any(near & tried[None], axis=1)
     most = tuning.settings.max_steps.astype(best.dtype) * step
-    wanted = ((ladder >= step) & (ladder <= most) & ~known).at[-1].set(True)
+    wanted = ((ladder >= least) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
     following = number + 1
     return jnp.select(
@@ -304,8 +324,17 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     )
 
 
+def _smooth(scores: Array, lengths: Array, tried: Array) -> Array:
+    """Scores of the lengths tried, each a geometric mean over those near it; else 0."""
+    octaves = jnp.log2(lengths[:, None] / lengths[None])
+    weights = jnp.exp(-0.5 * jnp.square(octaves / _SMOOTHING)) * tried[None].astype(scores.dtype)
+    logs = jnp.where(tried, jnp.log(jnp.where(tried, scores, 1.0)), 0.0)
+    means = weights @ logs / jnp.maximum(jnp.sum(weights, axis=1), 1e-6)
+    return jnp.where(tried, jnp.exp(means), 0.0)
+
+
 def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
-    """Effective draws per gradient of each round, ``(rounds,)``."""
+    """Effective draws of a transition over the root of its length, in each round, ``(rounds,)``."""
 
     def over_chains(values: Array) -> Array:
         return jnp.mean(values, axis=0)
@@ -328,7 +357,7 @@ def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
     slowest = jnp.take_along_axis(effective, last[:, None], axis=1)[:, 0]
     mean_time = jnp.sum(jnp.where(moves[None], 1 / slowest, 0.0), axis=1)
     mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
-    return 1 / (jnp.maximum(mean_time, 1.0) * over_chains(heard.num_steps))
+    return 1 / (jnp.maximum(mean_time, 1.0) * jnp.sqrt(over_chains(heard.path)))
 
 
 def _unpack(told: Array, count: int) -> Told:

@@ -84,6 +84,15 @@ class Layout:
             offset += entry.size
         return named
 
+    def natural(self, flat: Array) -> Array:
+        """The unconstrained vector ``(size,)`` to natural values in the same order."""
+        pieces, offset = [], 0
+        for support, entries in itertools.groupby(self.entries, key=lambda entry: entry.support):
+            size = sum(entry.size for entry in entries)
+            pieces.append(transform_to(support).from_real(flat[offset : offset + size]))
+            offset += size
+        return pieces[0] if len(pieces) == 1 else jnp.concatenate([*pieces, flat[offset:]])
+
     def log_density(self, flat: Array, hypers: Mapping[str, ArrayLike]) -> Array:
         """Log prior density of the unconstrained vector, log-Jacobians included.
 

@@ -36,7 +36,8 @@ def trace(ensemble: Ensemble, x: ArrayLike, *, output: int = 0, ax: Axes | None 
     draws = np.arange(1, values.shape[1] + 1)
     for chain, own in enumerate(values):
         ax.plot(draws, own, color=chain_color(chain), lw=0.7, alpha=0.8, label=f"chain {chain}")
-    found = draws[np.any(ensemble.info["divergent"] > 0, axis=0)]
+    divergent = ensemble.info.get("divergent", np.zeros((1, len(draws))))
+    found = draws[np.any(divergent > 0, axis=0)]
     if len(found):
         bottom = ax.get_xaxis_transform()
         where = np.zeros(len(found))

@@ -12,7 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.mclmc import MCLMC
+from tensorbnn.inference.mean_field import MeanField
+from tensorbnn.inference.nuts import NUTS
+from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
@@ -39,6 +44,11 @@ _CLASSES: tuple[type, ...] = (
     Scaling,
     HMC,
     AdaptiveHMC,
+    GHMC,
+    NUTS,
+    MCLMC,
+    SGHMC,
+    MeanField,
 )
 KNOWN = {known.__name__: known for known in _CLASSES}
 

@@ -3,13 +3,14 @@
 import hashlib
 import importlib.metadata
 import numbers
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbnn.engine import forward
+from tensorbnn.engine import choice, forward
 from tensorbnn.inference import held_out
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
@@ -92,6 +93,7 @@ def make_posterior(
         "engine": manifest["engine"],
         "standardise": restore(manifest["scaling"], {}),
     }
+    _check_engine(manifest, network, likelihood)
     posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
     if fingerprint(posterior) != manifest["data"]:
         raise RunError(
@@ -99,6 +101,23 @@ def make_posterior(
             "readable by tb.load"
         )
     return posterior
+
+
+def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Likelihood) -> None:
+    """A run keeps its engine: another one would change the last digits of its draws."""
+    problem = choice.why_not_native(network, likelihood)
+    if manifest["engine"] == "native" and problem is not None:
+        raise RunError(
+            f"the run was begun with the native engine, which can't be used here: {problem}"
+        )
+    then, now = manifest.get("instruction_set"), choice.instruction_set(manifest["engine"])
+    if then is not None and then != now:
+        warnings.warn(
+            f"the run was begun with the instruction set {then}, this machine uses {now}: draws "
+            "from here on may differ in their last bits from those of an uninterrupted run",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def validation_rows(data: Arrays | None) -> tuple[ArrayLike, ArrayLike] | None:

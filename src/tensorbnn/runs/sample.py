@@ -387,7 +387,7 @@ def _run_all(tasks: list[_ChainGroup], stop: Stop, dtype: DType) -> None:
                     errors.append(error)
                     stop.asked = True
 
-    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(tasks), _cores()))]
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(tasks), cores()))]
     for worker in workers:
         worker.start()
     try:
@@ -418,7 +418,7 @@ def _seconds_spent(store: Store) -> dict[int, float]:
     return spent
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -1,0 +1,113 @@
+"""The benchmark: all parts, each in a process of its own, side by side in one run.
+
+    python -m benchmarks                       # everything: about 15 minutes on two quiet cores
+    python -m benchmarks --only leapfrog
+    python -m benchmarks --data folder         # a UCI table too: folder/concrete.csv
+    python -m benchmarks --quick               # does everything run? Its numbers mean nothing
+
+What is compared takes turns, so that a disturbance of the machine hits all of it: read ratios, not
+seconds. Results go to ``benchmarks/results``: JSON, Markdown and a figure.
+"""
+
+import argparse
+import datetime
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import figure, machine, tables
+from benchmarks.options import Options
+
+# How many cores each part uses; None stands for all.
+PARTS = {"leapfrog": 1, "growth": 1, "threads": None, "costs": None, "efficiency": None}
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, show, save."""
+    options = _parser().parse_args(arguments)
+    if options.part:
+        _measure(options)
+        return 0
+    if os.environ.get("XLA_FLAGS"):
+        raise SystemExit("XLA_FLAGS is set: unset it, so that XLA runs as it does for a user")
+    console, about = Console(), machine.describe()
+    console.print(machine.sentence(about), soft_wrap=True)
+    began, found = time.monotonic(), {}
+    for part in options.only:
+        for table in _run(part, options):
+            found[table.name] = table
+            console.print(tables.terminal(table))
+        console.print(f"{part}: {time.monotonic() - began:.0f} s since the start\n")
+    if not options.quick or options.out != RESULTS:
+        save(found, about, options.out)
+        console.print(f"results are in {options.out}")
+    return 0
+
+
+def save(found: dict[str, tables.Table], about: dict[str, Any], folder: Path) -> None:
+    """JSON, Markdown and the figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
+    content = {"date": date, "machine": about, "tables": [t._asdict() for t in found.values()]}
+    (folder / "results.json").write_text(json.dumps(content, indent=1) + "\n")
+    drawn = figure.draw(found, folder / "results.png")
+    lines = ["# Benchmark", "", f"{date[:10]}. {machine.sentence(about)}.", ""]
+    lines += ["Made by `make bench`.", ""] + (["![](results.png)", ""] if drawn else [])
+    text = "\n".join(lines) + "\n" + "\n".join(tables.markdown(each) for each in found.values())
+    (folder / "results.md").write_text(text)
+
+
+def _run(part: str, options: argparse.Namespace) -> list[tables.Table]:
+    """A part in a process of its own, whose cores are set before JAX is loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "tables.json"
+        command = [sys.executable, "-m", "benchmarks", "--part", part, "--out", str(out)]
+        command += ["--quick"] * options.quick + ["--tensorflow"] * options.tensorflow
+        command += ["--data", str(options.data)] if options.data else []
+        subprocess.run(command, check=True)
+        return [tables.from_json(each) for each in json.loads(out.read_text())]
+
+
+def _measure(options: argparse.Namespace) -> None:
+    machine.use_cores(PARTS[options.part] or machine.cores())
+    module = importlib.import_module(f"benchmarks.{options.part}")
+    found = module.measure(Options(options.quick, options.data, options.tensorflow))
+    options.out.write_text(json.dumps([table._asdict() for table in found]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure tensorbnn and others side by side."
+    )
+    add = parser.add_argument
+    add("--only", type=_parts, default=list(PARTS), metavar=",".join(PARTS), help="default: all")
+    add("--quick", action="store_true", help="a smoke test; saved only with --out")
+    add("--data", type=Path, help="a folder with concrete.csv, its target last")
+    add("--tensorflow", action="store_true", help="TensorFlow Probability, too, where installed")
+    add("--out", type=Path, default=RESULTS, help="folder for the results")
+    add("--part", choices=PARTS, help=argparse.SUPPRESS)
+    return parser
+
+
+def _parts(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"unknown parts {', '.join(unknown)}: choose from {', '.join(PARTS)}"
+        )
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

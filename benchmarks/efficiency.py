@@ -1,0 +1,229 @@
+"""What samplers give: effective samples of the network's output per gradient and per second.
+
+To add a sampler, add it to `samplers`.
+"""
+
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tensorbnn as tb
+from benchmarks.options import Options
+from benchmarks.tables import Cell, Table
+from tensorbnn.ensemble.diagnostics import convergence
+from tensorbnn.inference.target import Target
+
+CHAINS = 2
+ABOUT = (
+    "Bulk ESS of the network's output, median over inputs; two chains, hyper-parameters held. "
+    "Gradients and seconds are those of all chains after burn-in, compilation left out; an ESS "
+    "means little where the largest R-hat is well above 1. NumPyro's NUTS samples the same "
+    "density in the same coordinates."
+)
+COLUMNS = (
+    *("case", "sampler", "ESS", "largest R-hat", "ESS / 1,000 gradients", "ESS / s"),
+    *("gradients / s", "burn-in s"),
+)
+
+
+def samplers(case: str) -> dict[str, Any]:
+    """By name; a sampler that tunes itself needs no options."""
+    del case
+    return {
+        "HMC": tb.HMC(),
+        "GHMC": tb.GHMC(),
+        "MCLMC": tb.MCLMC(),
+        "NUTS": tb.NUTS(),
+        "AdaptiveHMC": tb.AdaptiveHMC(),
+    }
+
+
+class Case(NamedTuple):
+    """A posterior, the inputs at which it is judged, and how long it is sampled."""
+
+    name: str
+    posterior: tb.Posterior
+    x: Any
+    burn_in: int
+    draws: int
+
+
+class Found(NamedTuple):
+    """Outputs of the network ``(chains, draws, rows)``, and what they took."""
+
+    values: Any
+    gradients: float
+    seconds: float
+    burn_in_seconds: float
+
+
+def measure(options: Options) -> list[Table]:
+    """Every sampler on every case, then NumPyro's NUTS."""
+    rows: list[tuple[Cell, ...]] = []
+    for case in _cases(options):
+        for name, sampler in samplers(case.name).items():
+            rows.append(_row(case.name, name, _ours(case, sampler)))
+        rows.append(_row(case.name, "NumPyro NUTS", _numpyro(case)))
+    given = Table("efficiency", "What samplers give", ABOUT, COLUMNS, rows)
+    return [given, _time_to_trust(_cases(options)[0], options)]
+
+
+def _time_to_trust(case: Case, options: Options) -> Table:
+    """Seconds from the call until R-hat is below 1.01 at 61 inputs, with the default sampler."""
+    grid = np.linspace(-3, 3, 61)
+    limit = 0.1 if options.quick else 5.0
+    chains = 2 if options.quick else 8
+    times = []
+    for name in ("with compilation", "again"):
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the limit, which the table shows
+            ensemble = tb.sample(
+                case.posterior,
+                chains=chains,
+                burn_in=case.burn_in,
+                draws=case.draws,
+                seed=len(times),
+                until=tb.Converged(rhat=1.01, ess=400, at=grid, fraction=1.0),
+                max_minutes=limit,
+                progress=False,
+            )
+        seconds = time.perf_counter() - began
+        found = ensemble.diagnose(grid)
+        draws = len(ensemble.info["num_steps"][0])
+        times.append((name, seconds, draws, float(found.rhat.max()), float(found.ess.min())))
+    return Table(
+        "trust",
+        "Time to a trustworthy answer",
+        f"The sparse case with {chains} chains and the default sampler, hyper-parameters sampled: "
+        "seconds from the call of `tb.sample` until R-hat is below 1.01 and the ESS, in bulk and "
+        f"tails, at least 400 at all 61 inputs on [-3, 3], or {limit:g} minutes are over.",
+        ("run", "seconds", "draws a chain", "largest R-hat", "least ESS"),
+        times,
+    )
+
+
+def _row(case: str, name: str, found: Found) -> tuple[Cell, ...]:
+    result = convergence(found.values)
+    ess = float(np.nanmedian(result.ess))
+    return (
+        *(case, name, ess, float(np.nanmax(result.rhat)), 1000 * ess / found.gradients),
+        *(ess / found.seconds, found.gradients / found.seconds, found.burn_in_seconds),
+    )
+
+
+def _cases(options: Options) -> list[Case]:
+    network = tb.Network(*[tb.Dense(10), tb.Tanh()] * 3, tb.Dense(1), inputs=1)
+    grid = np.linspace(-2.5, 2.5, 51)
+    sparse = np.linspace(-2, 2, 11)
+    ends = np.linspace(-2, -1, 1024), np.linspace(1, 2, 1024)
+    variable = np.concatenate([*ends, np.linspace(-1, 1, 7)])
+    likelihood = tb.Gaussian(sd=0.1)
+
+    def curve(x):
+        return x * np.sin(2 * np.pi * x) - np.cos(np.pi * x)
+
+    of_sparse = tb.Posterior(network, likelihood, sparse, curve(sparse))
+    if options.quick:
+        return [Case("sparse", of_sparse, grid, 20, 5)]
+    of_variable = tb.Posterior(network, likelihood, variable, curve(variable))
+    found = [
+        Case("sparse", of_sparse, grid, 1000, 500),
+        Case("variable", of_variable, grid, 300, 100),
+        _classifier(),
+    ]
+    if options.data is not None:
+        found.append(_table(options.data))
+    return found
+
+
+def _classifier() -> Case:
+    """Two inputs, 300 rows, two classes with a curved boundary."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = np.sin(2 * x[:, 0]) + x[:, 1] ** 2 - 1 + 0.3 * rng.normal(size=300) > 0
+    network = tb.Network(tb.Dense(15), tb.Tanh(), tb.Dense(1), inputs=2)
+    side = np.linspace(-2.5, 2.5, 7)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    return Case("classifier", tb.Posterior(network, tb.Bernoulli(), x, y * 1.0), grid, 500, 300)
+
+
+def _table(folder: Path) -> Case:
+    """The concrete data of the UCI repository, standardised."""
+    rows = np.loadtxt(folder / "concrete.csv", delimiter=",", skiprows=1)
+    network = tb.Network(tb.Dense(50), tb.Tanh(), tb.Dense(1), inputs=rows.shape[1] - 1)
+    x, y = rows[:, :-1], rows[:, -1]
+    posterior = tb.Posterior(network, tb.Gaussian(sd=0.3), x, y, standardise=True)
+    return Case("concrete", posterior, x[::20], 300, 100)
+
+
+def _ours(case: Case, sampler: Any) -> Found:
+    """Sampled to half its length, then resumed, which is timed: all is compiled by then."""
+    options = {"chains": CHAINS, "burn_in": case.burn_in, "draws": case.draws, "every": 1}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        began = time.perf_counter()
+        half = tb.sample(
+            case.posterior, sampler, path=path, sample_hyperparameters=False, progress=False,
+            **options,
+        )  # fmt: skip
+        first = time.perf_counter() - began
+        began = time.perf_counter()
+        ensemble = tb.resume(path, draws=2 * case.draws, progress=False)
+        seconds = time.perf_counter() - began
+        gradients = float(ensemble.info["num_steps"].sum())
+        before = float(half.info["num_steps"].sum())
+        values = ensemble.predict(case.x, progress=False).networks[..., 0]
+    share = gradients / (gradients - before)
+    values = np.asarray(values).reshape(CHAINS, 2 * case.draws, -1)
+    return Found(values, gradients, seconds * share, max(first - seconds, 0.0))
+
+
+def _numpyro(case: Case) -> Found:
+    """NUTS with a diagonal mass, in the standard coordinates, hyper-parameters held."""
+    from numpyro.infer import MCMC, NUTS
+
+    model = case.posterior.model
+    phi = jnp.asarray(case.posterior.flatten_hypers(model.start_hypers()))
+    # The plain JAX density: what its user would have.
+    described = tb.Posterior(
+        case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,
+        standardise=case.posterior.scaling, engine="jax",
+    )  # fmt: skip
+    target = Target(described.model, described.data, phi)
+    kernel = NUTS(potential_fn=lambda q: -target.log_density(q))
+    mcmc = MCMC(
+        kernel, num_warmup=case.burn_in, num_samples=case.draws, num_chains=CHAINS,
+        chain_method="sequential" if CHAINS == 1 else "vectorized", progress_bar=False,
+    )  # fmt: skip
+    keys = jax.random.key(0), jax.random.key(1)
+    start = 0.3 * jax.random.normal(keys[1], (CHAINS, target.dimension))
+    began = time.perf_counter()
+    mcmc.warmup(keys[0], init_params=start, extra_fields=("num_steps",))
+    burn_in = time.perf_counter() - began
+    mcmc.run(mcmc.post_warmup_state.rng_key, extra_fields=("num_steps",))
+    mcmc.post_warmup_state = mcmc.last_state
+    began = time.perf_counter()
+    mcmc.run(mcmc.post_warmup_state.rng_key, extra_fields=("num_steps",))
+    jax.block_until_ready(mcmc.get_samples())
+    seconds = time.perf_counter() - began
+    gradients = float(np.sum(mcmc.get_extra_fields()["num_steps"]))
+    draws = mcmc.get_samples(group_by_chain=True)
+    inputs = case.posterior.scaling.inputs(np.asarray(case.x).reshape(len(case.x), -1), "float32")
+    return Found(_outputs(target, draws, inputs), gradients, seconds, burn_in)
+
+
+def _outputs(target: Target, positions: Any, inputs: Any) -> Any:
+    network = target.model.network
+
+    def one(position):
+        theta, _ = target.vectors(position)
+        return network.apply(target.model.theta.unflatten(theta), jnp.asarray(inputs).T)[0]
+
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(one)))(positions))

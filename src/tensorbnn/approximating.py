@@ -1,0 +1,183 @@
+"""`variational`: from a posterior to an ensemble of draws from the Gaussian nearest to it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tensorbnn.engine.perturbed import Estimator
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.reweight import pareto_smooth
+from tensorbnn.goal import Goal
+from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
+from tensorbnn.inference.pretrain import named_networks
+from tensorbnn.inference.variational import Fit, fit
+from tensorbnn.model.checks import check_count
+from tensorbnn.posterior import Posterior, precision
+from tensorbnn.runs.checkpoint import first_checkpoint
+from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
+from tensorbnn.runs.start import Plan, Start, start_chains
+from tensorbnn.runs.store import check_free
+from tensorbnn.sampling import carry_out, make_store
+
+# About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
+MULTIPLICATIONS_PER_SECOND = 1e9
+
+
+def variational(
+    posterior: Posterior,
+    *,
+    draws: int = 1000,
+    estimator: Estimator = "flipout",
+    starts: int = 1,
+    start: Mapping[str, ArrayLike] | None = None,
+    start_sd: float = 0.05,
+    cycles: int = 3,
+    epochs: int = 1000,
+    patience: int = 100,
+    learning_rate: float = 0.01,
+    learning_rate_division: float = 10.0,
+    batch_size: int | None = None,
+    gradient_draws: int = 1,
+    sample_hyperparameters: bool = True,
+    path: str | os.PathLike[str] | None = None,
+    networks_per_file: int = 100,
+    store_data: bool = True,
+    overwrite: bool = False,
+    seed: int = 0,
+    progress: bool = True,
+) -> Ensemble:
+    """Fit a mean-field Gaussian to a posterior and draw networks from it: fast, and approximate.
+
+    Every parameter is an independent Gaussian, on the unconstrained scale. Their means and sds are
+    those with the highest evidence lower bound (ELBO) that AMSGrad finds, which the
+    TensorFlow Probability network of the paper's Figure 4 does, too. What the posterior knows about
+    parameters together is lost, and so are all its modes but one: a baseline to compare a sample
+    with, not a substitute for it.
+
+    Parameters
+    ----------
+    posterior
+        What to approximate. Without data, the prior.
+    draws
+        Networks to draw from the fitted density. They are independent.
+    estimator
+        How gradients see the noise of the parameters: ``"flipout"`` (one draw, with random signs
+        for each row), ``"local"`` (what comes out of each dense layer is drawn, for each row), or
+        ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
+        same mean.
+    starts
+        Number of fits, from starts of their own; the one with the highest ELBO is kept.
+    start
+        Natural values by name at which the means start, as in `sample`, such as what `pretrain`
+        returned: each of the parameter's shape, or with the starts as first axis. What is left out
+        starts as the layers say.
+    start_sd
+        Where the sds start.
+    cycles, epochs, patience, learning_rate, learning_rate_division, batch_size
+        As in `pretrain`, with the paper's numbers for this method. The ELBO of all rows, estimated
+        with the same random numbers each time, says when to stop and which epoch was best.
+    gradient_draws
+        Estimates of the likelihood that a gradient is the mean of.
+    sample_hyperparameters
+        Whether the Gaussian is over hyper-parameters, too; held at their start otherwise.
+    path, networks_per_file, store_data, overwrite
+        Where the networks are saved, as in `sample`; `load` reads them, and `resume` draws more.
+    seed
+        The same seed gives the same bits.
+    progress
+        Show a progress bar.
+
+    Returns
+    -------
+    The networks, in one chain. `Ensemble.approximation` has the ELBO, k-hat, the history of the
+    fit, means and sds; `Ensemble.diagnose` says that this is no sample of the posterior.
+
+    References
+    ----------
+    Wen et al. (2018), "Flipout: efficient pseudo-independent weight perturbations on mini-batches",
+    ICLR, https://arxiv.org/abs/1803.04386. Kingma, Salimans & Welling (2015), "Variational dropout
+    and the local reparameterization trick", https://arxiv.org/abs/1506.02557. Yao et al. (2018),
+    "Yes, but did it work?: evaluating variational inference", https://arxiv.org/abs/1802.02538.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> x = np.linspace(-1, 1, 20)
+    >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
+    >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
+    >>> ensemble = tb.variational(posterior, draws=200, progress=False)
+    >>> ensemble.approximation.close, ensemble.predict(x).mean.shape
+    (True, (20, 1))
+    """
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    options = MeanField(
+        estimator=estimator,
+        starts=starts,
+        cycles=cycles,
+        epochs=epochs,
+        patience=patience,
+        learning_rate=learning_rate,
+        learning_rate_division=learning_rate_division,
+        batch_size=batch_size,
+        gradient_draws=gradient_draws,
+        start_sd=start_sd,
+    )
+    plan = Plan(
+        chains=1,
+        burn_in=0,
+        draws=check_count("draws", draws, least=1),
+        every=1,
+        networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
+        seed=check_count("seed", seed, least=0),
+        sample_hyperparameters=bool(sample_hyperparameters),
+    )
+    if path is not None:
+        check_free(Path(path), overwrite=overwrite)
+    found = fit(
+        posterior,
+        options,
+        start=start or {},
+        hyperparameters=plan.sample_hyperparameters,
+        seed=plan.seed,
+        progress=progress,
+    )
+    with precision(posterior.dtype):
+        checkpoints = [first_checkpoint(_fitted(posterior, options, plan, found), options)]
+    reporting = make_reporting(posterior, {}, None, max(plan.draws, 1))
+    recipe = Recipe(posterior, options, plan, reporting, make_pace(plan, None, 10.0))
+    goal = Goal()
+    store = make_store(recipe, goal, checkpoints, path, store_data=store_data, overwrite=overwrite)
+    rows = 1 if posterior.x is None else len(posterior.x)
+    long = plan.draws * rows * posterior.num_parameters > MULTIPLICATIONS_PER_SECOND
+    return carry_out(recipe, store, checkpoints, goal, progress=progress and long, executor=None)
+
+
+def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) -> Start:
+    """The chain that draws from the fitted density, at its mean."""
+    model = posterior.model
+    theta = found.normals.mean[: model.theta.size]
+    named = {name: each[0] for name, each in named_networks(model, theta[None]).items()}
+    hypers = {} if plan.sample_hyperparameters else posterior.unflatten_hypers(found.phi)
+    (start,) = start_chains(posterior, options, plan, {**named, **hypers})
+    _, pareto_k = pareto_smooth(found.log_ratios[None])
+    count = len(found.log_ratios)
+    record = Record(
+        elbos=found.elbos,
+        elbo=found.log_ratios.mean(),
+        elbo_error=found.log_ratios.std(ddof=1) / np.sqrt(count),
+        pareto_k=pareto_k,
+        history=found.history,
+    )
+    state: MeanFieldState = start.state
+    return start._replace(
+        state=state._replace(
+            normals=type(found.normals)(*(each[None] for each in found.normals)),
+            record=Record(*(jnp.asarray(each, dtype=float)[None] for each in record)),
+        )
+    )

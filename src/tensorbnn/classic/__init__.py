@@ -1,0 +1,69 @@
+"""The interface of the paper and of TensorBNN, its authors' code, on top of this library.
+
+Every class, method and keyword of theirs, by their own names; what they compute is computed by the
+library. New programs are better written with the library itself.
+"""
+
+from tensorbnn.classic.layers import (
+    CauchyDenseLayer,
+    DenseLayer,
+    Elu,
+    Exp,
+    GaussianDenseLayer,
+    Layer,
+    Leaky_relu,
+    LeakyReLU,
+    PReLU,
+    Prelu,
+    ReLU,
+    Relu,
+    Sigmoid,
+    Softmax,
+    SquarePReLU,
+    SquarePrelu,
+    Tanh,
+    leakyReLU,
+)
+from tensorbnn.classic.likelihoods import (
+    BernoulliLikelihood,
+    FixedGaussianLikelihood,
+    GaussianLikelihood,
+    Likelihood,
+)
+from tensorbnn.classic.metrics import Accuracy, Metric, PercentError, SquaredError
+from tensorbnn.classic.predicting import predictor
+from tensorbnn.classic.pretraining import trainBasicClassification, trainBasicRegression
+from tensorbnn.classic.training import network
+
+__all__ = [
+    "Accuracy",
+    "BernoulliLikelihood",
+    "CauchyDenseLayer",
+    "DenseLayer",
+    "Elu",
+    "Exp",
+    "FixedGaussianLikelihood",
+    "GaussianDenseLayer",
+    "GaussianLikelihood",
+    "Layer",
+    "LeakyReLU",
+    "Leaky_relu",
+    "Likelihood",
+    "Metric",
+    "PReLU",
+    "PercentError",
+    "Prelu",
+    "ReLU",
+    "Relu",
+    "Sigmoid",
+    "Softmax",
+    "SquarePReLU",
+    "SquarePrelu",
+    "SquaredError",
+    "Tanh",
+    "leakyReLU",
+    "network",
+    "predictor",
+    "trainBasicClassification",
+    "trainBasicRegression",
+]

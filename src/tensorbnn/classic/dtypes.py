@@ -1,0 +1,45 @@
+"""Types and arrays as TensorFlow and NumPy name and shape them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.model.checks import DType
+
+
+def as_dtype(dtype: Any) -> DType:
+    """``"float32"`` or ``"float64"`` of a string, a type of NumPy's or one of TensorFlow's.
+
+    Examples
+    --------
+    >>> as_dtype(np.float32), as_dtype("float64")
+    ('float32', 'float64')
+    """
+    try:
+        name = np.dtype(getattr(dtype, "as_numpy_dtype", dtype)).name
+    except TypeError:
+        name = ""
+    if dtype is None or name not in ("float32", "float64"):
+        raise ValueError(f"`dtype` must be float32 or float64, got {dtype!r}")
+    return name
+
+
+def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
+    """Inputs ``(rows, inputs)``, whatever the shape in which rows stand one after another."""
+    array = np.asarray(values)
+    if array.ndim and array.size == len(array) * inputs:
+        return array.reshape(len(array), inputs)
+    raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
+
+
+def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
+    """Targets ``(rows, outputs)``; a single output may also be ``(rows,)`` or ``(1, rows)``."""
+    array = np.asarray(values)
+    if array.shape in ((rows,), (1, rows)):
+        return array.reshape(rows, 1)
+    if array.ndim != 2 or len(array) != rows:
+        raise ValueError(
+            f"`{name}` must be ({rows}, outputs), a row for each of its inputs, got {array.shape}"
+        )
+    return array

@@ -1,0 +1,211 @@
+"""The paper's `predictor`: what the networks of a saved run say."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
+from tensorbnn.classic.layers import Layer, as_paper
+from tensorbnn.classic.likelihoods import as_likelihood
+from tensorbnn.classic.names import paper_names
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.interop.original import load_original
+from tensorbnn.interop.original_files import read_architecture
+from tensorbnn.interop.original_layers import LAYERS, make_layer
+from tensorbnn.model import layers
+from tensorbnn.model.checks import check_count
+from tensorbnn.model.network import Network
+from tensorbnn.sampling import load
+
+
+class predictor:
+    """Networks of a run, of this library or of TensorBNN.
+
+    Parameters
+    ----------
+    directoryPath
+        The run directory.
+    dtype
+        Type in which predictions are returned.
+    customLayerDict
+        Layers of your own by their names in ``architecture.txt`` and in the file given to
+        `reweight`: subclasses of `GaussianDenseLayer` or another layer of this interface, or
+        layers of the library's.
+    likelihood
+        For a run of TensorBNN, which does not say, the likelihood it was trained with. For a run of
+        this library, another one, for which `reweight` weighs the networks.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        The networks, with all that the library can do with them.
+    numNetworks : int
+        Number of networks.
+    """
+
+    def __init__(
+        self,
+        directoryPath: str | os.PathLike[str],
+        dtype: Any = "float32",
+        customLayerDict: Mapping[str, Any] | None = None,
+        likelihood: Any = None,
+    ) -> None:
+        self.directoryPath, self.dtype = Path(directoryPath), as_dtype(dtype)
+        self._custom = {name: _maker(each) for name, each in (customLayerDict or {}).items()}
+        given = None if likelihood is None else as_likelihood(likelihood)
+        if (self.directoryPath / "run.json").exists():
+            known = {
+                each.__name__: each
+                for each in (customLayerDict or {}).values()
+                if isinstance(each, type) and issubclass(each, layers.Layer)
+            }
+            self.ensemble: Ensemble = load(self.directoryPath, custom=known)
+            self.likelihood = self.ensemble.likelihood if given is None else given
+        else:
+            with warnings.catch_warnings():
+                # It does not matter until networks are weighed for another one.
+                warnings.filterwarnings("ignore", message="the run does not say how targets")
+                self.ensemble = load_original(
+                    self.directoryPath, likelihood=given, custom=self._custom, dtype=self.dtype
+                )
+            self.likelihood = self.ensemble.likelihood
+        self.numNetworks = len(self.ensemble)
+
+    def predict(self, inputData: ArrayLike, n: int = 1) -> list[NDArray[Any]]:
+        """Outputs ``(outputs, rows)`` of every n-th network for inputs ``(rows, inputDims)``."""
+        rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
+        with paper_names(every="n", x="inputData"):
+            found = self.ensemble.predict(rows, every=n).networks
+        return [each.T.astype(self.dtype) for each in found]
+
+    def reweight(
+        self,
+        architecture: str | os.PathLike[str] | None = None,
+        trainX: ArrayLike | None = None,
+        trainY: ArrayLike | None = None,
+        n: int = 1,
+        likelihood: Any = None,
+    ) -> NDArray[Any]:
+        """Weights of every n-th network for other priors, another likelihood, or both.
+
+        A warning says where they can't be trusted.
+
+        Parameters
+        ----------
+        architecture
+            A file like ``architecture.txt`` with the names of the layers with other priors; looked
+            for as it is given, then in the run directory.
+        trainX, trainY
+            Training data, for another likelihood of a run that did not keep them.
+        n
+            Only every n-th network is weighed.
+        likelihood
+            Another likelihood.
+
+        Returns
+        -------
+        Weights that sum to one, ``(networks,)``.
+        """
+        n = check_count("n", n, least=1)
+        other = self.likelihood if likelihood is None else as_likelihood(likelihood)
+        if architecture is None and other == self.ensemble.likelihood:
+            raise ValueError(
+                "give an `architecture` with other priors, another `likelihood`, or both"
+            )
+        if (trainX is None) != (trainY is None):
+            raise ValueError("give both `trainX` and `trainY`, or neither")
+        data = None
+        if trainX is not None and trainY is not None:
+            rows = as_inputs("trainX", trainX, self.ensemble.network.inputs)
+            data = rows, as_targets("trainY", trainY, len(rows))
+        with paper_names(**{"data=(x, y)": "trainX, trainY"}):
+            weights = self.ensemble.reweight(
+                network=None if architecture is None else self._other(Path(architecture)),
+                likelihood=None if other == self.ensemble.likelihood else other,
+                data=data,
+            )
+        chosen = weights.weights.reshape(self.ensemble.num_chains, -1)[:, ::n].ravel()
+        return chosen / chosen.sum()
+
+    def autocorrelation(self, inputData: ArrayLike, nMax: int) -> list[float]:
+        """Autocorrelation of the predictions for lags of 1 to `nMax`, averaged over the inputs."""
+        rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
+        with paper_names(max_lag="nMax"):
+            return self.ensemble.autocorrelation(rows, nMax).mean(axis=1).tolist()
+
+    def autoCorrelationLength(self, inputData: ArrayLike, nMax: int) -> float:
+        """Autocorrelation length of the predictions in networks, averaged over the inputs.
+
+        A warning says so where the correlation had not died down by a lag of `nMax`.
+        """
+        rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
+        with paper_names(max_lag="nMax"):
+            return float(self.ensemble.autocorrelation_length(rows, nMax).mean())
+
+    def extractParameters(self) -> list[NDArray[Any]]:
+        """Parameters, each with the networks first: ``(networks, outputs, inputs)`` of weights."""
+        flat = (_flat(each) for each in self.ensemble.parameters.values())
+        return [np.stack([as_paper(network) for network in each]) for each in flat]
+
+    def extractHyperParameters(self) -> NDArray[Any]:
+        """Hyper-parameters ``(networks, hyper-parameters)``: sds, not their roots."""
+        found = [_flat(each) for each in self.ensemble.hyperparameters.values()]
+        return np.stack(found, axis=1) if found else np.zeros((self.numNetworks, 0), self.dtype)
+
+    def parameterStatistics(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Means and sds of all parameters over the networks."""
+        found = self.extractParameters()
+        return [each.mean(axis=0) for each in found], [each.std(axis=0) for each in found]
+
+    def hyperStatistics(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Means and sds of all hyper-parameters over the networks."""
+        found = self.extractHyperParameters()
+        return found.mean(axis=0), found.std(axis=0)
+
+    def _other(self, architecture: Path) -> Network:
+        """The network of the run with the layers that a file names."""
+        inside = self.directoryPath / architecture
+        names = read_architecture(architecture if architecture.is_file() else inside)
+        own, units = self.ensemble.network, [self.ensemble.network.inputs]
+        for layer in own.layers:
+            units.append(layer.outputs(units[-1]))
+        link = self.ensemble.likelihood.link  # a last one may be written or not
+        if link is not None and LAYERS.get(names[-1]) is link:
+            units.append(units[-1])
+        if len(names) != len(units) - 1:
+            raise ValueError(
+                f"{architecture} names {len(names)} layers, but the network has {len(units) - 1}: "
+                f"{list(own.names)}"
+            )
+        unknown = sorted(set(names) - set(LAYERS) - set(self._custom))
+        if unknown:
+            raise ValueError(
+                f"{architecture} names layers that are not known, {unknown}: give them to "
+                "`predictor` in `customLayerDict`"
+            )
+        made = [
+            make_layer(name, count, self._custom)
+            for name, count in zip(names, units[1:], strict=True)
+        ]
+        return Network(*made, inputs=own.inputs)
+
+
+def _maker(layer: Any) -> layers.Layer | Callable[..., layers.Layer]:
+    """What makes the library's layer of a number of units."""
+    if isinstance(layer, type) and issubclass(layer, Layer):
+        return lambda units: layer(inputDims=units, outputDims=units).describe()
+    if isinstance(layer, Layer):
+        return layer.describe()
+    if isinstance(layer, layers.Layer) or callable(layer):
+        return layer
+    raise TypeError(f"`customLayerDict` must hold layers by name, got {layer!r}")
+
+
+def _flat(values: NDArray[Any]) -> NDArray[Any]:
+    """``(chains, draws, ...)`` as ``(networks, ...)``."""
+    return values.reshape(-1, *values.shape[2:])

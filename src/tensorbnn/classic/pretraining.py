@@ -1,0 +1,193 @@
+"""Networks of equal width trained by AMSGrad, whose weights start a chain."""
+
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.classic.dtypes import as_inputs, as_targets
+from tensorbnn.classic.layers import as_paper
+from tensorbnn.inference.pretrain import pretrain
+from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer, LeakyReLU
+from tensorbnn.model.likelihoods import Bernoulli, Gaussian, Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import Posterior
+from tensorbnn.runs.files import write_file
+
+BATCH_SIZE = 32
+
+
+class Trained(NamedTuple):
+    """Weights, biases and slopes of each layer, as `GaussianDenseLayer` and `Prelu` take them."""
+
+    weights: list[NDArray[Any]]
+    biases: list[NDArray[Any]]
+    activation: list[NDArray[Any]]
+
+
+def trainBasicRegression(
+    hidden: int,
+    inputDims: int,
+    outputDims: int,
+    width: int,
+    cycles: int,
+    epochs: int,
+    alpha: float,
+    trainIn: ArrayLike,
+    trainOut: ArrayLike,
+    valIn: ArrayLike,
+    valOut: ArrayLike,
+    name: str,
+    callbacks: bool = True,
+    callbackMetric: Literal["val_loss", "loss"] = "val_loss",
+    patience: int = 10,
+    *,
+    activation: str = "leakyrelu",
+    seed: int = 1000,
+) -> Trained:
+    """Train a network for regression, and return its parameters.
+
+    AMSGrad on the squared error in cycles, with a learning rate of 0.01 that is divided by ten
+    after each: ``tb.pretrain`` does the work. The best network by validation loss is returned.
+
+    Parameters
+    ----------
+    hidden, inputDims, outputDims, width
+        Numbers of hidden layers, inputs, outputs, and units of a hidden layer.
+    cycles, epochs
+        Number of cycles, and most epochs in a cycle.
+    alpha
+        Slope of the leaky ReLU.
+    trainIn, trainOut, valIn, valOut
+        Training and validation data.
+    name
+        The network is also saved, as ``<name>.safetensors``.
+    callbacks
+        Whether a cycle ends early.
+    callbackMetric
+        Loss that says so and which network is best: on validation or on training data.
+    patience
+        Epochs without a lower loss after which a cycle ends.
+    activation
+        Name of another activation.
+    seed
+        Seed of all random numbers.
+
+    Returns
+    -------
+    Weights ``(outputs, inputs)`` and biases ``(outputs, 1)`` of each layer, and slopes where the
+    activation has some.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> x = np.linspace(-1, 1, 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = os.path.join(folder, "backup")
+    ...     weights, biases, activation = trainBasicRegression(
+    ...         2, 1, 1, 5, 3, 20, 0.3, x, np.sin(x), x, np.sin(x), name
+    ...     )
+    >>> [each.shape for each in weights], [each.shape for each in biases]
+    ([(5, 1), (5, 5), (1, 5)], [(5, 1), (5, 1), (1, 1)])
+    """
+    network = _network(hidden, inputDims, outputDims, width, alpha, activation)
+    rows = _rows(trainIn, trainOut, valIn, valOut, inputDims)
+    # Half the squared error, but for a constant.
+    options = _options(callbacks, callbackMetric, patience, epochs) | {"learning_rate": 0.01}
+    return _train(network, Gaussian(sd=1.0), rows, name, options, cycles, epochs, seed)
+
+
+def trainBasicClassification(
+    hidden: int,
+    inputDims: int,
+    outputDims: int,
+    width: int,
+    cycles: int,
+    epochs: int,
+    alpha: float,
+    trainIn: ArrayLike,
+    trainOut: ArrayLike,
+    valIn: ArrayLike,
+    valOut: ArrayLike,
+    name: str,
+    callbacks: bool = True,
+    callbackMetric: Literal["val_loss", "loss"] = "val_loss",
+    patience: int = 10,
+    *,
+    activation: str = "leakyrelu",
+    seed: int = 1000,
+) -> Trained:
+    """Train a network for two classes, 0 and 1, and return its parameters.
+
+    As `trainBasicRegression`, on the cross-entropy and with a first learning rate of 0.001; the
+    network ends in a sigmoid.
+    """
+    network = _network(hidden, inputDims, outputDims, width, alpha, activation)
+    rows = _rows(trainIn, trainOut, valIn, valOut, inputDims)
+    options = _options(callbacks, callbackMetric, patience, epochs) | {"learning_rate": 0.001}
+    return _train(network, Bernoulli(), rows, name, options, cycles, epochs, seed)
+
+
+class _Rows(NamedTuple):
+    training: tuple[NDArray[Any], NDArray[Any]]
+    validation: tuple[NDArray[Any], NDArray[Any]]
+
+
+def _rows(train_x: ArrayLike, train_y: ArrayLike, x: ArrayLike, y: ArrayLike, inputs: int) -> _Rows:
+    pairs = []
+    for kind, one, two in (("train", train_x, train_y), ("val", x, y)):
+        rows = as_inputs(f"{kind}In", one, inputs)
+        pairs.append((rows, as_targets(f"{kind}Out", two, len(rows))))
+    return _Rows(*pairs)
+
+
+def _network(
+    hidden: int, inputs: int, outputs: int, width: int, alpha: float, activation: str
+) -> Network:
+    kind = ACTIVATIONS.get(activation.lower().replace("_", ""))
+    if kind is None:
+        raise ValueError(f"`activation` must be one of {sorted(ACTIVATIONS)}, got {activation!r}")
+    between = LeakyReLU(float(alpha)) if kind is LeakyReLU else kind()
+    layers: list[Layer] = []
+    for _ in range(hidden):
+        layers += [Dense(width), between]
+    return Network(*layers, Dense(outputs), inputs=inputs)
+
+
+def _options(callbacks: bool, metric: str, patience: int, epochs: int) -> dict[str, Any]:
+    if metric not in ("val_loss", "loss"):
+        raise ValueError(f"`callbackMetric` must be 'val_loss' or 'loss', got {metric!r}")
+    return {"patience": patience if callbacks else epochs, "watch_training": metric == "loss"}
+
+
+def _train(
+    network: Network,
+    likelihood: Likelihood,
+    rows: _Rows,
+    name: str,
+    options: dict[str, Any],
+    cycles: int,
+    epochs: int,
+    seed: int,
+) -> Trained:
+    watch_training = options.pop("watch_training")
+    found = pretrain(
+        Posterior(network, likelihood, *rows.training),
+        validation=rows.training if watch_training else rows.validation,
+        chains=1,
+        cycles=cycles,
+        epochs=epochs,
+        batch_size=min(BATCH_SIZE, len(rows.training[0])),
+        objective="likelihood",
+        seed=seed,
+        **options,
+    )
+    named = {key: np.ascontiguousarray(each[0]) for key, each in found.items()}
+    file = Path(f"{name}.safetensors")
+    write_file(file, safetensors.numpy.save(named))
+    kinds = ("weights", "biases", "slopes")
+    return Trained(
+        *([as_paper(v) for key, v in named.items() if key.endswith(kind)] for kind in kinds)
+    )

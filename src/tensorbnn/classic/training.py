@@ -1,0 +1,367 @@
+"""The paper's `network`: layers one after another, a sampler, and a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
+from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start, name_of
+from tensorbnn.classic.likelihoods import as_likelihood
+from tensorbnn.classic.metrics import as_metrics
+from tensorbnn.classic.names import paper_names
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.model import layers
+from tensorbnn.model.checks import check_count
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import Posterior, precision
+from tensorbnn.runs.files import write_file
+from tensorbnn.sampling import sample
+
+ARCHITECTURE = "architecture.txt"
+_SAMPLER_NAMES = {
+    "step_size_start": "stepSizeStart",
+    "step_size_min": "stepSizeMin",
+    "step_size_max": "stepSizeMax",
+    "step_size_options": "stepSizeOptions",
+    "leapfrog_start": "leapfrogStart",
+    "leapfrog_min": "leapfrogMin",
+    "leapfrog_max": "leapfrogMax",
+    "leapfrog_increment": "leapfrogIncrement",
+    "hyper_step_size": "hyperStep",
+    "hyper_leapfrog": "hyperLeapfrog",
+    "random_steps": "randomSteps",
+}
+
+
+class network:
+    """A Bayesian neural network in the paper's interface.
+
+    Parameters
+    ----------
+    dtype
+        ``"float32"`` or ``"float64"``, or a type of NumPy's or TensorFlow's.
+    inputDims
+        Number of inputs.
+    trainX, trainY
+        Training data, ``(rows, inputDims)`` and ``(rows, outputs)``; a single column may be
+        ``(rows,)``.
+    validateX, validateY
+        Data on which metrics are reported too.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        After `train`: the networks, with all that the library can do with them.
+
+    Examples
+    --------
+    >>> from tensorbnn.classic import FixedGaussianLikelihood, GaussianDenseLayer, Tanh, network
+    >>> x = np.linspace(-1, 1, 11)
+    >>> model = network("float32", 1, x, np.sin(x), x, np.sin(x))
+    >>> model.add(GaussianDenseLayer(1, 5, seed=0))
+    >>> model.add(Tanh())
+    >>> model.add(GaussianDenseLayer(5, 1, seed=1))
+    >>> model.setupMCMC(
+    ...     stepSizeStart=0.02,
+    ...     stepSizeMin=0.01,
+    ...     stepSizeMax=0.05,
+    ...     leapfrogStart=10,
+    ...     leapfrogMin=5,
+    ...     leapfrogMax=20,
+    ...     leapfrogIncrement=5,
+    ...     burnin=50,
+    ... )
+    >>> model.train(150, 2, FixedGaussianLikelihood(sd=0.1), progress=False)
+    Ensemble(50 networks: 1 chains of 50 draws)
+    """
+
+    ensemble: Ensemble
+
+    def __init__(
+        self,
+        dtype: Any,
+        inputDims: int,
+        trainX: ArrayLike,
+        trainY: ArrayLike,
+        validateX: ArrayLike,
+        validateY: ArrayLike,
+    ) -> None:
+        self.dtype = as_dtype(dtype)
+        self.inputDims = check_count("inputDims", inputDims, least=1)
+        self.trainX = as_inputs("trainX", trainX, self.inputDims)
+        self.trainY = as_targets("trainY", trainY, len(self.trainX))
+        self.validateX = as_inputs("validateX", validateX, self.inputDims)
+        self.validateY = as_targets("validateY", validateY, len(self.validateX))
+        self.layers: list[layers.Layer] = []
+        self._names: list[str] = []
+        self._start: list[dict[str, NDArray[Any]]] = []
+        self._units = self.inputDims
+        self._sampler: tuple[AdaptiveHMC, int] | None = None
+
+    @property
+    def states(self) -> list[NDArray[Any]]:
+        """Parameters of the current network: weights ``(outputs, inputs)``, biases, slopes."""
+        return [as_paper(each) for start in self._start for each in start.values()]
+
+    def add(
+        self, layer: Layer | layers.Layer, parameters: Sequence[ArrayLike] | None = None
+    ) -> None:
+        """Add a layer or an activation.
+
+        Parameters
+        ----------
+        layer
+            A layer of this interface, or one of the library's.
+        parameters
+            Its starting values in order, in place of those it has.
+        """
+        if not isinstance(layer, Layer | layers.Layer):
+            raise TypeError(
+                f"add a layer such as GaussianDenseLayer(1, 10) or Tanh(), not {layer!r}"
+            )
+        described = layer.describe() if isinstance(layer, Layer) else layer
+        if isinstance(layer, Layer) and layer.inputDims not in (None, self._units):
+            raise ValueError(
+                f"layer {len(self.layers)}, {layer.name!r}, takes {layer.inputDims} inputs, but "
+                f"{self._units} come from what is before it"
+            )
+        # So that layers with the same seed do not start alike.
+        key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
+        start = draw_start(key, described, self._units, self.dtype)
+        if isinstance(layer, Layer):
+            start |= layer.start(self._units)
+        if parameters is not None:
+            if len(parameters) != len(start):
+                raise ValueError(f"`parameters` must hold {len(start)} arrays: {list(start)}")
+            start = {
+                name: as_library(name, given, own.shape)
+                for (name, own), given in zip(start.items(), parameters, strict=True)
+            }
+        self._start.append({name: each.astype(self.dtype) for name, each in start.items()})
+        self._names.append(name_of(layer))
+        self._units = described.outputs(self._units)
+        self.layers.append(described)
+
+    def setupMCMC(
+        self,
+        stepSizeStart: float = 1e-3,
+        stepSizeMin: float = 1e-4,
+        stepSizeMax: float = 1e-2,
+        stepSizeOptions: int = 40,
+        leapfrogStart: int = 1000,
+        leapfrogMin: int | None = None,
+        leapfrogMax: int | None = None,
+        leapfrogIncrement: int = 10,
+        hyperStep: float | None = None,
+        hyperLeapfrog: int = 100,
+        burnin: int = 1000,
+        cores: int = 4,
+        averagingSteps: int = 10,
+        a: float = 4,
+        delta: float = 0.1,
+        strikes: int = 50,
+        randomSteps: int = 20,
+        *,
+        leapfogMin: int | None = None,
+        leapFrogMax: int | None = None,
+        hyperStepSize: float | None = None,
+    ) -> None:
+        """Choose the sampler's numbers; ``tb.AdaptiveHMC`` says what each does.
+
+        Parameters
+        ----------
+        stepSizeStart, stepSizeMin, stepSizeMax, stepSizeOptions
+            Step size: first value, bounds, and number of candidates between.
+        leapfrogStart, leapfrogMin, leapfrogMax, leapfrogIncrement
+            Number of leapfrog steps: first value, bounds (100 and 10000 by default), and distance
+            between candidates.
+        hyperStep, hyperLeapfrog
+            First step size (0.01 by default) and number of steps over the hyper-parameters.
+        burnin
+            Epochs at the start that are not saved.
+        cores
+            For old programs: the search takes no noticeable time on a single core.
+        averagingSteps
+            Trajectories for each candidate.
+        a, delta
+            Constants of the search.
+        strikes
+            Trajectories without an acceptance after which the search starts again.
+        randomSteps
+            Random candidates after each start of the search.
+        leapfogMin, leapFrogMax, hyperStepSize
+            TensorBNN's spellings of `leapfrogMin`, `leapfrogMax` and `hyperStep`.
+        """
+        check_count("cores", cores, least=1)
+        burn_in = check_count("burnin", burnin, least=0)
+        averaging = check_count("averagingSteps", averagingSteps, least=1)
+        with paper_names(**_SAMPLER_NAMES):
+            sampler = AdaptiveHMC(
+                step_size_start=stepSizeStart,
+                step_size_min=stepSizeMin,
+                step_size_max=stepSizeMax,
+                step_size_options=stepSizeOptions,
+                leapfrog_start=leapfrogStart,
+                leapfrog_min=_either(100, leapfrogMin=leapfrogMin, leapfogMin=leapfogMin),
+                leapfrog_max=_either(10_000, leapfrogMax=leapfrogMax, leapFrogMax=leapFrogMax),
+                leapfrog_increment=leapfrogIncrement,
+                hyper_step_size=_either(0.01, hyperStep=hyperStep, hyperStepSize=hyperStepSize),
+                hyper_leapfrog=hyperLeapfrog,
+                averaging_steps=averaging,
+                a=float(a),
+                delta=float(delta),
+                k=max(burn_in // averaging, 1),
+                strikes=strikes,
+                random_steps=randomSteps,
+            )
+        self._sampler = sampler, burn_in
+
+    def train(
+        self,
+        epochs: int,
+        samplingStep: int,
+        likelihood: Any,
+        metricList: Sequence[Any] = (),
+        adjustHypers: bool = True,
+        scaleExp: bool = False,
+        folderName: str | None = None,
+        networksPerFile: int = 1000,
+        displaySkip: int = 100,
+        *,
+        chains: int = 1,
+        seed: int = 0,
+        overwrite: bool = False,
+        progress: bool = True,
+    ) -> Ensemble:
+        """Sample networks.
+
+        Parameters
+        ----------
+        epochs
+            Epochs in all, burn-in included.
+        samplingStep
+            Epochs between two saved networks.
+        likelihood
+            A likelihood of this interface or of the library's.
+        metricList
+            Metrics to report on training and validation data.
+        adjustHypers
+            Whether hyper-parameters are sampled; held at their start otherwise.
+        scaleExp
+            Whether metrics are of exponentials, whatever they say themselves.
+        folderName
+            Directory to save the run in; left out, it is kept in memory.
+        networksPerFile
+            Networks in a file.
+        displaySkip
+            Epochs between two reports.
+        chains, seed, overwrite, progress
+            As for ``tb.sample``; one chain, as in the paper, can't show whether it has converged.
+
+        Returns
+        -------
+        The sampled networks, which are also in `ensemble`.
+        """
+        if self._sampler is None:
+            raise ValueError("say how to sample first, by setupMCMC")
+        sampler, burn_in = self._sampler
+        every = check_count("samplingStep", samplingStep, least=1)
+        draws = (check_count("epochs", epochs, least=1) - burn_in) // every
+        if draws < 1:
+            raise ValueError(
+                f"`epochs` ({epochs}) must be above `burnin` ({burn_in}) by at least one "
+                f"`samplingStep` ({every}): no network would be saved"
+            )
+        model, metrics = self._network(), as_metrics(metricList, exp=bool(scaleExp))
+        with paper_names(x="trainX", y="trainY"):
+            posterior = Posterior(
+                model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
+            )
+        try:
+            with paper_names(
+                networks_per_file="networksPerFile",
+                report_every="displaySkip",
+                metrics="metricList",
+            ):
+                self.ensemble = sample(
+                    posterior,
+                    sampler,
+                    start=self._named(),
+                    chains=chains,
+                    burn_in=burn_in,
+                    draws=draws,
+                    every=every,
+                    path=folderName,
+                    networks_per_file=networksPerFile,
+                    metrics=metrics,
+                    validation=(self.validateX, self.validateY) if metrics else None,
+                    report_every=displaySkip,
+                    seed=seed,
+                    sample_hyperparameters=bool(adjustHypers),
+                    overwrite=overwrite,
+                    progress=progress,
+                )
+        except (KeyboardInterrupt, SystemExit):
+            self._write_architecture(folderName)
+            raise
+        self._write_architecture(folderName)
+        self._take_last()
+        return self.ensemble
+
+    def predict(self, train: bool, tensors: Sequence[ArrayLike] | None = None) -> NDArray[Any]:
+        """Outputs ``(outputs, rows)`` of the current network, or of `tensors` in its place.
+
+        Parameters
+        ----------
+        train
+            For the training inputs; for the validation inputs otherwise.
+        tensors
+            Parameters in the order and the shapes of `states`.
+        """
+        model, named = self._network(), self._named()
+        if tensors is not None:
+            if len(tensors) != len(named):
+                raise ValueError(f"`tensors` must hold {len(named)} arrays: {list(named)}")
+            named = {
+                name: as_library(name, given, own.shape)
+                for (name, own), given in zip(named.items(), tensors, strict=True)
+            }
+        rows = self.trainX if train else self.validateX
+        with precision(self.dtype):
+            arrays = {name: jnp.asarray(each, self.dtype) for name, each in named.items()}
+            return np.asarray(model.apply(arrays, jnp.asarray(rows.T, self.dtype)))
+
+    def _network(self) -> Network:
+        return Network(*self.layers, inputs=self.inputDims)
+
+    def _named(self) -> dict[str, NDArray[Any]]:
+        names = self._network().names
+        return {
+            f"{name}.{key}": each
+            for name, start in zip(names, self._start, strict=True)
+            for key, each in start.items()
+        }
+
+    def _take_last(self) -> None:
+        parameters, _ = self.ensemble.last_draws(1)
+        for name, start in zip(self._network().names, self._start, strict=True):
+            for key in start:
+                start[key] = parameters[f"{name}.{key}"][0]
+
+    def _write_architecture(self, folder: str | None) -> None:
+        if folder is not None and (Path(folder) / "run.json").exists():
+            write_file(Path(folder) / ARCHITECTURE, "".join(f"{n}\n" for n in self._names).encode())
+
+
+def _either(default: Any, **given: Any) -> Any:
+    """The one of two spellings that was used."""
+    used = {name: value for name, value in given.items() if value is not None}
+    if len(used) > 1:
+        raise TypeError(f"{' and '.join(f'`{name}`' for name in used)} are the same: give one")
+    return next(iter(used.values()), default)

@@ -1,0 +1,81 @@
+"""Which engine computes a model: a fixed rule, so that the same seed gives the same bits."""
+
+import math
+from typing import Literal
+
+import jax
+
+from tensorbnn.engine import library, native
+from tensorbnn.engine.forward import Data
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+
+Engine = Literal["jax", "native"]
+
+
+def choose(engine: str, network: Network, likelihood: Likelihood, rows: int) -> Engine:
+    """The engine for a model with `rows` rows of data, where the user asks for `engine`."""
+    if engine not in ("auto", "jax", "native"):
+        raise ValueError(f"`engine` must be 'auto', 'jax' or 'native', got {engine!r}")
+    if engine == "jax":
+        return "jax"
+    problem = why_not_native(network, likelihood)
+    if engine == "native" and problem is not None:
+        raise ValueError(f"`engine` can't be 'native': {problem}; use 'auto' or 'jax'")
+    if engine == "native":
+        return "native"
+    own = library.instruction_set()
+    if problem is not None or own is None:
+        return "jax"
+    return "native" if is_native_faster(network, rows, own) else "jax"
+
+
+def why_not_native(network: Network, likelihood: Likelihood) -> str | None:
+    """Why the native engine can't compute a model, or ``None`` where it can."""
+    outside = native.outside(network, likelihood)
+    if outside is not None:
+        return f"it does not compute {outside}"
+    problem = library.problem()
+    if problem is not None:
+        return problem
+    if jax.default_backend() != "cpu":
+        return f"it runs on a CPU, and JAX uses a {jax.default_backend()}"
+    return None
+
+
+def instruction_set(engine: Engine) -> str | None:
+    """The instruction set on which the last digits depend; ``None`` where JAX chooses it."""
+    return library.instruction_set() if engine == "native" else None
+
+
+# Up to how many numbers in the largest matrix of weights the native engine is the faster one, and,
+# where it has only the portable code, up to how many in all matrices times rows of data. Measured
+# (the growth with width of `make bench`): it keeps activations in the cache but not large matrices,
+# and for those XLA calls a library that does.
+MOST_WEIGHTS = {"avx512": 20_000, "avx2": 2_000, "portable": 2_000}
+MOST_PRODUCTS = {"portable": 50_000}
+
+
+def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
+    """The rule of ``engine="auto"``, for a model that the native engine can compute."""
+    weights = [0]
+    units = network.inputs
+    for layer in network.layers:
+        outputs = layer.outputs(units)
+        if isinstance(layer, native.DENSE):
+            weights.append(units * outputs)
+        units = outputs
+    few = sum(weights) * rows <= MOST_PRODUCTS.get(instruction_set, math.inf)
+    return rows > 0 and few and max(weights) <= MOST_WEIGHTS[instruction_set]
+
+
+# As in native/batch.cpp.
+MOST_ROWS_OF_CHAINS = 64
+LANES = 16
+
+
+def along_lanes(chains: int, data: Data | None) -> bool:
+    """Whether the native engine has chains stand side by side in the lanes of a vector."""
+    if data is None or data.tile_targets.shape[0]:
+        return False
+    return chains >= LANES and data.targets.shape[1] <= MOST_ROWS_OF_CHAINS

@@ -1,0 +1,121 @@
+"""The compiled library of the native engine: where it is, what it can do, and how it is set.
+
+It is there only where a C++ compiler was found when the package was installed. Two variables of
+the environment set it: ``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; the
+best that the machine has, if unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a
+fair share of the cores, if unset or 0). Threads change no bit of a result, instruction sets the
+last digits.
+"""
+
+import ctypes
+import functools
+import importlib.machinery
+import os
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+HANDLERS = ("log_likelihood", "leapfrog")
+
+
+class Library(NamedTuple):
+    """The library, or why there is none."""
+
+    handle: ctypes.CDLL | None
+    problem: str | None
+
+
+def problem() -> str | None:
+    """Why the native engine can't be used here, or ``None`` where it can."""
+    return _library().problem
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """The instruction sets that the library has code for and the machine can run, best first."""
+    handle = _library().handle
+    return () if handle is None else tuple(handle.tensorbnn_instruction_sets().decode().split())
+
+
+def instruction_set() -> str | None:
+    """The instruction set in use; ``None`` without the library."""
+    handle = _library().handle
+    return None if handle is None else str(handle.tensorbnn_instruction_set().decode())
+
+
+def use_instruction_set(name: str) -> None:
+    """Use another instruction set from the next call on."""
+    handle = _library().handle
+    if handle is None or not handle.tensorbnn_use_instruction_set(name.encode()):
+        raise ValueError(_unknown_set(name, instruction_sets()))
+
+
+def use_threads(count: int) -> None:
+    """Let `count` threads work on one call; 0 stands for a fair share of the cores."""
+    handle = _library().handle
+    if handle is not None:
+        handle.tensorbnn_use_threads(count)
+
+
+_LOADING = threading.Lock()
+
+
+def _library() -> Library:
+    with _LOADING:  # several threads may ask first
+        return _load()
+
+
+@functools.cache
+def _load() -> Library:
+    path = _path()
+    if path is None:
+        return Library(
+            None,
+            "it was not compiled when tensorbnn was installed: install a C++ compiler (g++ or "
+            "clang++), then tensorbnn again",
+        )
+    try:
+        handle = ctypes.CDLL(str(path))
+        _declare(handle)
+        for dtype in ("float32", "float64"):
+            for name in HANDLERS:
+                target = f"tensorbnn_{name}_{dtype}"
+                capsule = jax.ffi.pycapsule(getattr(handle, target))  # type: ignore[no-untyped-call]
+                jax.ffi.register_ffi_target(target, capsule, platform="cpu")
+    except (OSError, AttributeError, RuntimeError, ValueError) as error:
+        return Library(None, f"{path.name} can't be loaded ({error}): install tensorbnn again")
+    return Library(handle, _set_from_environment(handle))
+
+
+def _path() -> Path | None:
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        path = Path(__file__).with_name("_native" + suffix)
+        if path.exists():
+            return path
+    return None
+
+
+def _declare(handle: ctypes.CDLL) -> None:
+    for name in ("tensorbnn_instruction_sets", "tensorbnn_instruction_set"):
+        getattr(handle, name).restype = ctypes.c_char_p
+    handle.tensorbnn_use_instruction_set.argtypes = [ctypes.c_char_p]
+    handle.tensorbnn_use_threads.argtypes = [ctypes.c_int]
+    handle.tensorbnn_use_threads.restype = None
+
+
+def _set_from_environment(handle: ctypes.CDLL) -> str | None:
+    """Set what the environment asks for; returns what is wrong with it."""
+    name = os.environ.get("TENSORBNN_INSTRUCTION_SET", "")
+    if name and not handle.tensorbnn_use_instruction_set(name.encode()):
+        present = handle.tensorbnn_instruction_sets().decode().split()
+        return "TENSORBNN_INSTRUCTION_SET: " + _unknown_set(name, present)
+    threads = os.environ.get("TENSORBNN_THREADS", "0")
+    if not threads.isdigit():
+        return f"TENSORBNN_THREADS must be a whole number, got {threads!r}"
+    handle.tensorbnn_use_threads(int(threads))
+    return None
+
+
+def _unknown_set(name: str, present: tuple[str, ...] | list[str]) -> str:
+    return f"the instruction set {name!r} is not there: choose from {', '.join(present) or 'none'}"

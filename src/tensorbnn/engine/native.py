@@ -1,0 +1,249 @@
+"""The native engine: a likelihood and its gradient by fused C++ kernels, through `jax.ffi`.
+
+It serves networks of dense layers and the paper's nine activations under a `Gaussian`, `Bernoulli`
+or `Categorical` likelihood; anything else is computed by the JAX engine. Value and gradient come
+from one call, on the way forward. Several chains (`jax.vmap`) are one call too. The source is in
+``engine/native``.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.custom_batching import custom_vmap
+
+from tensorbnn.engine import library
+from tensorbnn.engine.forward import Data
+from tensorbnn.model.layers import (
+    ELU,
+    CauchyDense,
+    Dense,
+    Exp,
+    GaussianDense,
+    Layer,
+    LeakyReLU,
+    PReLU,
+    ReLU,
+    Sigmoid,
+    Softmax,
+    SquarePReLU,
+    Tanh,
+)
+from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.network import Network
+
+MOST_STAGES = 128
+
+# The numbers of `Activation` and `Likelihood` in native/network.hpp.
+_IDENTITY, _SLOPED = 0, 7
+_FUSED: dict[type[Layer], int] = {Tanh: 1, Sigmoid: 2, Exp: 3, ReLU: 4, ELU: 5, LeakyReLU: 6}
+_ALONE: dict[type[Layer], int] = {PReLU: 8, SquarePReLU: 9, Softmax: 10}
+_LIKELIHOODS: dict[type[Likelihood], int] = {Gaussian: 0, Bernoulli: 1, Categorical: 2}
+DENSE: tuple[type[Layer], ...] = (Dense, GaussianDense, CauchyDense)
+
+
+class Program(NamedTuple):
+    """A network as the kernels read it: four numbers and a slope a stage (native/network.hpp)."""
+
+    stages: tuple[int, ...]
+    slopes: tuple[float, ...]
+    likelihood: int
+
+
+def outside(network: Network, likelihood: Likelihood) -> str | None:
+    """What of a model the kernels can't compute, or ``None``."""
+    for name, layer in zip(network.names, network.layers, strict=True):
+        if type(layer) not in (*DENSE, *_FUSED, *_ALONE):
+            return f"the layer {name}, a {type(layer).__name__}"
+    if type(likelihood) not in _LIKELIHOODS:
+        return f"a {type(likelihood).__name__} likelihood"
+    if len(network.layers) > MOST_STAGES:
+        return f"more than {MOST_STAGES} layers"
+    return None
+
+
+def log_likelihood(
+    network: Network,
+    likelihood: Likelihood,
+    parameters: Array,
+    hypers: Mapping[str, Array],
+    data: Data,
+) -> Array:
+    """Sum over rows of the log-density of the targets, as `forward.log_likelihood`.
+
+    Parameters
+    ----------
+    network, likelihood
+        A model that is not `outside`; both are fixed when this is compiled.
+    parameters
+        The network's parameters ``(size,)`` in natural values, in the order of its layers.
+    hypers
+        The likelihood's own hyper-parameters by argument name.
+    data
+        As `forward.arrange` returned them.
+    """
+    sd = jnp.ones((), parameters.dtype)
+    if isinstance(likelihood, Gaussian):
+        sd = jnp.asarray(likelihood.bind(hypers).sd, parameters.dtype)
+    return _log_likelihood(program(network, likelihood), parameters, sd, data)
+
+
+@functools.lru_cache(maxsize=256)
+def program(network: Network, likelihood: Likelihood) -> Program:
+    """Layers as stages: an activation that needs only its output joins the layer before it."""
+    stages: list[tuple[int, int, int, int]] = []
+    slopes: list[float] = []
+    units = network.inputs
+    for layer in network.layers:
+        outputs = layer.outputs(units)
+        slope = layer.slope if isinstance(layer, LeakyReLU) else 0.0
+        if isinstance(layer, DENSE):
+            stages.append((1, _IDENTITY, units, outputs))
+            slopes.append(0.0)
+        elif type(layer) in _FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):
+            activation = _FUSED[type(layer)]
+            if stages and stages[-1][:2] == (1, _IDENTITY):
+                stages[-1] = (1, activation, *stages[-1][2:])
+                slopes[-1] = slope
+            else:
+                stages.append((0, activation, units, outputs))
+                slopes.append(slope)
+        else:
+            stages.append((0, _ALONE.get(type(layer), _SLOPED), units, outputs))
+            slopes.append(slope)
+        units = outputs
+    flat = tuple(number for stage in stages for number in stage)
+    return Program(flat, tuple(slopes), _LIKELIHOODS[type(likelihood)])
+
+
+class Evaluated(NamedTuple):
+    """Log-likelihood and its gradients, of one chain or of several."""
+
+    value: Array
+    gradient: Array
+    sd_gradient: Array
+
+
+# Which of them a batched call returns for each element.
+_ALL: Any = Evaluated(*(True for _ in Evaluated._fields))  # type: ignore[arg-type]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _log_likelihood(program: Program, parameters: Array, sd: Array, data: Data) -> Array:
+    return _evaluate(program)(parameters, sd, data).value
+
+
+def _forward(
+    program: Program, parameters: Array, sd: Array, data: Data
+) -> tuple[Array, tuple[Array, Array, Data]]:
+    found = _evaluate(program)(parameters, sd, data)
+    return found.value, (found.gradient, found.sd_gradient, data)
+
+
+def _backward(
+    program: Program, residuals: tuple[Array, Array, Data], cotangent: Array
+) -> tuple[Any, ...]:
+    del program
+    gradient, sd_gradient, data = residuals
+    # Data are no variables: their gradient is zero, as in the tiled JAX engine.
+    nothing = jax.tree.map(jnp.zeros_like, data)
+    return cotangent * gradient, cotangent * sd_gradient, nothing
+
+
+_log_likelihood.defvjp(_forward, _backward)
+
+
+@functools.lru_cache(maxsize=256)
+def _evaluate(program: Program) -> Any:
+    """The call for one chain: parameters ``(size,)``, sd ``()``."""
+
+    @custom_vmap
+    def one(parameters: Array, sd: Array, data: Data) -> Evaluated:
+        found = _call(program, parameters[None], sd[None], data)
+        return Evaluated(*(leaf[0] for leaf in found))
+
+    @custom_vmap
+    def several(parameters: Array, sd: Array, data: Data) -> Evaluated:
+        return _call(program, parameters, sd, data)
+
+    @one.def_vmap
+    def batch_one(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
+        if any(jax.tree.leaves(batched[2])):
+            return _in_turn(one, size, batched, (parameters, sd, data))
+        both = broadcast(size, batched[:2], (parameters, sd))
+        return several(*both, data), _ALL
+
+    @several.def_vmap
+    def batch_several(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
+        if any(jax.tree.leaves(batched[2])):
+            return _in_turn(several, size, batched, (parameters, sd, data))
+        both = broadcast(size, batched[:2], (parameters, sd))
+        chains = both[0].shape[1]
+        merged = (leaf.reshape(size * chains, *leaf.shape[2:]) for leaf in both)
+        found = several(*merged, data)
+        apart = (leaf.reshape(size, chains, *leaf.shape[1:]) for leaf in found)
+        return Evaluated(*apart), _ALL
+
+    @jax.custom_jvp
+    def once(parameters: Array, sd: Array, data: Data) -> Evaluated:
+        return one(parameters, sd, data)
+
+    @once.defjvp
+    def twice(primals: Any, tangents: Any) -> Any:
+        raise NotImplementedError(
+            "the native engine has first derivatives only: for second ones use "
+            "tb.Posterior(..., engine='jax')"
+        )
+
+    return once
+
+
+def _in_turn(function: Any, size: int, batched: Any, arguments: Any) -> tuple[Evaluated, Any]:
+    """One call for each element, where data differ too."""
+    whole = broadcast(size, batched, arguments)
+    found = jax.lax.map(lambda each: function(*each), whole)
+    return found, _ALL
+
+
+def broadcast(size: int, batched: Any, arguments: Any) -> Any:
+    """Arguments of a batched call, those that are the same for all repeated."""
+    return jax.tree.map(
+        lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape)),
+        tuple(arguments),
+        tuple(batched),
+    )
+
+
+def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluated:
+    """The call for several chains: parameters ``(chains, size)``, sd ``(chains,)``."""
+    problem = library.problem()
+    if problem is not None:  # compiled elsewhere and brought here
+        raise RuntimeError(f"the native engine is not available: {problem}")
+    chains, dtype = parameters.shape[0], parameters.dtype
+    call = jax.ffi.ffi_call(
+        f"tensorbnn_log_likelihood_{dtype.name}",
+        (
+            shape_of((chains,), dtype),
+            shape_of(parameters.shape, dtype),
+            shape_of((chains,), dtype),
+        ),
+    )
+    return Evaluated(*call(parameters, sd, *data, **attributes(program)))
+
+
+def attributes(program: Program) -> dict[str, Any]:
+    """A network as attributes of a call."""
+    return {
+        "stages": np.asarray(program.stages, np.int64),
+        "slopes": np.asarray(program.slopes, np.float64),
+        "likelihood": np.int64(program.likelihood),
+    }
+
+
+def shape_of(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    """Shape and type of a result."""
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]

@@ -1,0 +1,103 @@
+#include "dispatch.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "threads.hpp"
+
+namespace tensorbnn {
+namespace {
+
+struct InstructionSet {
+  const char* name;
+  bool (*present)();
+  const Kernel<float>* (*single)();
+  const Kernel<double>* (*wide)();
+};
+
+// Best first. A processor that has an instruction set may still run under a system that does not
+// save its registers; the compiler's test asks for both.
+const InstructionSet known[] = {
+#if defined(TENSORBNN_HAS_AVX512)
+    {"avx512",
+     [] {
+       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("fma");
+     },
+     avx512_single, avx512_double},
+#endif
+#if defined(TENSORBNN_HAS_AVX2)
+    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); },
+     avx2_single, avx2_double},
+#endif
+    {"portable", [] { return true; }, portable_single, portable_double},
+};
+
+std::atomic<const InstructionSet*>& current() {
+  static std::atomic<const InstructionSet*> chosen{[] {
+    const InstructionSet* best = known;
+    while (!best->present()) ++best;
+    return best;
+  }()};
+  return chosen;
+}
+
+}  // namespace
+
+template <>
+const Kernel<float>& current_kernel() {
+  return *current().load()->single();
+}
+
+template <>
+const Kernel<double>& current_kernel() {
+  return *current().load()->wide();
+}
+
+std::atomic<int>& wanted_threads() {
+  static std::atomic<int> count{0};
+  return count;
+}
+
+std::atomic<int>& Call::running() {
+  static std::atomic<int> calls{0};
+  return calls;
+}
+
+int threads_for_call(int available) {
+  const int wanted = wanted_threads().load();
+  if (wanted > 0) return wanted;
+  const int calls = Call::running().load();
+  const int share = available / (calls > 1 ? calls : 1);
+  return share > 1 ? share : 1;
+}
+
+}  // namespace tensorbnn
+
+using tensorbnn::current;
+using tensorbnn::known;
+
+const char* tensorbnn_instruction_sets() {
+  static const std::string names = [] {
+    std::string all;
+    for (const auto& each : known)
+      if (each.present()) all += (all.empty() ? "" : " ") + std::string(each.name);
+    return all;
+  }();
+  return names.c_str();
+}
+
+const char* tensorbnn_instruction_set() { return current().load()->name; }
+
+int tensorbnn_use_instruction_set(const char* name) {
+  for (const auto& each : known)
+    if (!std::strcmp(each.name, name) && each.present()) {
+      current() = &each;
+      return 1;
+    }
+  return 0;
+}
+
+void tensorbnn_use_threads(int count) { tensorbnn::wanted_threads() = count; }

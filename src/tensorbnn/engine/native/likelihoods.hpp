@@ -1,0 +1,106 @@
+// Likelihoods over a tile: what `Kernel` calls the sum, and the gradient by the outputs.
+#pragma once
+
+#include "functions.hpp"
+#include "network.hpp"
+
+namespace tensorbnn {
+namespace TENSORBNN_ISA {
+namespace {
+
+// Targets of a tile, that begins at row `first` and ends after `rows` rows.
+template <class T, bool Chains>
+struct Targets {
+  const T* values;
+  size_t stride;
+  int rows;
+
+  // How many lanes of a vector are rows.
+  TENSORBNN_INLINE int count(int vector) const {
+    if constexpr (Chains) return lanes<T>;
+    const int left = rows - vector * lanes<T>;
+    return left < lanes<T> ? left : lanes<T>;
+  }
+
+  TENSORBNN_INLINE Vector<T> at(int output, int vector) const {
+    if constexpr (Chains) return broadcast<T>(values[output * stride + vector]);
+    const T* from = values + output * stride + vector * lanes<T>;
+    const int valid = count(vector);
+    return valid == lanes<T> ? load(from) : load_some(from, valid);
+  }
+};
+
+// Add to `total`, and write d, where there are rows; elsewhere d is zero.
+template <class T, bool Chains>
+TENSORBNN_INLINE void settle(Vector<T> term, Vector<T> slope, int count, Vector<T>& total, T* d) {
+  if (Chains || count == lanes<T>) {
+    total += term;
+    store(d, slope);
+  } else {
+    total += keep_first<T>(term, count);
+    store(d, keep_first<T>(slope, count));
+  }
+}
+
+template <class T, bool Chains>
+Vector<T> gaussian(const Shape& shape, const Targets<T, Chains>& targets, const T* f, Vector<T> sd,
+                   T* d) {
+  const Vector<T> precision = T(1) / sd;
+  Vector<T> total = {};
+  for (int j = 0; j < shape.units; ++j)
+    for (int n = 0; n < shape.vectors; ++n) {
+      const size_t at = j * shape.stride + n * lanes<T>;
+      const Vector<T> z = (targets.at(j, n) - load(f + at)) * precision;
+      settle<T, Chains>(z * z, z * precision, targets.count(n), total, d + at);
+    }
+  return total;
+}
+
+template <class T, bool Chains>
+Vector<T> bernoulli(const Shape& shape, const Targets<T, Chains>& targets, const T* f, T* d) {
+  Vector<T> total = {};
+  for (int j = 0; j < shape.units; ++j)
+    for (int n = 0; n < shape.vectors; ++n) {
+      const size_t at = j * shape.stride + n * lanes<T>;
+      const Vector<T> logit = load(f + at), y = targets.at(j, n);
+      settle<T, Chains>(y * logit - softplus<T>(logit), y - sigmoid<T>(logit), targets.count(n),
+                        total, d + at);
+    }
+  return total;
+}
+
+template <class T, bool Chains>
+Vector<T> categorical(const Shape& shape, const Targets<T, Chains>& targets, const T* f, T* d) {
+  Vector<T> total = {};
+  for (int n = 0; n < shape.vectors; ++n) {
+    const T* logits = f + n * lanes<T>;
+    Vector<T> largest = load(logits);
+    for (int j = 1; j < shape.units; ++j)
+      largest = larger<T>(load(logits + j * shape.stride), largest);
+    Vector<T> mass = {};
+    for (int j = 0; j < shape.units; ++j)
+      mass += exp<T>(load(logits + j * shape.stride) - largest);
+    const Vector<T> log_mass = log_above_one<T>(mass);
+    for (int j = 0; j < shape.units; ++j) {
+      const Vector<T> log_probability = load(logits + j * shape.stride) - largest - log_mass;
+      const Vector<T> y = targets.at(j, n);
+      settle<T, Chains>(y * log_probability, y - exp<T>(log_probability), targets.count(n), total,
+                        d + j * shape.stride + n * lanes<T>);
+    }
+  }
+  return total;
+}
+
+template <class T, bool Chains>
+Vector<T> likelihood(Likelihood kind, const Shape& shape, const Targets<T, Chains>& targets,
+                     const T* f, Vector<T> sd, T* d) {
+  switch (kind) {
+    case Likelihood::Gaussian: return gaussian<T, Chains>(shape, targets, f, sd, d);
+    case Likelihood::Bernoulli: return bernoulli<T, Chains>(shape, targets, f, d);
+    default: return categorical<T, Chains>(shape, targets, f, d);
+  }
+}
+
+}  // namespace
+}  // namespace TENSORBNN_ISA
+}  // namespace tensorbnn

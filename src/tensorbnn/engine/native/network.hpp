@@ -1,0 +1,94 @@
+// What is computed, as plain numbers: shared by the code of every instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "prior.hpp"
+
+namespace tensorbnn {
+
+enum class Activation : int64_t {
+  Identity,
+  Tanh,
+  Sigmoid,
+  Exp,
+  ReLU,
+  ELU,
+  LeakyReLU,    // its slope above zero; others are written Sloped
+  Sloped,       // a fixed slope of any sign
+  PReLU,        // one slope a unit, a parameter
+  SquarePReLU,  // the same, squared
+  Softmax,
+};
+
+enum class Likelihood : int64_t { Gaussian, Bernoulli, Categorical };
+
+// A dense layer (where `dense`) and the activation of its outputs. The last four activations need
+// what goes into them on the way back: they have a stage of their own, without a dense layer.
+struct Stage {
+  bool dense;
+  Activation activation;
+  int inputs, outputs;
+  size_t weights, biases, slopes;  // where they begin among the parameters
+  double slope;
+};
+
+constexpr int most_stages = 128;
+
+struct Network {
+  int num_stages;
+  Stage stages[most_stages];
+  int inputs, outputs, targets;  // targets: rows of the array of targets
+  size_t num_parameters;
+  Likelihood likelihood;
+};
+
+// Some rows of data, feature-major. Inputs can be read up to the next multiple of 16 rows.
+template <class T>
+struct Rows {
+  const T* inputs;
+  size_t input_stride;
+  const T* targets;
+  size_t target_stride;
+  int count;
+};
+
+// The code of one instruction set.
+//
+// `rows` adds to `sum` what the likelihood leaves of some rows (for Bernoulli and Categorical the
+// log-likelihood, for a Gaussian the squares of (target - output) / sd) and to `gradient` that of
+// the log-likelihood. `work` has room for `work_size`; `tile` vectors are worked through at once.
+template <class T>
+struct Kernel {
+  int lanes;
+  void (*rows)(const Network&, const Rows<T>&, int tile, const T* parameters, T sd, T* work,
+               T* gradient, double* sum);
+  // The same for as many chains as there are lanes: parameters, gradient, sd and sum have the
+  // chains as their last axis.
+  void (*chains)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,
+                 T* work, T* gradient, double* sum);
+  // Whole trajectories, of one chain and of as many as there are lanes.
+  void (*follow_one)(const Trajectory<T>&);
+  void (*follow_chains)(const Trajectory<T>&);
+};
+
+// Numbers in the work of a tile.
+inline size_t work_size(const Network& network, int tile, int lanes) {
+  size_t units = network.inputs, widest = network.inputs;
+  for (int s = 0; s < network.num_stages; ++s) {
+    const size_t outputs = network.stages[s].outputs;
+    units += outputs;
+    widest = outputs > widest ? outputs : widest;
+  }
+  return (units + 2 * widest) * tile * lanes;
+}
+
+const Kernel<float>* avx512_single();
+const Kernel<double>* avx512_double();
+const Kernel<float>* avx2_single();
+const Kernel<double>* avx2_double();
+const Kernel<float>* portable_single();
+const Kernel<double>* portable_double();
+
+}  // namespace tensorbnn

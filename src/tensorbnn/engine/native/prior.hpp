@@ -1,0 +1,60 @@
+// Priors and trajectories as plain numbers: shared by the code of every instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tensorbnn {
+
+// A log-normal prior is a Normal one of the logarithm.
+enum class Family : int64_t {
+  Normal,
+  Laplace,
+  Cauchy,
+  StudentT,
+  Exponential,
+  HalfNormal,
+  GammaPrecision,
+};
+
+// What of a hyper-parameter is a location: its value, or the logarithm of it or of its inverse.
+enum class LocationKind : int64_t { Value, Logarithm, NegativeLogarithm };
+
+struct Entry {
+  size_t start, size;  // in the position
+  Family family;
+  LocationKind location_kind;
+  bool positive;   // the value is exp(u)
+  bool heavy;      // sinh(z) stands for z
+  bool truncated;  // a prior of the real line, of a positive value
+  int location_from, scale_from;  // a hyper-parameter, or -1
+  double dof, prior_location, prior_scale;  // the last two where truncated
+};
+
+constexpr int most_hypers = 256, most_entries = 512;
+
+// Entries of hyper-parameters come first, each after those it depends on; then parameters.
+struct Prior {
+  int num_hypers, num_entries;
+  int sd_from;      // the hyper-parameter that is the likelihood's sd, or -1
+  double constant;  // of the log-density
+  Entry entries[most_entries];
+};
+
+// One chain, or as many as there are lanes with the chains as the last axis of every array.
+template <class T>
+struct Trajectory {
+  const Prior* prior;
+  size_t dimension;
+  const T *numbers, *sd, *step_size;
+  bool own_sizes;  // whether each coordinate has its own step size, or all the same
+  const int32_t* steps;
+  T *position, *momentum, *gradient, *log_density;  // before, and after
+  T *values, *by_values;                            // room for natural values and a gradient
+  // Log-likelihood of natural values with its gradient; `value` and `sd_gradient` one a chain.
+  void (*likelihood)(void* context, const T* values, const T* sd, T* by_values, double* value,
+                     T* sd_gradient);
+  void* context;
+};
+
+}  // namespace tensorbnn

@@ -1,0 +1,168 @@
+"""The likelihood of parameters that scatter: one estimate of its mean, with noise row by row.
+
+Let every parameter be an independent Gaussian, ``w = m + s e`` with ``e ~ N(0, 1)``. The mean over
+``e`` of a log-likelihood, a sum over rows, needs only that each row sees parameters with that
+density: rows may see different ones, and then their errors average out, where a draw shared by all
+rows makes them add up. For a dense layer with inputs ``h_n`` of row ``n``, this is done
+
+by Flipout (Wen et al. 2018): one draw ``D`` of ``s e`` for all rows, with random signs for each,
+
+    W_n.T h_n = M.T h_n + (D.T (h_n * r_n)) * q_n,        r_n, q_n random vectors of -1 and 1
+
+or by the local reparametrisation (Kingma et al. 2015), which draws what comes out of the layer,
+
+    W_n.T h_n ~ N(M.T h_n, (S**2).T h_n**2)
+
+Parameters of other layers, and those that must be positive, have one draw for all rows.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from tensorbnn.engine import forward
+from tensorbnn.engine.forward import Data
+from tensorbnn.model.layers import AbstractDense, Layer
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+
+Estimator = Literal["flipout", "local", "shared"]
+
+Named = Mapping[str, Array]
+
+
+class Scatter(NamedTuple):
+    """Gaussian parameters by name: their means, their sds, and one draw, in natural values.
+
+    `sd` counts only where parameters are real numbers. `side` is 1, or -1 in an estimate that is
+    the mirror image of another: its `draw` is then reflected at the mean.
+    """
+
+    mean: Named
+    sd: Named
+    draw: Named
+    side: Array
+
+    def of_layer(self, name: str) -> "Scatter":
+        """Those of one layer, by their short names."""
+        start = f"{name}."
+        mean, sd, draw = (
+            {key.removeprefix(start): each[key] for key in each if key.startswith(start)}
+            for each in (self.mean, self.sd, self.draw)
+        )
+        return Scatter(mean, sd, draw, self.side)
+
+
+def log_likelihood(
+    network: Network,
+    likelihood: Likelihood,
+    key: Array,
+    scatter: Scatter,
+    hypers: Named,
+    data: Data,
+    estimator: Estimator,
+) -> Array:
+    """One estimate of the mean log-likelihood, without bias, as are its derivatives.
+
+    Parameters
+    ----------
+    network, likelihood
+        The model; both are fixed when this is compiled.
+    key
+        For signs, or for what comes out of layers.
+    scatter
+        The network's parameters by full name.
+    hypers
+        The likelihood's own hyper-parameters by argument name.
+    data
+        As `forward.arrange` returned them.
+    estimator
+        How dense layers see the noise: ``"flipout"``, ``"local"``, or ``"shared"`` by all rows.
+    """
+    if estimator == "shared":
+        return forward.log_likelihood(network, likelihood, scatter.draw, hypers, data)
+    method = _FLIPOUT if estimator == "flipout" else _LOCAL
+
+    def block(key: Array, inputs: Array, targets: Array) -> Array:
+        outputs = _outputs(network, method, key, scatter, inputs)[:, : targets.shape[1]]
+        return jnp.sum(likelihood.bind(hypers).log_density(outputs, targets))
+
+    total, tiles = jnp.zeros((), data.inputs.dtype), data.tile_targets.shape[0]
+    if data.targets.shape[1]:
+        total += block(jax.random.fold_in(key, 0), data.inputs, data.targets)
+    if tiles:
+        keys = jax.random.split(jax.random.fold_in(key, 1), tiles)
+        each = (keys, data.tile_inputs, data.tile_targets)
+        # Their activations are computed again for the gradient, tile by tile, not kept for all.
+        total += jnp.sum(jax.lax.map(jax.checkpoint(lambda tile: block(*tile)), each))
+    return total
+
+
+def has_own_rows(layer: Layer) -> bool:
+    """Whether each row can see parameters of its own: those of a dense layer, real numbers."""
+    return (
+        isinstance(layer, AbstractDense)
+        and type(layer).apply is AbstractDense.apply
+        and type(layer).parameters is AbstractDense.parameters
+        and layer.weight_prior.support == layer.bias_prior.support == "real"
+    )
+
+
+def _flipout(own: Scatter, h: Array, signs: Array) -> Array:
+    """Outputs of a dense layer for ``h`` of shape ``(inputs, rows)``, by Flipout."""
+    mean = own.mean["weights"].T @ h + own.mean["biases"][:, None]
+    weights, biases = (own.draw[name] - own.mean[name] for name in ("weights", "biases"))
+    inputs, outputs, of_biases = jnp.split(signs, [len(h), len(h) + len(mean)])
+    return mean + outputs * (weights.T @ (inputs * h)) + of_biases * biases[:, None]
+
+
+def _local(own: Scatter, h: Array, normals: Array) -> Array:
+    """Outputs of a dense layer for ``h`` of shape ``(inputs, rows)``, drawn themselves."""
+    mean = own.mean["weights"].T @ h + own.mean["biases"][:, None]
+    variance = (
+        jnp.square(own.sd["weights"]).T @ jnp.square(h) + jnp.square(own.sd["biases"])[:, None]
+    )
+    return mean + own.side * jnp.sqrt(variance) * normals
+
+
+def _signs(key: Array, count: int, rows: int) -> Array:
+    """Random signs ``(count, rows)``, each from one random bit."""
+    words = jax.random.bits(key, (-(-count // 32), 1, rows), jnp.uint32)
+    bits = (words >> jnp.arange(32, dtype=jnp.uint32)[None, :, None]) & jnp.uint32(1)
+    return 1 - 2 * bits.reshape(-1, rows)[:count].astype(float)
+
+
+def _normals(key: Array, count: int, rows: int) -> Array:
+    return jax.random.normal(key, (count, rows))
+
+
+class _Method(NamedTuple):
+    """How a dense layer sees the noise: what it draws for each row, how much, and what it does."""
+
+    draw: Callable[[Array, int, int], Array]
+    size: Callable[[int, int], int]
+    apply: Callable[[Scatter, Array, Array], Array]
+
+
+_FLIPOUT = _Method(_signs, lambda inputs, outputs: inputs + 2 * outputs, _flipout)
+_LOCAL = _Method(_normals, lambda _, outputs: outputs, _local)
+
+
+def _outputs(network: Network, method: _Method, key: Array, scatter: Scatter, h: Array) -> Array:
+    """Outputs of the network, in which each row has noise of its own."""
+    counts, units = [], network.inputs
+    for layer in network.layers:
+        outputs = layer.outputs(units)
+        counts.append(method.size(units, outputs) if has_own_rows(layer) else 0)
+        units = outputs
+    # All of it at once: every call of the generator takes long to compile.
+    noise = method.draw(key, sum(counts), h.shape[1])
+    parts = jnp.split(noise, np.cumsum(counts)[:-1])
+    for name, layer, part in zip(network.names, network.layers, parts, strict=True):
+        own = scatter.of_layer(name)
+        h = method.apply(own, h, part) if has_own_rows(layer) else layer.apply(own.draw, h)
+    return h

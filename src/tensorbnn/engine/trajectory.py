@@ -1,0 +1,288 @@
+"""Whole leapfrog trajectories by the native engine.
+
+Between two gradients a trajectory has little to do: move the position, turn standard coordinates
+into parameters, add the prior. For small networks XLA takes longer for that than the kernels for
+the gradient, so that the whole trajectory is one call: all steps, each chain with its own step size
+and number of steps. It serves the library's own priors, with numbers or `Hyper`s as location and
+scale; hyper-parameters may move with the parameters (`HMC`) or be held (`AdaptiveHMC`). Compiled
+code needs the densities a second time; the tests hold them to those of `model/priors.py`.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.custom_batching import custom_vmap
+
+from tensorbnn.engine import native
+from tensorbnn.engine.forward import Data
+from tensorbnn.engine.native import Program
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layout import Entry, Layout, bind_hypers
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.model.priors import (
+    Cauchy,
+    Exponential,
+    GammaPrecision,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Normal,
+    StudentT,
+)
+
+MOST_HYPERS, MOST_ENTRIES = 256, 512
+
+# How `LocationKind` in native/prior.hpp is numbered.
+_VALUE, _LOGARITHM, _NEGATIVE_LOGARITHM = 0, 1, 2
+
+
+class Family(NamedTuple):
+    """A prior as the kernels know it: its number in native/prior.hpp, and what its arguments do."""
+
+    number: int
+    location: str
+    location_kind: int
+    scale: str | None
+    constant: Callable[[float], float]
+    """Logarithm of the density's constant at a scale of one, given the degrees of freedom."""
+
+
+_FAMILIES: dict[type[Prior], Family] = {
+    Normal: Family(0, "loc", _VALUE, "scale", lambda _: -0.5 * math.log(2 * math.pi)),
+    LogNormal: Family(0, "loc", _VALUE, "scale", lambda _: -0.5 * math.log(2 * math.pi)),
+    Laplace: Family(1, "loc", _VALUE, "scale", lambda _: -math.log(2)),
+    Cauchy: Family(2, "loc", _VALUE, "scale", lambda _: -math.log(math.pi)),
+    StudentT: Family(
+        *(3, "loc", _VALUE, "scale"),
+        lambda dof: (
+            math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
+        ),
+    ),
+    Exponential: Family(4, "rate", _NEGATIVE_LOGARITHM, None, lambda _: 0.0),
+    HalfNormal: Family(5, "scale", _LOGARITHM, None, lambda _: 0.5 * math.log(2 / math.pi)),
+    GammaPrecision: Family(
+        *(6, "width", _LOGARITHM, None),
+        lambda dof: dof / 2 * math.log(dof / 2) - math.lgamma(dof / 2) + math.log(2),
+    ),
+}
+
+
+class Coordinates(NamedTuple):
+    """Prior and coordinates as the kernels read them: see `Entry` and `Prior` in prior.hpp."""
+
+    entries: tuple[int, ...]
+    others: tuple[float, ...]
+    num_hypers: int
+    sd_from: int
+    constant: float
+
+
+class Point(NamedTuple):
+    """Where a trajectory is: the fields of `hmc.Phase`."""
+
+    position: Array
+    momentum: Array
+    log_density: Array
+    gradient: Array
+
+
+class Chain(NamedTuple):
+    """All that differs between chains.
+
+    `step_size` is ``(1,)`` or ``(dimension,)``. `numbers` are location and scale of every prior
+    ``(entries, 2)``, `sd` is that of the likelihood; those that follow from hyper-parameters of the
+    position are not read.
+    """
+
+    start: Point
+    step_size: Array
+    num_steps: Array
+    numbers: Array
+    sd: Array
+
+
+Follow = Callable[[Array, Array, Array, Array, Array, Array], Point]
+"""Position, momentum, log-density, gradient, step size, number of steps to the point at the end.
+
+The step size is one number, or one for each coordinate: with a diagonal mass ``m``, and momenta
+divided by its root, they are ``step_size / sqrt(m)``.
+"""
+
+
+def follow(
+    network: Network,
+    likelihood: Likelihood,
+    theta: Layout,
+    phi: Layout,
+    held: Mapping[str, Array] | None,
+    data: Data,
+) -> Follow | None:
+    """The integrator of the density in standard coordinates; ``None`` where it has to be XLA's.
+
+    Parameters
+    ----------
+    network, likelihood
+        A model that the native engine computes.
+    theta, phi
+        Layouts of parameters and hyper-parameters.
+    held
+        Natural values of the hyper-parameters by name, where only theta moves.
+    data
+        As `forward.arrange` returned them.
+    """
+    coordinates = describe(theta, phi, held is not None)
+    if coordinates is None:
+        return None
+    program = native.program(network, likelihood)
+    starts = {entry.name: entry.start for entry in phi.entries}
+    hypers: Mapping[str, Any] = starts if held is None else held
+    entries = (*phi.entries, *theta.entries) if held is None else theta.entries
+
+    def run(
+        position: Array,
+        momentum: Array,
+        log_density: Array,
+        gradient: Array,
+        step_size: Array,
+        num_steps: Array,
+    ) -> Point:
+        dtype = position.dtype
+        numbers = jnp.stack([_location_scale(entry, hypers, dtype) for entry in entries])
+        sd = jnp.ones((), dtype)
+        if isinstance(likelihood, Gaussian):
+            own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
+            sd = jnp.asarray(likelihood.bind(own).sd, dtype)
+        start = Point(position, momentum, log_density, gradient)
+        sizes = jnp.atleast_1d(step_size)
+        chain = Chain(start, sizes, num_steps.astype(jnp.int32), numbers, sd)
+        return _run(program, coordinates)(chain, data)
+
+    return run
+
+
+@functools.lru_cache(maxsize=256)
+def describe(theta: Layout, phi: Layout, held: bool) -> Coordinates | None:
+    """The coordinates, or ``None`` where a prior is outside what the kernels know."""
+    hypers = () if held else phi.entries
+    names = [entry.name for entry in hypers]
+    described: list[_Described] = []
+    offset = theta.size
+    for entry in hypers:
+        described.append(_describe(entry, offset, names))
+        offset += entry.size
+    offset = 0
+    for entry in theta.entries:
+        described.append(_describe(entry, offset, names))
+        offset += entry.size
+    if len(hypers) > MOST_HYPERS or len(described) > MOST_ENTRIES or None in described:
+        return None
+    known = [each for each in described if each is not None]
+    return Coordinates(
+        entries=tuple(number for each in known for number in each[0]),
+        others=tuple(number for each in known for number in each[1]),
+        num_hypers=len(hypers),
+        sd_from=names.index("likelihood.sd") if "likelihood.sd" in names else -1,
+        constant=math.fsum(each[2] for each in known),
+    )
+
+
+_Described = tuple[tuple[int, ...], tuple[float, ...], float] | None
+
+
+def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
+    """Whole numbers, other numbers and the constant of one entry."""
+    prior = entry.prior
+    family = _FAMILIES.get(type(prior))
+    dof = getattr(prior, "dof", 1.0)
+    if family is None or isinstance(dof, Hyper) or (entry.truncated and prior.hypers()):
+        return None
+
+    def source(argument: str | None) -> int:
+        name = f"{entry.name}.{argument}"
+        return names.index(name) if argument is not None and name in names else -1
+
+    heavy = prior.heavy_tailed and entry.support == "real"
+    whole = (
+        *(start, entry.size, family.number, family.location_kind),
+        *(int(entry.support == "positive"), int(heavy), int(entry.truncated)),
+        *(source(family.location), source(family.scale)),
+    )
+    constant = entry.size * family.constant(dof)
+    if not entry.truncated:
+        return whole, (dof, 0.0, 1.0), constant
+    scale = getattr(prior, "scale")  # noqa: B009
+    constant += math.log(_truncated_scale(entry)) - math.log(scale) - _log_positive_mass(prior)
+    return whole, (dof, getattr(prior, "loc"), scale), constant  # noqa: B009
+
+
+def _location_scale(entry: Entry, hypers: Mapping[str, Any], dtype: Any) -> Array:
+    """Where z = 0 is and how wide z is; both as a group of `Layout` has them."""
+    if entry.truncated:
+        assert isinstance(entry.start, float)
+        pair: tuple[Any, Any] = (math.log(entry.start), _truncated_scale(entry))
+    else:
+        pair = bind_hypers(entry.name, entry.prior, hypers).location_scale()
+    return jnp.stack([jnp.asarray(number, dtype).reshape(()) for number in pair])
+
+
+def _truncated_scale(entry: Entry) -> float:
+    assert isinstance(entry.start, float)
+    return min(getattr(entry.prior, "scale") / entry.start, 1.0)  # noqa: B009
+
+
+@functools.lru_cache(maxsize=256)
+def _log_positive_mass(prior: Prior) -> float:
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        return float(prior.log_positive_mass())
+
+
+@functools.lru_cache(maxsize=256)
+def _run(program: Program, coordinates: Coordinates) -> Any:
+    """The call for one chain; a batch of chains is one call too."""
+
+    @custom_vmap
+    def one(chain: Chain, data: Data) -> Point:
+        chains = jax.tree.map(lambda leaf: leaf[None], chain)
+        return Point(*(leaf[0] for leaf in _call(program, coordinates, chains, data)))
+
+    @one.def_vmap
+    def batch(size: int, batched: Any, chain: Chain, data: Data) -> Any:
+        (chains,) = native.broadcast(size, batched[:1], (chain,))
+        if any(jax.tree.leaves(batched[1])):
+            (each_data,) = native.broadcast(size, batched[1:], (data,))
+            return jax.lax.map(lambda each: one(*each), (chains, each_data)), _ALL
+        return _call(program, coordinates, chains, data), _ALL
+
+    return one
+
+
+_ALL: Any = Point(*(True for _ in Point._fields))  # type: ignore[arg-type]
+
+
+def _call(program: Program, coordinates: Coordinates, chains: Chain, data: Data) -> Point:
+    """The call for several chains, the first axis of every array in `chains`."""
+    start = chains.start
+    call = jax.ffi.ffi_call(
+        f"tensorbnn_leapfrog_{start.position.dtype.name}",
+        tuple(native.shape_of(leaf.shape, leaf.dtype) for leaf in start),
+        vmap_method="sequential",  # of batches of batches
+    )
+    found = call(
+        *start,
+        *chains[1:],
+        *data,
+        **native.attributes(program),
+        entries=np.asarray(coordinates.entries, np.int64),
+        others=np.asarray(coordinates.others, np.float64),
+        num_hypers=np.int64(coordinates.num_hypers),
+        sd_from=np.int64(coordinates.sd_from),
+        constant=np.float64(coordinates.constant),
+    )
+    return Point(*found)

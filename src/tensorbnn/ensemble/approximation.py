@@ -1,0 +1,99 @@
+"""The density from which networks were drawn, where they are no sample of the posterior."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
+from tensorbnn.inference.mean_field import MeanField, Normals, Record
+from tensorbnn.posterior import Model
+from tensorbnn.runs.store import Store
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """A fitted mean-field Gaussian; `Ensemble.approximation` of what `variational` returned.
+
+    Attributes
+    ----------
+    elbo, elbo_error
+        The evidence lower bound, ``log p(D)`` minus the divergence from the posterior, and the
+        Monte Carlo standard error of this number. Where hyper-parameters were held, both are those
+        of the model in which they are known.
+    pareto_k
+        k-hat of the ratios ``p(D, v) / q(v)`` at draws of the density: below 0.5 it is close to the
+        posterior, above 0.7 it is not (Yao et al. 2018). ``-inf`` where all ratios are the same,
+        for then it is the posterior.
+    elbos
+        ELBO from each start, ``(starts,)``; the best one is the approximation.
+    history
+        Estimates of the ELBO after epochs, ``(cycles, epochs)``, all with the same random numbers,
+        by which epochs are compared; NaN where none was made, or a cycle has stopped.
+    mean, sd
+        Means and standard deviations of the Gaussian by name: of parameters and, unless they were
+        held, of hyper-parameters; of their logarithms where they must be positive.
+    """
+
+    elbo: float
+    elbo_error: float
+    pareto_k: float
+    elbos: NDArray[Any]
+    history: NDArray[Any]
+    mean: Mapping[str, NDArray[Any]]
+    sd: Mapping[str, NDArray[Any]]
+
+    @property
+    def close(self) -> bool:
+        """Whether k-hat is at most 0.7."""
+        return self.pareto_k <= PARETO_K_LIMIT
+
+    @property
+    def verdict(self) -> str:
+        """What to make of it, in words."""
+        found = (
+            f"a variational approximation, not a sample of the posterior (ELBO {self.elbo:.2f} ± "
+            f"{self.elbo_error:.2f})"
+        )
+        if self.close:
+            return f"{found}: k-hat is {self.pareto_k:.2f}, so the two are close"
+        return (
+            f"{found}: k-hat is {self.pareto_k:.2f}, above {PARETO_K_LIMIT}, so the two differ, "
+            "and means and sds may be wrong: compare them with those of tb.sample"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Approximation(ELBO {self.elbo:.3f} ± {self.elbo_error:.3f}, "
+            f"k-hat {self.pareto_k:.2f})"
+        )
+
+
+def read_approximation(store: Store, model: Model) -> Approximation | None:
+    """The density that the networks in `store` are draws of; ``None`` for a sample."""
+    if store.manifest.get("sampler", {}).get("type") != MeanField.__name__:
+        return None
+    state = store.read_state(0)
+    record = Record(*(state[f"state/record.{name}"] for name in Record._fields))
+    mean, log_sd = (state[f"state/normals.{name}"] for name in Normals._fields)
+    return Approximation(
+        elbo=float(record.elbo),
+        elbo_error=float(record.elbo_error),
+        pareto_k=float(record.pareto_k),
+        elbos=record.elbos,
+        history=record.history,
+        mean=_by_name(mean, model),
+        sd=_by_name(np.exp(log_sd), model),
+    )
+
+
+def _by_name(vector: NDArray[Any], model: Model) -> dict[str, NDArray[Any]]:
+    """Pieces of a vector over theta, or over theta and phi, as they are."""
+    named, first = {}, 0
+    for entry in (*model.theta.entries, *model.phi.entries):
+        if first < vector.size:
+            named[entry.name] = vector[first : first + entry.size].reshape(entry.shape)
+        first += entry.size
+    return named

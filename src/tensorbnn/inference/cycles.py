@@ -1,0 +1,345 @@
+"""Cycles of AMSGrad with patience: how networks are pre-trained and densities fitted.
+
+With the gradient ``g`` of the loss, step ``t`` of AMSGrad (Reddi, Kale & Kumar 2018) with rate
+``r`` is
+
+    m <- 0.9 m + 0.1 g;   v <- 0.999 v + 0.001 g^2;   u <- max(u, v / (1 - 0.999^t))
+    x <- x - r m / (1 - 0.9^t) / (sqrt(u) + 1e-8)
+
+A cycle ends after a number of epochs, or when the validation loss has not fallen for `patience` of
+them; what was best by validation loss starts the next one, at a lower rate and with ``m``, ``v``
+and ``u`` at zero (the paper's Section 3.5). The random numbers of an epoch come from the seed, the
+start, the cycle and the epoch alone, so that cutting a cycle into calls changes nothing.
+"""
+
+import functools
+import math
+import numbers
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from tensorbnn.engine import forward
+from tensorbnn.engine.forward import Data
+from tensorbnn.inference.sampler import over_chains
+from tensorbnn.model.checks import check_count
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import Given
+from tensorbnn.progress import Bar
+
+if TYPE_CHECKING:
+    from optax import GradientTransformation
+
+# One call of the compiled program makes at most so many epochs, and is to take about this long, so
+# that progress moves and an interrupt is answered.
+EPOCHS_PER_CALL = 64
+SECONDS_PER_CALL = 0.25
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """How long is trained, and at which rates; `pretrain` documents each number."""
+
+    cycles: int
+    epochs: int
+    patience: int
+    learning_rate: float
+    learning_rate_division: float
+
+    def __post_init__(self) -> None:
+        for count in ("cycles", "epochs", "patience"):
+            object.__setattr__(self, count, check_count(count, getattr(self, count), least=1))
+        for rate in ("learning_rate", "learning_rate_division"):
+            object.__setattr__(self, rate, check_positive(rate, getattr(self, rate)))
+
+    @property
+    def total(self) -> int:
+        """Most epochs in all."""
+        return self.cycles * self.epochs
+
+    def rate(self, cycle: int) -> float:
+        """Learning rate of a cycle, counted from 0."""
+        return self.learning_rate / self.learning_rate_division**cycle
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["data", "rows"],
+    meta_fields=["network", "count", "batch_size"],
+)
+@dataclass(frozen=True)
+class Batches:
+    """Rows to train on, all at once or in batches; a pytree.
+
+    Attributes
+    ----------
+    data
+        All rows as the engine wants them.
+    rows
+        Inputs and targets row by row, where batches are drawn from them.
+    count
+        Number of rows.
+    """
+
+    network: Network
+    count: int
+    batch_size: int | None
+    data: Data
+    rows: tuple[Array, Array] | None
+
+
+class Losses(NamedTuple):
+    """Both losses, at one point or epoch by epoch."""
+
+    training: Any
+    validation: Any
+
+
+class Task(Protocol):
+    """What is minimised; a pytree, so that its arrays are arguments when compiled.
+
+    `parameters` is a pytree of what is trained, `held` what it depends on besides.
+    """
+
+    @property
+    def batches(self) -> Batches | None:
+        """Rows to train on; ``None`` where there are none."""
+
+    @property
+    def judge_every(self) -> int:
+        """Epochs between two looks at the losses; the last of a cycle is always looked at."""
+
+    def loss(self, key: Array, parameters: Any, held: Any, data: Data | None, rows: int) -> Array:
+        """The training loss by `data`, which are `rows` of the training rows."""
+
+    def losses(self, parameters: Any, held: Any) -> Losses:
+        """Both losses, each by all its rows; the same numbers whenever it is asked."""
+
+
+class State(NamedTuple):
+    """Where training is; every array has the starts as its first axis.
+
+    `epoch` counts the epochs of the cycle, `waited` those since the validation loss last fell.
+    """
+
+    parameters: Any
+    held: Any
+    optimiser: Any
+    best: Any
+    best_loss: Array
+    epoch: Array
+    waited: Array
+
+
+class Trained(NamedTuple):
+    """What all cycles gave: the best of each start, with its loss curves."""
+
+    best: Any
+    best_loss: NDArray[Any]
+    losses: Losses
+    """Each ``(starts, cycles, epochs)``; NaN where nobody looked, or a cycle has stopped."""
+    epochs: NDArray[Any]
+    """Epochs that each cycle took, ``(starts, cycles)``."""
+
+
+def make_batches(network: Network, given: Given, batch_size: int | None) -> Batches:
+    """Rows to train on; `batch_size` is checked."""
+    count = len(given.x)
+    if batch_size is not None and check_count("batch_size", batch_size, least=1) > count:
+        raise ValueError(
+            f"`batch_size` ({batch_size}) must not be above the number of training rows, "
+            f"{count} (validation rows not counted)"
+        )
+    rows = (jnp.asarray(given.inputs), jnp.asarray(given.targets))
+    return Batches(
+        network=network,
+        count=count,
+        batch_size=batch_size,
+        data=forward.arrange(network, given.inputs, given.targets),
+        rows=None if batch_size is None else rows,
+    )
+
+
+@jax.jit
+def begin(task: Task, parameters: Any, held: Any) -> State:
+    """Training before its first epoch; every array has the starts as its first axis."""
+
+    def start(parameters: Any, held: Any) -> State:
+        return _fresh(parameters, held, task.losses(parameters, held).validation)
+
+    return over_chains(start, parameters, held)
+
+
+@jax.jit
+def begin_unseen(parameters: Any, held: Any) -> State:
+    """The same where the start itself is not to be among what may be best."""
+
+    def start(parameters: Any, held: Any) -> State:
+        return _fresh(parameters, held, jnp.full((), jnp.inf))
+
+    return over_chains(start, parameters, held)
+
+
+def run(task: Task, plan: Cycles, keys: Array, state: State, bar: Bar) -> Trained:
+    """Train from every start through all cycles; `keys` has a key for each start."""
+    starts = len(state.best_loss)
+    shape = (starts, plan.cycles, plan.epochs)
+    dtype = state.best_loss.dtype
+    losses = Losses(*(np.full(shape, np.nan, dtype) for _ in Losses._fields))
+    epochs = np.zeros(shape[:2], np.int64)
+    for cycle in range(plan.cycles):
+        state, found = _run_cycle(task, plan, cycle, keys, _begin_cycle(state), bar)
+        for curves, part in zip(losses, found, strict=True):
+            curves[:, cycle, : part.shape[1]] = part
+        epochs[:, cycle] = state.epoch
+    return Trained(state.best, np.asarray(state.best_loss), losses, epochs)
+
+
+def check_positive(name: str, value: object) -> float:
+    """`value` as a number above zero, or an error that names it."""
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not good or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
+        raise ValueError(f"`{name}` must be a positive number, got {value!r}")
+    return float(value)  # type: ignore[arg-type]
+
+
+class _Settings(NamedTuple):
+    """The numbers of a cycle as arrays, so that a change of one recompiles nothing."""
+
+    cycle: Array
+    learning_rate: Array
+    patience: Array
+    epochs: Array
+
+
+def _run_cycle(
+    task: Task, plan: Cycles, cycle: int, keys: Array, state: State, bar: Bar
+) -> tuple[State, Losses]:
+    """One cycle, in calls of about `SECONDS_PER_CALL`; losses are ``(starts, epochs)``."""
+    settings = _Settings(
+        cycle=jnp.asarray(cycle, jnp.int32),
+        learning_rate=jnp.asarray(plan.rate(cycle), dtype=float),
+        patience=jnp.asarray(plan.patience, jnp.int32),
+        epochs=jnp.asarray(plan.epochs, jnp.int32),
+    )
+    found, done, count, note = [], 0, 1, ""
+    while done < plan.epochs and np.any(np.asarray(state.waited) < plan.patience):
+        count = min(count, EPOCHS_PER_CALL, plan.epochs - done)
+        began = time.monotonic()
+        state, losses = _advance(task, settings, keys, state, jnp.asarray(count, jnp.int32))
+        found.append(Losses(*(np.asarray(values)[:, :count] for values in losses)))
+        seconds = time.monotonic() - began
+        done += count
+        loss = float(np.asarray(state.best_loss).mean())
+        note = f"cycle {cycle + 1}" + (f", loss {loss:.4g}" if math.isfinite(loss) else "")
+        bar.advance(count, note)
+        count = min(2 * count, max(1, int(count * SECONDS_PER_CALL / max(seconds, 1e-9))))
+    bar.advance(plan.epochs - done, note)
+    return state, Losses(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+
+
+@jax.jit
+def _advance(
+    task: Task, settings: _Settings, keys: Array, state: State, count: Array
+) -> tuple[State, Losses]:
+    """Train from every start for `count` epochs, or until its validation loss no longer falls."""
+
+    def going(carry: tuple[State, Losses, Array]) -> Array:
+        state, _, done = carry
+        return (done < count) & (state.waited < settings.patience)
+
+    def train(key: Array, state: State) -> tuple[State, Losses]:
+        def epoch(carry: tuple[State, Losses, Array]) -> tuple[State, Losses, Array]:
+            state, losses, done = carry
+            key_epoch = jax.random.fold_in(key_cycle, state.epoch)
+            state, new = _epoch(task, key_epoch, state, settings)
+            losses = jax.tree.map(lambda all_, one: all_.at[done].set(one), losses, new)
+            return state, losses, done + 1
+
+        key_cycle = jax.random.fold_in(key, settings.cycle)
+        empty = Losses(*(jnp.full(EPOCHS_PER_CALL, jnp.nan) for _ in Losses._fields))
+        return jax.lax.while_loop(going, epoch, (state, empty, jnp.zeros_like(count)))[:2]
+
+    return over_chains(train, keys, state)
+
+
+def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[State, Losses]:
+    """One epoch of one start: its steps, its losses, and whether it is the best so far."""
+    parameters, optimiser = _steps(task, key, state, settings.learning_rate)
+    losses = _looked_at(task, parameters, state, settings.epochs)
+    fallen = losses.validation < state.best_loss  # never where it is NaN
+    new_state = state._replace(
+        parameters=parameters,
+        optimiser=optimiser,
+        best=jax.tree.map(lambda new, old: jnp.where(fallen, new, old), parameters, state.best),
+        best_loss=jnp.where(fallen, losses.validation, state.best_loss),
+        epoch=state.epoch + 1,
+        waited=jnp.where(fallen, 0, state.waited + 1),
+    )
+    return new_state, losses
+
+
+def _looked_at(task: Task, parameters: Any, state: State, epochs: Array) -> Losses:
+    """The losses after an epoch; NaN, which has not fallen, where nobody looks."""
+    if task.judge_every == 1:
+        return task.losses(parameters, state.held)
+    done = state.epoch + 1
+    return jax.lax.cond(
+        (done % task.judge_every == 0) | (done == epochs),
+        lambda: task.losses(parameters, state.held),
+        lambda: Losses(*(jnp.full_like(state.best_loss, jnp.nan) for _ in Losses._fields)),
+    )
+
+
+def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]:
+    """The steps of an epoch: one for each batch."""
+
+    def step(carry: tuple[Any, Any], key: Array, data: Data | None, rows: int) -> tuple[Any, Any]:
+        parameters, optimiser = carry
+        gradient = jax.grad(task.loss, argnums=1)(key, parameters, state.held, data, rows)
+        # Optax multiplies whole numbers by floating-point ones, which JAX may be told to refuse.
+        with jax.numpy_dtype_promotion("standard"):
+            update, optimiser = _amsgrad(rate).update(gradient, optimiser)
+        return jax.tree.map(jnp.add, parameters, update), optimiser
+
+    start, given = (state.parameters, state.optimiser), task.batches
+    key_steps = jax.random.fold_in(key, 0)
+    if given is None:
+        return step(start, key_steps, None, 1)
+    if given.rows is None or given.batch_size is None:
+        return step(start, key_steps, given.data, given.count)
+    x, targets = given.rows
+    batches = given.count // given.batch_size
+    order = jax.random.permutation(key, given.count)[: batches * given.batch_size]
+
+    def batch_step(carry: tuple[Any, Any], each: tuple[Array, Array]) -> tuple[Any, None]:
+        key, rows = each
+        data = forward.arrange(given.network, x[rows], targets[rows])
+        return step(carry, key, data, rows.size), None
+
+    each = (jax.random.split(key_steps, batches), order.reshape(batches, given.batch_size))
+    return jax.lax.scan(batch_step, start, each)[0]
+
+
+@jax.jit
+def _begin_cycle(state: State) -> State:
+    """The best of the cycle before, the optimiser at its beginning."""
+    return over_chains(_fresh, state.best, state.held, state.best_loss)
+
+
+def _fresh(parameters: Any, held: Any, loss: Array) -> State:
+    zero = jnp.zeros((), jnp.int32)
+    optimiser = _amsgrad(jnp.zeros(())).init(parameters)
+    return State(parameters, held, optimiser, parameters, loss, epoch=zero, waited=zero)
+
+
+def _amsgrad(rate: Array) -> "GradientTransformation":
+    import optax  # here, because it takes a while and most programs do without
+
+    return optax.amsgrad(rate)

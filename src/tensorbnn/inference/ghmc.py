@@ -1,0 +1,310 @@
+"""HMC with persistent momentum, and a slice variable that decides on acceptance.
+
+Generalised HMC (Horowitz 1991) does not throw the momentum away. A *move* refreshes a part of it,
+
+    p <- a p + sqrt(1 - a^2) N(0, 1),        a = exp(-time of the move / decoherence time),
+
+follows a few leapfrog steps, and takes the end if ``|u| < exp(H_start - H_end)``; a rejection turns
+the momentum round. The uniform number ``u`` in [-1, 1] is not drawn anew either (Neal 2020,
+"Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): before each
+move it goes a little way round the interval, and an acceptance multiplies it by
+``exp(H_end - H_start)``, which leaves the joint density of position, momentum and ``u`` as it is.
+So rejections come in bunches, and between them the momentum persists for long. Each of these
+updates leaves the posterior unchanged: the sampler is exact. One transition is as many moves as
+`trajectory_length` takes.
+"""
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.inference import tuning
+from tensorbnn.inference.hmc import DIVERGENCE, Phase, ValueAndGradient, leapfrog
+from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
+from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.target import Target
+from tensorbnn.inference.tuning import Tuning
+
+# Where a transition's time is given.
+DECOHERENCE_TIME = 0.5
+
+
+@dataclass(frozen=True)
+class GHMC:
+    """HMC with persistent momentum: exact, and most often faster than `HMC` per gradient.
+
+    Parameters
+    ----------
+    step_size
+        Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
+        found by dual averaging during burn-in and held from then on, so that what is saved is a
+        Markov chain.
+    num_leapfrog
+        Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum
+        is to be forgotten sooner.
+    num_leapfrog_jitter
+        The number of steps of each move is multiplied by a number drawn evenly from
+        ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the moves.
+    decoherence_time
+        Time (step size times number of steps) in which the momentum is forgotten, but for a
+        part of ``1 / e``. Left out, it is sought during burn-in as the trajectory length of `HMC`
+        is; or 0.5 where `trajectory_length` is given.
+    trajectory_length
+        Time of a transition, which is as many moves as that takes. It sets only how far apart
+        draws are. Left out, the decoherence time.
+    target_acceptance
+        Acceptance probability of a move that the adaptation of the step size aims at.
+    slice_step
+        How far the slice variable goes round [-1, 1] before each move, on average.
+    max_leapfrog
+        Most leapfrog steps of a transition, on average.
+
+    Examples
+    --------
+    >>> GHMC(step_size=0.01, num_leapfrog=2).num_leapfrog
+    2
+    """
+
+    step_size: float | None = None
+    num_leapfrog: int = 10
+    num_leapfrog_jitter: float = 0.5
+    decoherence_time: float | None = None
+    trajectory_length: float | None = None
+    target_acceptance: float = 0.9
+    slice_step: float = 0.03
+    max_leapfrog: int = 1024
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step_size", "decoherence_time", "trajectory_length")
+        check_counts(self, "num_leapfrog", "max_leapfrog")
+        check_between_0_and_1(self, "target_acceptance", "slice_step")
+        jitter = self.num_leapfrog_jitter
+        if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
+            raise ValueError(f"`num_leapfrog_jitter` must lie in [0, 1), got {jitter!r}")
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
+        """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
+        chains = positions.shape[0]
+        settings = Settings(
+            num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
+            num_leapfrog_jitter=jnp.asarray(self.num_leapfrog_jitter, dtype=float),
+            trajectory_length=jnp.asarray(self.trajectory_length or 0.0, dtype=float),
+            slice_step=jnp.asarray(self.slice_step, dtype=float),
+        )
+        time = self.decoherence_time
+        if time is None and self.trajectory_length is not None:
+            time = DECOHERENCE_TIME
+        first = tuning.init(
+            target,
+            burn_in,
+            step_size=self.step_size,
+            length=time,
+            search=True,
+            target_acceptance=self.target_acceptance,
+            max_steps=self.max_leapfrog,
+        )
+        shared = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), (settings, first)
+        )
+        return _init(target, positions, *shared)
+
+    @property
+    def tell(self) -> Callable[["GHMCState"], Array]:
+        """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
+        return tuning.tell_state
+
+    @property
+    def listen(self) -> Callable[["GHMCState", Array, Array], "GHMCState"]:
+        """The state after a meeting; a pure function of it, of what all told, and its number."""
+        return tuning.listen_state
+
+    @property
+    def step(self) -> Callable[[Array, "GHMCState", Target], tuple["GHMCState", Info]]:
+        """The transition of all chains, `step`."""
+        return step
+
+
+class Settings(NamedTuple):
+    """The options as arrays, so that a change of a number recompiles nothing."""
+
+    num_leapfrog: Array
+    num_leapfrog_jitter: Array
+    trajectory_length: Array
+    """0 where it is the decoherence time."""
+    slice_step: Array
+
+
+class GHMCState(NamedTuple):
+    """All that the next transition needs; every array has the chains as its first axis."""
+
+    position: Array
+    momentum: Array
+    log_density: Array
+    gradient: Array
+    slice: Array
+    iteration: Array
+    tuning: Tuning
+    settings: Settings
+
+
+class Moves(NamedTuple):
+    """Where some moves led, and what they did."""
+
+    phase: Phase
+    slice: Array
+    acceptance: Array
+    """Sum over moves."""
+    energy: Array
+    """At the start of the last move."""
+    energy_error: Array
+    """Of the last move."""
+    divergent: Array
+    """Whether any move was."""
+    num_leapfrog: Array
+    """Sum over moves."""
+
+
+class Randomness(NamedTuple):
+    """The random numbers of a move: the new part of the momentum, and the step of the slice."""
+
+    momentum: Array
+    slice_step: Array
+
+
+def step(keys: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
+    """One transition of every chain; `keys` is ``(chains,)``."""
+    return over_chains(lambda key, each: _step(key, each, target), keys, state)
+
+
+def move(
+    value_and_gradient: ValueAndGradient,
+    start: Phase,
+    slice_: Array,
+    random: Randomness,
+    *,
+    step_size: Array,
+    num_leapfrog: Array,
+    persistence: Array,
+) -> Moves:
+    """Refresh momentum and slice, follow the leapfrog integrator, accept or turn round."""
+    momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * random.momentum
+    slice_ = jnp.mod(slice_ + 1 + random.slice_step, 2.0) - 1
+    begin = start._replace(momentum=momentum)
+    end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
+    energy = _energy(begin)
+    error = _energy(end) - energy
+    # A move that ends in NaN is rejected.
+    acceptance = jnp.where(jnp.isnan(error), 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
+    accepted = jnp.abs(slice_) < acceptance
+    turned = begin._replace(momentum=-momentum)
+    return Moves(
+        phase=jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, turned),
+        slice=jnp.where(accepted, slice_ * jnp.exp(error), slice_),
+        acceptance=acceptance,
+        energy=energy,
+        energy_error=error,
+        divergent=~(jnp.abs(error) < DIVERGENCE),
+        num_leapfrog=num_leapfrog,
+    )
+
+
+def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
+    value_and_gradient = target.value_and_gradient
+    settings = state.settings
+    step_size = tuning.step_size(state.tuning, state.iteration)
+    moves, usual_leapfrog = _moves(state, step_size)
+
+    def one(index: Array, so_far: Moves) -> Moves:
+        key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
+        # Before the first move of all there is nothing that could persist.
+        first = (state.iteration == 0) & (index == 0)
+        uniform = jax.random.uniform(key_slice, (3,))
+        random = Randomness(
+            momentum=jax.random.normal(key_momentum, state.position.shape),
+            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step),
+        )
+        factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
+        num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
+        time = step_size * num_leapfrog.astype(step_size.dtype)
+        persistence = jnp.exp(-time / state.tuning.length)
+        made = move(
+            value_and_gradient,
+            so_far.phase,
+            so_far.slice,
+            random,
+            step_size=step_size,
+            num_leapfrog=num_leapfrog,
+            persistence=jnp.where(first, 0.0, persistence),
+        )
+        return made._replace(
+            acceptance=so_far.acceptance + made.acceptance,
+            divergent=so_far.divergent | made.divergent,
+            num_leapfrog=so_far.num_leapfrog + made.num_leapfrog,
+        )
+
+    begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
+    zero = jnp.zeros_like(state.log_density)
+    none = Moves(
+        begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+    )
+    end = jax.lax.fori_loop(0, moves, one, none)
+    acceptance = end.acceptance / moves.astype(zero.dtype)
+    info = Info(
+        acceptance=acceptance,
+        energy_error=end.energy_error,
+        divergent=end.divergent,
+        energy=end.energy,
+        log_density=end.phase.log_density,
+        step_size=step_size,
+        num_steps=end.num_leapfrog,
+    )
+    new_state = state._replace(
+        **end.phase._asdict(),
+        slice=end.slice,
+        iteration=state.iteration + 1,
+        tuning=tuning.learn(
+            state.tuning,
+            state.iteration,
+            acceptance,
+            step_size * end.num_leapfrog.astype(step_size.dtype),
+            target,
+            end.phase.position,
+        ),
+    )
+    return new_state, info
+
+
+def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
+    """Number of moves of a transition, and of leapfrog steps of a move before its jitter."""
+    settings, time = state.settings, state.tuning.length
+    length = jnp.where(settings.trajectory_length > 0, settings.trajectory_length, time)
+    # A move is never longer than the momentum is to persist.
+    leapfrogs = jnp.clip(jnp.rint(time / step_size), 1.0, settings.num_leapfrog.astype(time.dtype))
+    cap = tuning.max_steps(state.tuning, state.iteration).astype(time.dtype)
+    wanted = jnp.minimum(length / (step_size * leapfrogs), jnp.floor(cap / leapfrogs))
+    moves = jnp.maximum(jnp.rint(wanted), 1.0)
+    return moves.astype(jnp.int32), leapfrogs
+
+
+def _energy(phase: Phase) -> Array:
+    return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
+
+
+@jax.jit
+def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -> GHMCState:
+    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    return GHMCState(
+        position=positions,
+        momentum=jnp.zeros_like(positions),
+        log_density=log_density,
+        gradient=gradient,
+        slice=jnp.zeros_like(log_density),
+        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
+        tuning=first,
+        settings=settings,
+    )

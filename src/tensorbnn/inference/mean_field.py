@@ -1,0 +1,153 @@
+"""A mean-field Gaussian: independent normals over the unconstrained vectors, and draws of them.
+
+    q(v) = prod_i N(v_i; m_i, s_i),        v = theta, or theta and phi one after the other
+
+It is drawn from as posteriors are, by a sampler whose transitions are independent draws: so runs,
+resuming and all that is done with networks are the same. `variational.py` says how ``m`` and ``s``
+are found.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.engine.perturbed import Estimator
+from tensorbnn.inference.cycles import Cycles, check_positive
+from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.target import Target
+from tensorbnn.model.checks import check_count
+
+
+class Normals(NamedTuple):
+    """Independent normals; both arrays are ``(dimension,)``."""
+
+    mean: Array
+    log_sd: Array
+
+    @property
+    def sd(self) -> Array:
+        """Standard deviations."""
+        return jnp.exp(self.log_sd)
+
+    def at(self, standard: Array) -> Array:
+        """The vector that standard normals stand for."""
+        return self.mean + self.sd * standard
+
+    def log_density(self, vector: Array) -> Array:
+        """``log q(v)``."""
+        standard = (vector - self.mean) / self.sd
+        return -0.5 * jnp.sum(jnp.square(standard) + math.log(2 * math.pi)) - jnp.sum(self.log_sd)
+
+    def entropy(self) -> Array:
+        """``-E log q(v)``."""
+        return jnp.sum(self.log_sd) + 0.5 * self.mean.size * (1 + math.log(2 * math.pi))
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """How a mean-field Gaussian is fitted, and the sampler that draws from it.
+
+    `tensorbnn.variational` documents each number; its states come from there.
+    """
+
+    estimator: Estimator = "flipout"
+    starts: int = 1
+    cycles: int = 3
+    epochs: int = 1000
+    patience: int = 100
+    learning_rate: float = 0.01
+    learning_rate_division: float = 10.0
+    batch_size: int | None = None
+    gradient_draws: int = 1
+    start_sd: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.estimator not in get_args(Estimator):
+            raise ValueError(
+                f"`estimator` must be 'flipout', 'local' or 'shared', got {self.estimator!r}"
+            )
+        for name in ("starts", "gradient_draws"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name), least=1))
+        object.__setattr__(self, "start_sd", check_positive("start_sd", self.start_sd))
+        for name in Cycles.__dataclass_fields__:
+            object.__setattr__(self, name, getattr(self.plan, name))
+
+    @property
+    def plan(self) -> Cycles:
+        """How long is fitted."""
+        return Cycles(**{name: getattr(self, name) for name in Cycles.__dataclass_fields__})
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> "MeanFieldState":
+        """A state of the right shapes, not fitted yet."""
+        del burn_in
+        chains, dimension = positions.shape
+        record = Record(
+            elbos=jnp.zeros((chains, self.starts)),
+            elbo=jnp.zeros(chains),
+            elbo_error=jnp.zeros(chains),
+            pareto_k=jnp.zeros(chains),
+            history=jnp.zeros((chains, self.cycles, self.epochs)),
+        )
+        zeros = jnp.zeros((chains, dimension))
+        log_density = over_chains(target.log_density, positions)
+        return MeanFieldState(positions, log_density, Normals(zeros, zeros), record)
+
+    @property
+    def step(self) -> "Callable[[Array, MeanFieldState, Target], tuple[MeanFieldState, Info]]":
+        """The transition of all chains, `step`."""
+        return step
+
+
+class Record(NamedTuple):
+    """How a fit went; every array has the chains as its first axis.
+
+    `elbos` has the ELBO of every start, `history` its estimates after each epoch of the best one.
+    """
+
+    elbos: Any
+    elbo: Any
+    elbo_error: Any
+    pareto_k: Any
+    history: Any
+
+
+class MeanFieldState(NamedTuple):
+    """The last draw, the density it comes from, and how that was fitted."""
+
+    position: Array
+    log_density: Array
+    normals: Normals
+    record: Record
+
+
+def step(keys: Array, state: MeanFieldState, target: Target) -> tuple[MeanFieldState, Info]:
+    """An independent draw for every chain."""
+    return over_chains(lambda key, each: _step(key, each, target), keys, state)
+
+
+def _step(key: Array, state: MeanFieldState, target: Target) -> tuple[MeanFieldState, Info]:
+    vector = state.normals.at(jax.random.normal(key, state.normals.mean.shape))
+    theta, phi = vectors(vector, target.model.theta.size, target.held_phi)
+    position = target.position(theta, phi)
+    log_density = target.log_density(position)
+    zero = jnp.zeros_like(log_density)
+    info = Info(
+        acceptance=jnp.ones_like(log_density),
+        energy_error=zero,
+        divergent=jnp.zeros((), bool),
+        energy=-log_density,
+        log_density=log_density,
+        step_size=zero,
+        num_steps=jnp.zeros((), jnp.int32),
+    )
+    return state._replace(position=position, log_density=log_density), info
+
+
+def vectors(vector: Array, size: int, held_phi: Array | None) -> tuple[Array, Array]:
+    """Theta, of length `size`, and phi, which may be held."""
+    return vector[:size], vector[size:] if held_phi is None else held_phi

@@ -1,0 +1,220 @@
+"""The no-U-turn sampler, by the kernels of BlackJAX.
+
+A trajectory is doubled, forwards or backwards at random, until its ends begin to approach each
+other or `max_tree_depth` doublings are made; the next state is drawn from its points by their
+densities (Hoffman & Gelman 2014; Betancourt 2017; iterative as in Phan et al. 2019). Positions are
+in the standard coordinates of `Target`, whitened by the prior, where the mass is the identity: a
+mass matrix learnt in burn-in does not help these posteriors, so there is none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.inference import dual_averaging
+from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.hmc import DIVERGENCE
+from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
+from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.target import Target
+from tensorbnn.inference.tuning import FIRST_STEP_SIZE
+
+# In the first and the second third of the search for the step size trees are shallow, at most 15
+# and 255 steps: a guess that is far too small would cost most there.
+FIRST_CAP, SECOND_CAP = 4, 8
+# The arrays that a tree needs are of this length, so that its depth can be a number like others.
+DEEPEST = 15
+
+
+@dataclass(frozen=True)
+class NUTS:
+    """The no-U-turn sampler: exact, and nothing to choose but time.
+
+    Parameters
+    ----------
+    step_size
+        Leapfrog step in units of the prior's standard deviations. Left out, it is found by dual
+        averaging during burn-in and held from then on, so that what is saved is a Markov chain.
+    target_acceptance
+        Mean acceptance statistic of a trajectory's points that the adaptation aims at.
+    max_tree_depth
+        Most doublings of a trajectory, 1 to 15: at most ``2**max_tree_depth - 1`` gradients.
+
+    Examples
+    --------
+    >>> NUTS(max_tree_depth=8).max_tree_depth
+    8
+    """
+
+    step_size: float | None = None
+    target_acceptance: float = 0.8
+    max_tree_depth: int = 10
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step_size")
+        check_between_0_and_1(self, "target_acceptance")
+        check_counts(self, "max_tree_depth")
+        if self.max_tree_depth > DEEPEST:
+            raise ValueError(
+                f"`max_tree_depth` must be at most {DEEPEST} (32,767 gradients a transition), got "
+                f"{self.max_tree_depth}"
+            )
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> "NUTSState":
+        """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
+        chains = positions.shape[0]
+        settings = Settings(
+            adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
+            target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
+            max_tree_depth=jnp.asarray(self.max_tree_depth, jnp.int32),
+        )
+        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
+        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
+        return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
+
+    @property
+    def step(self) -> Callable[[Array, "NUTSState", Target], tuple["NUTSState", Info]]:
+        """The transition of all chains, `step`."""
+        return step
+
+
+class Settings(NamedTuple):
+    """The options as arrays, so that a change of a number recompiles nothing."""
+
+    adapt_steps: Array
+    target_acceptance: Array
+    max_tree_depth: Array
+
+
+class NUTSState(NamedTuple):
+    """All that the next transition needs; every array has the chains as its first axis."""
+
+    position: Array
+    log_density: Array
+    gradient: Array
+    iteration: Array
+    adaptation: DualAveraging
+    settings: Settings
+
+
+class Tree(NamedTuple):
+    """What a trajectory and the draw from its points left."""
+
+    position: Array
+    log_density: Array
+    gradient: Array
+    energy: Array
+    """Of the point that was drawn."""
+    acceptance: Array
+    """Mean over all points, those of the last doubling too."""
+    divergent: Array
+    num_steps: Array
+
+
+def step(keys: Array, state: NUTSState, target: Target) -> tuple[NUTSState, Info]:
+    """One transition of every chain; `keys` is ``(chains,)``."""
+    return over_chains(lambda key, each: _step(key, each, target), keys, state)
+
+
+def _step(key: Array, state: NUTSState, target: Target) -> tuple[NUTSState, Info]:
+    key_momentum, key_tree = jax.random.split(key)
+    momentum = jax.random.normal(key_momentum, state.position.shape)
+    energy = 0.5 * jnp.sum(momentum**2) - state.log_density
+    adapting = state.iteration < state.settings.adapt_steps
+    adaptation = state.adaptation
+    step_size = jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
+    tree = _tree(key_tree, state, momentum, step_size, _depth(state), target)
+    info = Info(
+        acceptance=tree.acceptance,
+        energy_error=tree.energy - energy,
+        divergent=tree.divergent,
+        energy=energy,
+        log_density=tree.log_density,
+        step_size=step_size,
+        num_steps=tree.num_steps,
+    )
+    updated = dual_averaging.update(adaptation, tree.acceptance, state.settings.target_acceptance)
+    new_state = state._replace(
+        position=tree.position,
+        log_density=tree.log_density,
+        gradient=tree.gradient,
+        iteration=state.iteration + 1,
+        adaptation=jax.tree.map(
+            lambda new, old: jnp.where(adapting, new, old), updated, adaptation
+        ),
+    )
+    return new_state, info
+
+
+def _depth(state: NUTSState) -> Array:
+    """Most doublings of the next trajectory."""
+    most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
+    cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
+    return jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
+
+
+def _tree(
+    key: Array,
+    state: NUTSState,
+    momentum: Array,
+    step_size: Array,
+    depth: Array,
+    target: Target,
+) -> Tree:
+    """The trajectory of BlackJAX's `nuts` kernel, with a depth that is a number, not a shape."""
+    from blackjax.mcmc import integrators, metrics, proposal, termination, trajectory
+
+    # BlackJAX counts with plain numbers, which strict promotion would not let it.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        metric = metrics.default_metric(jnp.ones_like(state.position))
+        criterion: Any = termination.iterative_uturn_numpyro(metric.check_turning)
+        new_criterion, update_criterion, is_met = criterion
+        expand = trajectory.dynamic_multiplicative_expansion(
+            trajectory.dynamic_progressive_integration(
+                integrators.velocity_verlet(target.log_density, metric.kinetic_energy),
+                metric.kinetic_energy,
+                update_criterion,
+                is_met,
+                DIVERGENCE,
+            ),
+            metric.check_turning,
+            depth,
+        )
+        begin = integrators.IntegratorState(
+            state.position, momentum, state.log_density, state.gradient
+        )
+        energy = 0.5 * jnp.sum(momentum**2) - state.log_density
+        expansion = trajectory.DynamicExpansionState(
+            0,
+            proposal.Proposal(begin, energy, 0.0, -jnp.inf),
+            trajectory.Trajectory(begin, begin, momentum, 0),
+            new_criterion(begin, DEEPEST),
+        )
+        end, (divergent, _) = expand(key, expansion, energy, step_size)
+        drawn, num_steps = end.proposal, end.trajectory.num_states
+        return Tree(
+            position=drawn.state.position,
+            log_density=drawn.state.logdensity,
+            gradient=drawn.state.logdensity_grad,
+            energy=drawn.energy,
+            acceptance=jnp.exp(drawn.sum_log_p_accept) / num_steps,
+            divergent=divergent,
+            num_steps=num_steps.astype(jnp.int32),
+        )
+
+
+@jax.jit
+def _init(target: Target, positions: Array, settings: Settings, step_size: Array) -> NUTSState:
+    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    return NUTSState(
+        position=positions,
+        log_density=log_density,
+        gradient=gradient,
+        iteration=jnp.zeros(step_size.shape, jnp.int32),
+        adaptation=dual_averaging.init(step_size),
+        settings=settings,
+    )

@@ -1,0 +1,34 @@
+"""Checks of the options of a sampler: each error names the option and what was given."""
+
+import math
+import numbers
+from typing import Any
+
+
+def check_positive(options: Any, *names: str) -> None:
+    """Raise unless each option is a positive finite number, or left out (``None``)."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not (_is_number(value) and math.isfinite(value) and value > 0):
+            raise ValueError(f"`{name}` must be a positive number, got {value!r}")
+
+
+def check_counts(options: Any, *names: str) -> None:
+    """Raise unless each option is a whole number of at least 1."""
+    for name in names:
+        value = getattr(options, name)
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not (whole and int(value) >= 1):
+            raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}")
+
+
+def check_between_0_and_1(options: Any, *names: str) -> None:
+    """Raise unless each option lies between 0 and 1, and is neither."""
+    for name in names:
+        value = getattr(options, name)
+        if not (_is_number(value) and 0 < value < 1):
+            raise ValueError(f"`{name}` must lie between 0 and 1, got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

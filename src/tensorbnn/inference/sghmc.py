@@ -1,0 +1,351 @@
+"""Stochastic-gradient HMC: gradients from a few rows at a time, for data too large for all of them.
+
+Underdamped Langevin dynamics with friction ``g`` and gradients ``G`` of an unbiased estimate of the
+log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen, Fox & Guestrin
+2014),
+
+    p <- p + eps/2 G;  q <- q + eps/2 p;  p <- c p + N(0, 1 - c^2 - eps^2 V);  q <- q + eps/2 p;
+    p <- p + eps/2 G',        c = exp(-g eps),
+
+with new rows for ``G'`` at each step (one gradient a step; the splitting of Leimkuhler & Matthews
+2013, whose error in the positions is small). The gradients' own noise, of variance ``V`` in each
+coordinate, heats the chain; it is measured during burn-in, and so much less noise is added. What
+remains is approximate: nothing is rejected, ``V`` is not the same everywhere, and steps are finite.
+The bias falls with the step size. The kinetic temperature, the mean of ``p^2``, is kept with the
+draws: it is one where the dynamics are followed exactly.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.engine import forward
+from tensorbnn.inference import dual_averaging, spread
+from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.hmc import DIVERGENCE
+from tensorbnn.inference.options import check_counts, check_positive
+from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.spread import Spread
+from tensorbnn.inference.target import Target
+
+# Where the search for the step size begins: small, for a step that is too large is not rejected.
+FIRST_STEP_SIZE = 0.01
+# Before the width of the posterior is known.
+FIRST_FRICTION = 5.0
+# Share of the steps whose energy error, on their own rows, is to be within the limit.
+SHARE = 0.9
+# The noise of the gradients is at most this part of all noise, on average over coordinates.
+NOISE_PART = 0.1
+# Transitions over which the noise of the gradients is averaged while burn-in goes on.
+NOISE_MEMORY = 100.0
+
+
+@dataclass(frozen=True)
+class SGHMC:
+    """Stochastic-gradient HMC: approximate, for data too large for gradients over all rows.
+
+    Parameters
+    ----------
+    batch_size
+        Rows of a gradient, drawn with replacement. Where the data have no more rows than that, all
+        are used.
+    step_size
+        Time of a step, in units of the prior's standard deviations. Left out, it is found during
+        burn-in: such that 90 % of the steps have an energy error within `energy_error`, and that
+        gradients contribute at most a tenth of the noise. It is held from then on.
+    energy_error
+        That limit, per root of the number of dimensions.
+    friction
+        Rate at which the momentum is forgotten. Left out, it is one over the width of the
+        posterior, the root mean square of its standard deviations as the second half of burn-in
+        shows them, so that the momentum is forgotten while it crosses the posterior once.
+    num_steps
+        Steps of a transition, one gradient each.
+
+    Notes
+    -----
+    Draws are biased. Compare with a run with half the step size; where full gradients can be
+    afforded, use `HMC`. ``log_density`` in `Ensemble.info` is an estimate from the rows of the last
+    step, ``energy_error`` the kinetic temperature of the transition minus one.
+
+    Examples
+    --------
+    >>> SGHMC(batch_size=512).num_steps
+    100
+    """
+
+    batch_size: int = 256
+    step_size: float | None = None
+    energy_error: float = 0.01
+    friction: float | None = None
+    num_steps: int = 100
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step_size", "energy_error", "friction")
+        check_counts(self, "batch_size", "num_steps")
+
+    def init(self, target: Target, positions: Array, burn_in: int) -> "SGHMCState":
+        """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
+        chains = positions.shape[0]
+        settings = Settings(
+            burn_in=jnp.asarray(burn_in, jnp.int32),
+            adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
+            energy_error=jnp.asarray(self.energy_error, dtype=float),
+            friction_adapt_steps=jnp.asarray(burn_in if self.friction is None else 0, jnp.int32),
+            friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
+            num_steps=jnp.asarray(self.num_steps, jnp.int32),
+        )
+        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
+        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
+        rows = 0 if target.data is None else forward.num_rows(target.data)
+        return _init(
+            target,
+            positions,
+            settings,
+            jnp.full(chains, first, dtype=float),
+            jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
+        )
+
+    @property
+    def step(self) -> Callable[[Array, "SGHMCState", Target], tuple["SGHMCState", Info]]:
+        """The transition of all chains, `step`."""
+        return step
+
+
+class Settings(NamedTuple):
+    """The options as arrays, so that a change of a number recompiles nothing."""
+
+    burn_in: Array
+    adapt_steps: Array
+    energy_error: Array
+    friction_adapt_steps: Array
+    friction: Array
+    num_steps: Array
+
+
+class SGHMCState(NamedTuple):
+    """All that the next transition needs; every array has the chains as its first axis."""
+
+    position: Array
+    momentum: Array
+    log_density: Array
+    """Estimated from the last rows."""
+    gradient: Array
+    """Estimated from the last rows."""
+    rows: Array
+    """The last rows, ``(chains, batch_size)``; their number is compiled in."""
+    noise: Array
+    """Variance of the gradient's estimate in each coordinate."""
+    iteration: Array
+    adaptation: DualAveraging
+    spread: Spread
+    settings: Settings
+
+
+class Point(NamedTuple):
+    """Where a chain is between steps."""
+
+    position: Array
+    momentum: Array
+    log_density: Array
+    gradient: Array
+    rows: Array
+
+
+class Sums(NamedTuple):
+    """Over the steps of a transition."""
+
+    temperature: Array
+    failed: Array
+    """Steps that ended in NaN or, in burn-in, far away, and were not made."""
+    within: Array
+    """In burn-in, steps with an energy error within the limit."""
+    noise: Array
+    """In burn-in, squared differences of two gradients, halved."""
+
+
+class Made(NamedTuple):
+    """A step's numbers: where it begins with which gradient, its sizes and its noise."""
+
+    step_size: Array
+    persistence: Array
+    noise_sd: Array
+
+
+def step(keys: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
+    """One transition of every chain; `keys` is ``(chains,)``."""
+    return over_chains(lambda key, each: _step(key, each, target), keys, state)
+
+
+def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
+    settings = state.settings
+    key_first, key_steps = jax.random.split(key)
+    friction = _friction(state)
+    step_size = _step_size(state, friction)
+    persistence = jnp.exp(-friction * step_size)
+    injected = jnp.maximum(1 - persistence**2 - step_size**2 * state.noise, 0.0)
+    made = Made(step_size, persistence, jnp.sqrt(injected))
+    momentum = jnp.where(
+        state.iteration == 0,
+        jax.random.normal(key_first, state.position.shape),
+        state.momentum,
+    )
+    begin = Point(state.position, momentum, state.log_density, state.gradient, state.rows)
+    burning_in = state.iteration < settings.burn_in
+
+    def one(index: Array, carry: tuple[Point, Sums]) -> tuple[Point, Sums]:
+        own = jax.random.fold_in(key_steps, index)
+        return jax.lax.cond(
+            burning_in,
+            lambda: _measured_step(own, carry, made, settings, target),
+            lambda: _plain_step(own, carry, made, target),
+        )
+
+    zero = jnp.zeros_like(state.log_density)
+    sums = Sums(zero, zero, zero, jnp.zeros_like(state.position))
+    end, sums = jax.lax.fori_loop(0, settings.num_steps, one, (begin, sums))
+    count = settings.num_steps.astype(zero.dtype)
+    info = Info(
+        acceptance=1 - sums.failed / count,
+        energy_error=sums.temperature / count - 1,
+        divergent=sums.failed > 0,
+        energy=-end.log_density,
+        log_density=end.log_density,
+        step_size=step_size,
+        num_steps=jnp.where(burning_in, 2, 1) * settings.num_steps,
+    )
+    new_state = state._replace(
+        **end._asdict(),
+        noise=_adapt_noise(state, sums.noise / count),
+        iteration=state.iteration + 1,
+        adaptation=_adapt_step_size(state, sums.within / count),
+        spread=spread.update(
+            state.spread, end.position, state.iteration, settings.friction_adapt_steps
+        ),
+    )
+    return new_state, info
+
+
+def _plain_step(
+    key: Array, carry: tuple[Point, Sums], made: Made, target: Target
+) -> tuple[Point, Sums]:
+    """A step whose first kick is by the rows of the step before: one gradient."""
+    key_rows, key_noise = jax.random.split(key)
+    before, sums = carry
+    rows = _draw_rows(key_rows, before.rows, target)
+    after, _ = _move(key_noise, before, rows, made, target)
+    fine = jnp.all(jnp.isfinite(after.gradient)) & jnp.isfinite(after.log_density)
+    return _take(key, before, after, fine, sums)
+
+
+def _measured_step(
+    key: Array, carry: tuple[Point, Sums], made: Made, settings: Settings, target: Target
+) -> tuple[Point, Sums]:
+    """A step with both kicks by the same new rows: two gradients, but errors can be measured."""
+    key_rows, key_noise = jax.random.split(key)
+    before, sums = carry
+    rows = _draw_rows(key_rows, before.rows, target)
+    log_density, gradient = _value_and_gradient(before.position, rows, target)
+    begin = before._replace(log_density=log_density, gradient=gradient)
+    after, error = _move(key_noise, begin, rows, made, target)
+    # A start far away has gradients that throw a chain off before the steps are small.
+    fine = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
+    squared = jnp.where(fine, error, jnp.inf) ** 2 / before.position.size
+    sums = sums._replace(
+        within=sums.within + (squared <= settings.energy_error**2).astype(error.dtype),
+        noise=sums.noise + 0.5 * (gradient - before.gradient) ** 2,
+    )
+    return _take(key, begin._replace(rows=rows), after, fine, sums)
+
+
+def _move(key: Array, begin: Point, rows: Array, made: Made, target: Target) -> tuple[Point, Array]:
+    """A step, and the energy that it gained apart from the noise and the friction."""
+    half = 0.5 * made.step_size
+    momentum = begin.momentum + half * begin.gradient
+    position = begin.position + half * momentum
+    noise = made.noise_sd * jax.random.normal(key, momentum.shape)
+    fresh = made.persistence * momentum + noise
+    position = position + half * fresh
+    log_density, gradient = _value_and_gradient(position, rows, target)
+    last = fresh + half * gradient
+    kinetic = [jnp.sum(each**2) for each in (begin.momentum, momentum, fresh, last)]
+    gained = 0.5 * (kinetic[1] - kinetic[0] + kinetic[3] - kinetic[2])
+    error = gained - log_density + begin.log_density
+    return Point(position, last, log_density, gradient, rows), error
+
+
+def _take(key: Array, before: Point, after: Point, fine: Array, sums: Sums) -> tuple[Point, Sums]:
+    """The step if it is fine; else the chain stays, with a new momentum."""
+    fresh = jax.random.normal(jax.random.fold_in(key, 2), before.momentum.shape)
+    stay = before._replace(momentum=fresh)
+    point = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, stay)
+    sums = sums._replace(
+        temperature=sums.temperature + jnp.mean(point.momentum**2),
+        failed=sums.failed + (~fine).astype(sums.failed.dtype),
+    )
+    return point, sums
+
+
+def _draw_rows(key: Array, like: Array, target: Target) -> Array:
+    if target.data is None:
+        return like
+    return jax.random.randint(key, like.shape, 0, forward.num_rows(target.data), jnp.int32)
+
+
+def _value_and_gradient(position: Array, rows: Array, target: Target) -> tuple[Array, Array]:
+    """Estimate of the log-density from some rows; exact where these are as many as there are."""
+    data = target.data
+    if data is None or rows.size >= forward.num_rows(data):
+        return jax.value_and_grad(target.log_density)(position)
+    taken, weight = forward.take_rows(data, rows), forward.num_rows(data) / rows.size
+    return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
+
+
+def _friction(state: SGHMCState) -> Array:
+    steps, given = state.settings.friction_adapt_steps, state.settings.friction
+    return 1 / spread.width(state.spread, state.iteration, steps, 1 / given)
+
+
+def _step_size(state: SGHMCState, friction: Array) -> Array:
+    settings, adaptation = state.settings, state.adaptation
+    adapting = state.iteration < settings.adapt_steps
+    step_size = jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
+    # The variance of all noise of a step is about 2 friction eps, that of the gradient V eps^2.
+    quiet = NOISE_PART * 2 * friction / jnp.maximum(jnp.mean(state.noise), 1e-30)
+    return jnp.where(settings.adapt_steps > 0, jnp.minimum(step_size, quiet), step_size)
+
+
+def _adapt_step_size(state: SGHMCState, within: Array) -> DualAveraging:
+    updated = dual_averaging.update(state.adaptation, within, jnp.full_like(within, SHARE))
+    adapting = state.iteration < state.settings.adapt_steps
+    return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
+
+
+def _adapt_noise(state: SGHMCState, noise: Array) -> Array:
+    """Average over the burn-in so far, but for what is long past."""
+    count = state.iteration.astype(noise.dtype) + 1
+    updated = state.noise + (noise - state.noise) / jnp.minimum(count, NOISE_MEMORY)
+    return jnp.where(state.iteration < state.settings.burn_in, updated, state.noise)
+
+
+@jax.jit
+def _init(
+    target: Target, positions: Array, settings: Settings, step_size: Array, rows: Array
+) -> SGHMCState:
+    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    return SGHMCState(
+        position=positions,
+        momentum=jnp.zeros_like(positions),
+        log_density=log_density,
+        gradient=gradient,
+        rows=rows,
+        noise=jnp.zeros_like(positions),
+        iteration=jnp.zeros(step_size.shape, jnp.int32),
+        adaptation=dual_averaging.init(step_size),
+        spread=spread.init(positions),
+        settings=settings,
+    )

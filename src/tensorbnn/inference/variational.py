@@ -1,0 +1,262 @@
+"""Variational inference: the mean-field Gaussian nearest to the posterior.
+
+A density ``q`` over the parameters bounds the evidence of the data from below,
+
+    ELBO(q) = E_q[log p(D | theta, phi)] + E_q[log p(theta | phi) + log p(phi)] + H[q]
+            = log p(D) - KL(q || p(theta, phi | D))  <=  log p(D)
+
+so the Gaussian with the highest bound is the one with the least divergence from the posterior.
+``q = prod_i N(m_i, s_i)`` stands over the unconstrained theta and phi, or over theta alone where
+hyper-parameters are held; the paper's Figure 4 is of this kind. AMSGrad moves ``m`` and ``log s``
+in cycles, by gradients of an unbiased estimate of the bound: the first term with noise row by row
+(`engine/perturbed.py`), the second over a few pairs of draws ``m + s e`` and ``m - s e``, the
+entropy exactly. Hinton & van Camp (1993); Graves (2011); Blundell et al. (2015).
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.engine.forward import Data
+from tensorbnn.engine.perturbed import Estimator
+from tensorbnn.inference.cycles import Batches, Losses, begin_unseen, make_batches, run
+from tensorbnn.inference.held_out import training_rows
+from tensorbnn.inference.mean_field import MeanField, Normals, vectors
+from tensorbnn.inference.pretrain import draw_starts
+from tensorbnn.inference.sampler import over_chains
+from tensorbnn.model.checks import check_starts
+from tensorbnn.posterior import Model, Posterior, Spread, precision
+from tensorbnn.progress import Bar
+
+# Pairs of draws for the prior's term: it costs little next to the likelihood.
+PRIOR_PAIRS = 4
+# Pairs of estimates, always with the same random numbers, that say whether an epoch was the best,
+# and steps between two such looks, which together cost about as much as those steps.
+JUDGING_PAIRS, JUDGING_STEPS = 32, 25
+# Draws of a fitted density for its ELBO.
+ELBO_DRAWS = 1000
+# Keeps the random numbers apart from those that `sample` draws with the same seed.
+STREAM = 0x7661726E
+
+
+class Fit(NamedTuple):
+    """The best of the fitted densities.
+
+    Attributes
+    ----------
+    normals
+        The density.
+    phi
+        Unconstrained hyper-parameters, as they were at the start.
+    log_ratios
+        ``log p(D, v) - log q(v)`` at independent draws ``v`` of `normals`: their mean is the ELBO.
+    elbos
+        ELBO from each start, ``(starts,)``.
+    history
+        Estimates of the ELBO after epochs, ``(cycles, epochs)``; NaN where there is none.
+    """
+
+    normals: Normals
+    phi: NDArray[Any]
+    log_ratios: NDArray[Any]
+    elbos: NDArray[Any]
+    history: NDArray[Any]
+
+
+def fit(
+    posterior: Posterior,
+    options: MeanField,
+    *,
+    start: Mapping[str, ArrayLike],
+    hyperparameters: bool,
+    seed: int,
+    progress: bool,
+) -> Fit:
+    """Fit a mean-field Gaussian from every start, and return the one with the highest ELBO.
+
+    `hyperparameters` says whether it is over phi, too. The rest is as in `tensorbnn.variational`.
+    """
+    model, plan = posterior.model, options.plan
+    layouts = (model.theta, model.phi)
+    given = check_starts(layouts, start, count=options.starts, each="start", dtype=posterior.dtype)
+    with precision(posterior.dtype), Bar("fitting", plan.total, show=progress) as bar:
+        keys = _keys(jax.random.key(seed, impl="threefry2x32"), options.starts)
+        task = Task(
+            model=model,
+            estimator=options.estimator,
+            draws=options.gradient_draws,
+            hyperparameters=hyperparameters,
+            batches=_batches(posterior, options.batch_size),
+            key=keys.judge,
+        )
+        thetas, phis = draw_starts(model, keys.start, given)
+        centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
+        first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
+        trained = run(task, plan, keys.fit, begin_unseen(first, phis), bar)
+        _check_found(trained.best_loss)
+        ratios = np.asarray(_log_ratios(task, keys.elbo, trained.best, phis), np.float64)
+    means = ratios.mean(axis=1)
+    elbos = np.where(np.isfinite(trained.best_loss) & np.isfinite(means), means, -np.inf)
+    best = int(np.argmax(elbos))
+    return Fit(
+        normals=jax.tree.map(lambda leaf: leaf[best], trained.best),
+        phi=np.asarray(phis[best]),
+        log_ratios=ratios[best],
+        elbos=elbos,
+        history=-trained.losses.training[best] * task.rows,
+    )
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["batches", "key"],
+    meta_fields=["model", "estimator", "draws", "hyperparameters"],
+)
+@dataclass(frozen=True)
+class Task:
+    """Minus the ELBO over the number of rows; a pytree.
+
+    Attributes
+    ----------
+    draws
+        Estimates of the ELBO in a step.
+    hyperparameters
+        Whether the density is over phi, too.
+    batches
+        The rows; ``None`` for the prior.
+    key
+        Of the random numbers with which epochs are compared.
+    """
+
+    model: Model
+    estimator: Estimator
+    draws: int
+    hyperparameters: bool
+    batches: Batches | None
+    key: Array
+
+    @property
+    def rows(self) -> int:
+        """Number of rows; 1 for the prior."""
+        return 1 if self.batches is None else self.batches.count
+
+    @property
+    def judge_every(self) -> int:
+        """Epochs of about `JUDGING_STEPS` steps."""
+        steps, batches = 1, self.batches
+        if batches is not None and batches.batch_size is not None:
+            steps = batches.count // batches.batch_size
+        return max(JUDGING_STEPS // steps, 1)
+
+    def loss(self, key: Array, normals: Normals, phi: Array, data: Data | None, rows: int) -> Array:
+        """An estimate by `data`, which are `rows` of the rows."""
+        one = jnp.ones(())
+        keys = jax.random.split(key, self.draws)
+        each = jax.vmap(lambda key: self.elbo(key, one, normals, phi, data, rows))(keys)
+        return -jnp.mean(each) / self.rows
+
+    def losses(self, normals: Normals, phi: Array) -> Losses:
+        """The loss by all rows: the mean of pairs of estimates, always the same ones."""
+        data = None if self.batches is None else self.batches.data
+
+        def estimate(each: tuple[Array, Array]) -> Array:
+            return self.elbo(*each, normals, phi, data, self.rows)
+
+        keys = jnp.repeat(jax.random.split(self.key, JUDGING_PAIRS), 2)
+        sides = jnp.tile(jnp.array([1.0, -1.0]), JUDGING_PAIRS)
+        loss = -jnp.mean(jax.lax.map(estimate, (keys, sides))) / self.rows
+        return Losses(loss, loss)
+
+    def elbo(
+        self,
+        key: Array,
+        side: Array,
+        normals: Normals,
+        phi: Array,
+        data: Data | None,
+        rows: int,
+    ) -> Array:
+        """An unbiased estimate of the ELBO; that of `side` -1 has all noise reflected."""
+        key_draws, key_rows = jax.random.split(key)
+        noise = side * jax.random.normal(key_draws, (1 + PRIOR_PAIRS, normals.mean.size))
+        theta, own_phi = self.vectors(normals.at(noise[0]), phi)
+        size = self.model.theta.size
+        thetas = Spread(normals.mean[:size], normals.sd[:size], theta, side)
+        log_likelihood = self.model.mean_log_likelihood(
+            key_rows, thetas, own_phi, data, self.estimator
+        )
+
+        def log_prior(standard: Array) -> Array:
+            return self.log_prior(*self.vectors(normals.at(standard), phi))
+
+        log_priors = jax.vmap(log_prior)(jnp.concatenate([noise[1:], -noise[1:]]))
+        return log_likelihood * (self.rows / rows) + jnp.mean(log_priors) + normals.entropy()
+
+    def log_prior(self, theta: Array, phi: Array) -> Array:
+        """``log p(theta | phi) + log p(phi)``, the latter unless it is held."""
+        log_prior = self.model.log_prior(theta, phi)
+        return log_prior + self.model.log_hyper_prior(phi) if self.hyperparameters else log_prior
+
+    def vectors(self, vector: Array, phi: Array) -> tuple[Array, Array]:
+        """Theta and phi of a draw, where `phi` is what it is held at."""
+        held = None if self.hyperparameters else phi
+        return vectors(vector, self.model.theta.size, held)
+
+
+class Keys(NamedTuple):
+    """One key to judge all fits alike, three for every start."""
+
+    judge: Array
+    start: Array
+    fit: Array
+    elbo: Array
+
+
+@jax.jit
+def _log_ratios(task: Task, keys: Array, normals: Normals, phis: Array) -> Array:
+    """``log p(D, v) - log q(v)`` at draws of each density, ``(starts, draws)``."""
+    data = None if task.batches is None else task.batches.data
+
+    def of_start(key: Array, normals: Normals, phi: Array) -> Array:
+        def of_draw(key: Array) -> Array:
+            vector = normals.at(jax.random.normal(key, normals.mean.shape))
+            theta, own_phi = task.vectors(vector, phi)
+            log_likelihood = task.model.log_likelihood(theta, own_phi, data)
+            log_joint = log_likelihood + task.log_prior(theta, own_phi)
+            return log_joint - normals.log_density(vector)
+
+        return jax.lax.map(of_draw, jax.random.split(key, ELBO_DRAWS))
+
+    return over_chains(of_start, keys, normals, phis)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _keys(seed: Array, starts: int) -> Keys:
+    judge, root = jax.random.split(jax.random.fold_in(seed, STREAM))
+    keys = jax.vmap(lambda start: jax.random.split(jax.random.fold_in(root, start), 3))(
+        jnp.arange(starts)
+    )
+    return Keys(judge, keys[:, 0], keys[:, 1], keys[:, 2])
+
+
+def _batches(posterior: Posterior, batch_size: int | None) -> Batches | None:
+    if posterior.x is not None:
+        return make_batches(posterior.network, training_rows(posterior), batch_size)
+    if batch_size is not None:
+        raise ValueError("`batch_size` is given, but `posterior` has no data: leave it out")
+    return None
+
+
+def _check_found(losses: NDArray[Any]) -> None:
+    if not np.any(np.isfinite(losses)):
+        raise ValueError(
+            "the ELBO was never finite: standardise the data (`standardise=True` of tb.Posterior), "
+            "give `start`, a smaller `start_sd` or a smaller `learning_rate`"
+        )

@@ -1,0 +1,1 @@
+"""Between this library and others."""

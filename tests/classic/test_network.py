@@ -1,0 +1,262 @@
+"""The paper's `network`: every keyword reaches the library, and mistakes are told."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn import classic
+from tensorbnn.classic.dtypes import as_dtype
+from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+
+X = np.linspace(-1, 1, 9)
+FAST = {
+    "stepSizeStart": 0.02, "stepSizeMin": 0.01, "stepSizeMax": 0.05, "leapfrogStart": 5,
+    "leapfrogMin": 5, "leapfrogMax": 10, "leapfrogIncrement": 5, "burnin": 20,
+    "averagingSteps": 2, "hyperLeapfrog": 5,
+}  # fmt: skip
+
+
+class TensorFlowType:
+    """As TensorFlow has them: NumPy does not know it, but it knows NumPy's."""
+
+    def __init__(self, numpy):
+        self.as_numpy_dtype, self.name = numpy, numpy.__name__
+
+
+def made(*layers, dtype="float32", inputs=1, x=X, y=X):
+    model = classic.network(dtype, inputs, x, y, x, y)
+    for layer in layers:
+        model.add(layer)
+    return model
+
+
+def small(**options):
+    return made(
+        classic.GaussianDenseLayer(1, 3),
+        classic.Tanh(),
+        classic.GaussianDenseLayer(3, 1),
+        **options,
+    )
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """What reaches `tb.sample`, where a sampler that compiles faster stands in."""
+    seen = {}
+
+    def sample(posterior, sampler, **options):
+        seen.update(options, posterior=posterior, sampler=sampler)
+        return tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **options)
+
+    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    return seen
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_types_of_all_kinds(kind):
+    for name in (kind, np.dtype(kind), kind.__name__, TensorFlowType(kind)):
+        assert as_dtype(name) == kind.__name__
+        assert made(classic.DenseLayer(1, 2, dtype=name), dtype=name).states[0].dtype == kind
+    for wrong in ("float16", int, None, TensorFlowType(np.int32), object()):
+        with pytest.raises(ValueError, match="`dtype` must be float32 or float64, got"):
+            as_dtype(wrong)
+
+
+def test_every_layer_is_the_librarys():
+    pairs = {
+        classic.Exp(): tb.Exp(), classic.Relu(): tb.ReLU(), classic.ReLU(): tb.ReLU(),
+        classic.Sigmoid(): tb.Sigmoid(), classic.Tanh(): tb.Tanh(), classic.Elu(): tb.ELU(),
+        classic.Softmax(): tb.Softmax(), classic.Leaky_relu(): tb.LeakyReLU(0.3),
+        classic.leakyReLU(alpha=0.1): tb.LeakyReLU(0.1), classic.LeakyReLU(0.0): tb.LeakyReLU(0.0),
+        classic.Leaky_relu(activation=0.4): tb.LeakyReLU(0.4),
+        classic.Prelu(5): tb.PReLU(), classic.PReLU(): tb.PReLU(),
+        classic.SquarePrelu(5): tb.SquarePReLU(), classic.SquarePReLU(): tb.SquarePReLU(),
+        classic.GaussianDenseLayer(2, 5): tb.GaussianDense(5),
+        classic.CauchyDenseLayer(2, 5): tb.CauchyDense(5),
+        classic.DenseLayer(2, 5): tb.CauchyDense(5),
+    }  # fmt: skip
+    for layer, expected in pairs.items():
+        assert layer.describe() == expected
+    for layer in (
+        classic.Tanh(inputDims=1, outputDims=1),
+        classic.Prelu(inputDims=5, outputDims=5),
+    ):
+        assert layer.inputDims == layer.outputDims
+    with pytest.raises(NotImplementedError, match="define its `describe`"):
+        classic.Layer(1, 2, weights=None, biases=None, activation=None, alpha=0, seed=3).describe()
+
+
+def test_starting_values():
+    weights, biases = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
+    given = classic.GaussianDenseLayer(2, 3, weights=weights, biases=biases)
+    slopes = classic.Prelu(3, activation=[0.1, 0.2, 0.3])
+    x = np.ones((4, 2))
+    model = made(given, slopes, classic.SquarePrelu(3, alpha=0.5), inputs=2, x=x, y=np.ones((4, 3)))
+    expected = [weights, biases, [[0.1], [0.2], [0.3]], [[0.5]] * 3]
+    assert all(
+        np.array_equal(a, np.float32(b)) for a, b in zip(model.states, expected, strict=True)
+    )
+    h = weights @ np.ones((2, 4)) + 1
+    assert np.allclose(model.predict(train=True), h)  # all are positive
+    h = -weights @ np.ones((2, 4)) - 1
+    h = h * np.array([[0.1], [0.2], [0.3]]) * 0.25
+    tensors = [-weights, -biases, *expected[2:]]
+    assert np.allclose(model.predict(False, tensors), h, rtol=1e-6)
+    with pytest.raises(ValueError, match="`tensors` must hold 4 arrays"):
+        model.predict(False, tensors[:2])
+    model = classic.network("float32", 2, x, x, x, x)
+    model.add(classic.GaussianDenseLayer(2, 3), [weights, biases])
+    assert np.array_equal(model.states[0], weights)
+    with pytest.raises(ValueError, match="`parameters` must hold 2 arrays"):
+        model.add(classic.GaussianDenseLayer(3, 3), [weights])
+    wrong = classic.GaussianDenseLayer(3, 5, weights=np.zeros((3, 5)))
+    with pytest.raises(
+        ValueError, match=r"weights of 'denseGaussian' must have shape \(5, 3\), got"
+    ):
+        model.add(wrong)
+
+
+def test_layers_start_by_their_seeds():
+    first, again, other, fan_in = (
+        made(
+            classic.DenseLayer(inputs, 400, seed=seed), inputs=inputs, x=np.ones((9, inputs))
+        ).states
+        for inputs, seed in ((1, 5), (1, 5), (1, 6), (50, 5))
+    )
+    assert np.array_equal(first[0], again[0])
+    assert not np.array_equal(first[0], other[0])
+    # He: 2 / fan-in, of 20,000 and 400 draws.
+    assert fan_in[0].std() == pytest.approx(0.2, rel=5 / np.sqrt(2 * 20_000))
+    assert fan_in[1].std() == pytest.approx(0.2, rel=5 / np.sqrt(2 * 400))
+    alike = made(classic.DenseLayer(1, 4, seed=5), classic.DenseLayer(4, 4, seed=5)).states
+    assert not np.array_equal(alike[1], alike[3])
+
+
+def test_setup_reaches_the_sampler():
+    model = small()
+    model.setupMCMC(0.002, 0.001, 0.01, 30, 200, 100, 1000, 50, 0.003, 7, 600, 2, 4, 3, 0.2, 40, 15)
+    expected = AdaptiveHMC(
+        step_size_start=0.002, step_size_min=0.001, step_size_max=0.01, step_size_options=30,
+        leapfrog_start=200, leapfrog_min=100, leapfrog_max=1000, leapfrog_increment=50,
+        hyper_step_size=0.003, hyper_leapfrog=7, averaging_steps=4, a=3.0, delta=0.2, k=150,
+        strikes=40, random_steps=15,
+    )  # fmt: skip
+    assert model._sampler == (expected, 600)
+    model.setupMCMC()
+    paper = AdaptiveHMC(
+        step_size_options=40, hyper_step_size=0.01, hyper_leapfrog=100, averaging_steps=10, k=100
+    )
+    assert model._sampler == (paper, 1000)
+    model.setupMCMC(leapfogMin=200, leapFrogMax=2000, hyperStepSize=0.1)
+    changed = {"leapfrog_min": 200, "leapfrog_max": 2000, "hyper_step_size": 0.1}
+    assert model._sampler == (dataclasses.replace(paper, **changed), 1000)
+    with pytest.raises(TypeError, match="`leapfrogMin` and `leapfogMin` are the same: give one"):
+        model.setupMCMC(leapfrogMin=1, leapfogMin=2)
+    with pytest.raises(ValueError, match="`burnin` must be a whole number"):
+        model.setupMCMC(burnin=-1)
+    with pytest.raises(ValueError, match=r"`stepSizeMin` \(1\) must not be above `stepSizeMax`"):
+        model.setupMCMC(stepSizeMin=1)
+    with pytest.raises(
+        ValueError, match=r"`leapfrogStart` \(1000\) must lie between `leapfrogMin`"
+    ):
+        model.setupMCMC(leapFrogMax=500)
+
+
+def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = small(dtype=np.float64)
+    start = model.states
+    model.setupMCMC(**FAST)
+    metrics = [classic.SquaredError(True, 1, 2), classic.PercentError(mean=3), classic.Accuracy()]
+    ensemble = model.train(
+        41, 4, classic.GaussianLikelihood(sd=0.2), metrics, False, False, "folder", 3, 10,
+        chains=2, seed=4, overwrite=True, progress=False,
+    )  # fmt: skip
+    assert ensemble is model.ensemble
+    assert (ensemble.num_chains, ensemble.num_draws, ensemble.dtype) == (2, 5, "float64")
+    assert sampled["posterior"].likelihood == tb.Gaussian(sd=tb.Hyper(0.2))
+    expected = {
+        "chains": 2, "burn_in": 20, "draws": 5, "every": 4, "path": "folder",
+        "networks_per_file": 3, "report_every": 10, "seed": 4, "sample_hyperparameters": False,
+        "overwrite": True, "progress": False,
+        "metrics": [
+            tb.SquaredError(mean=1.0, sd=2.0, exp=True), tb.PercentError(mean=3.0), tb.Accuracy(),
+        ],
+    }  # fmt: skip
+    assert {name: sampled[name] for name in expected} == expected
+    assert np.array_equal(sampled["start"]["dense_0.weights"].T, start[0])
+    assert np.array_equal(sampled["start"]["dense_1.biases"], start[3][:, 0])
+    assert np.array_equal(sampled["validation"][0], X[:, None])
+    # The network is then the last one that was drawn.
+    assert np.array_equal(model.states[0], ensemble.parameters["dense_0.weights"][0, -1].T)
+    last = ensemble.predict(X, progress=False).networks[4].T
+    assert np.allclose(model.predict(train=True), last, rtol=1e-12)
+    assert classic.SquaredError(sd=2)([[1.0]], [[2.0]]) == 4.0
+
+
+def test_a_classifier_ends_in_a_sigmoid(sampled):
+    x = np.array([[-1.0, 0.5], [0.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
+    y = np.array([0, 1, 1, 0])
+    layers = classic.DenseLayer(2, 3), classic.Relu(), classic.DenseLayer(3, 1), classic.Sigmoid()
+    model = made(*layers, inputs=2, x=x, y=y)
+    model.setupMCMC(**FAST)
+    likelihood = classic.BernoulliLikelihood()
+    ensemble = model.train(30, 1, likelihood, [classic.Accuracy()], scaleExp=True, progress=False)
+    assert sampled["metrics"] == [tb.Accuracy(exp=True)]
+    assert sampled["path"] is None
+    assert ensemble.likelihood == tb.Bernoulli()
+    probabilities = model.predict(train=True)
+    assert probabilities.shape == (1, 4)
+    assert np.allclose(probabilities, ensemble.predict(x, progress=False).networks[-1].T, rtol=1e-6)
+
+
+def test_mistakes_are_told(tmp_path, sampled):
+    model = classic.network("float32", 1, X, X, X, X)
+    with pytest.raises(TypeError, match="add a layer such as"):
+        model.add("tanh")
+    model.add(classic.GaussianDenseLayer(1, 3))
+    with pytest.raises(ValueError, match="layer 1, 'denseGaussian', takes 4 inputs, but 3 come"):
+        model.add(classic.GaussianDenseLayer(4, 1))
+    model.add(tb.Dense(1))  # the library's own layers will do too
+    with pytest.raises(ValueError, match="say how to sample first, by setupMCMC"):
+        model.train(10, 1, classic.FixedGaussianLikelihood(sd=0.1))
+    model.setupMCMC(**FAST)
+    with pytest.raises(ValueError, match=r"`epochs` \(20\) must be above `burnin` \(20\)"):
+        model.train(20, 1, classic.FixedGaussianLikelihood(sd=0.1))
+    with pytest.raises(ValueError, match="`networksPerFile` must be a whole number of at least 1"):
+        model.train(40, 1, classic.FixedGaussianLikelihood(sd=0.1), networksPerFile=0)
+    with pytest.raises(TypeError, match="`likelihood` must be a likelihood such as Fixed"):
+        model.train(40, 1, "gaussian")
+    with pytest.raises(ValueError, match=r"`trainX` must be \(rows, 2\), got shape \(9,\)"):
+        classic.network("float32", 2, X, X, X, X)
+    for y in (X[:4], X.reshape(3, 3), 1.0):
+        with pytest.raises(ValueError, match=r"`trainY` must be \(9, outputs\), a row for each"):
+            classic.network("float32", 1, X, y, X, X)
+    for y in (X[None], X[:, None], X):
+        assert classic.network("float32", 1, X, y, X, y).trainY.shape == (9, 1)
+    folder = tmp_path / "run"
+    likelihood = classic.FixedGaussianLikelihood(sd=0.1)
+    model.train(30, 1, likelihood, folderName=str(folder), progress=False)
+    assert (folder / "architecture.txt").read_text() == "denseGaussian\nDense\n"
+    with pytest.raises(FileExistsError, match="replace it with `overwrite=True`"):
+        model.train(30, 1, likelihood, folderName=str(folder), progress=False)
+    model.train(31, 1, likelihood, folderName=str(folder), overwrite=True, progress=False)
+    assert len(classic.predictor(folder).predict(X)) == 11
+
+
+def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
+    def sample(posterior, sampler, **options):
+        quick = {"draws": 3, "burn_in": 2, "metrics": None, "validation": None}
+        tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **(options | quick))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    model = small()
+    model.setupMCMC(**FAST)
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        model.train(40, 1, tb.Gaussian(sd=0.1), folderName=str(folder), progress=False)
+    assert (folder / "architecture.txt").read_text() == "denseGaussian\ntanh\ndenseGaussian\n"
+    assert classic.predictor(folder).numNetworks == 3

@@ -1,0 +1,205 @@
+"""Every sampler keeps the protocol of `tensorbnn.inference.sampler`, and says what it did."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.inference.sampler import Info
+from tensorbnn.inference.target import Target
+from tensorbnn.posterior import precision
+from tensorbnn.runs.advance import advance
+
+SAMPLERS = {
+    "hmc": tb.HMC(),
+    "ghmc": tb.GHMC(),
+    "nuts": tb.NUTS(),
+    "mclmc": tb.MCLMC(),
+    "sghmc": tb.SGHMC(batch_size=8, num_steps=5),
+}
+# The same with other numbers.
+OTHERS = {
+    "hmc": [tb.HMC(step_size=0.02, num_leapfrog=3)],
+    "ghmc": [tb.GHMC(step_size=0.02, num_leapfrog=3, decoherence_time=0.1, slice_step=0.2)],
+    "nuts": [tb.NUTS(step_size=0.02), tb.NUTS(max_tree_depth=4, target_acceptance=0.7)],
+    "mclmc": [tb.MCLMC(step_size=0.02, decoherence_time=0.1), tb.MCLMC(energy_error=0.1)],
+    "sghmc": [tb.SGHMC(batch_size=8, num_steps=7, friction=1.0, step_size=0.001)],
+}
+UNIT = tb.Normal(0.0, 1.0)
+X = np.linspace(-1, 1, 20)
+POSTERIOR = {
+    dtype: tb.Posterior(
+        tb.Network(tb.Dense(2, UNIT, UNIT), tb.Tanh(), tb.Dense(1, UNIT, UNIT), inputs=1),
+        tb.Gaussian(sd=tb.Hyper(0.3)),
+        X,
+        np.sin(3 * X),
+        dtype=dtype,
+    )
+    for dtype in ("float32", "float64")
+}
+
+
+def some_target(dtype="float64"):
+    posterior = POSTERIOR[dtype]
+    return Target(posterior.model, posterior.data, None)
+
+
+def keys(chains, seed=0):
+    return jax.random.split(jax.random.key(seed), chains)
+
+
+def check_shapes(state, after, info, chains, dtype):
+    """Chains are a leading axis of all, and a step keeps every shape and type."""
+    assert isinstance(info, Info)
+    assert all(leaf.shape[0] == chains for leaf in jax.tree.leaves((after, info)))
+    before_and_after = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), (state, after))
+    assert before_and_after[0] == before_and_after[1]
+    assert after.position.dtype == dtype
+    assert info.num_steps.dtype == np.int32
+    assert info.divergent.dtype == bool
+    assert np.all(np.asarray(after.iteration) == 1)
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
+def test_shapes_and_types_of_one_chain_in_float32(name):
+    sampler = SAMPLERS[name]
+    with precision("float32"):
+        target = some_target("float32")
+        state = sampler.init(target, jnp.full((1, target.dimension), 0.1), burn_in=10)
+        after, info = jax.jit(sampler.step)(keys(1), state, target)
+    check_shapes(state, after, info, 1, "float32")
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_several_chains(name):
+    """They keep the protocol, hold the density at their positions, and are as if alone."""
+    # Batches of all rows, so that what SGHMC holds is no estimate.
+    sampler = SAMPLERS[name] if name != "sghmc" else tb.SGHMC(num_steps=5)
+    with precision("float64"):
+        target = some_target()
+        positions = jnp.asarray(np.random.default_rng(0).normal(0, 0.3, (3, target.dimension)))
+        state = sampler.init(target, positions, burn_in=3)
+        step = jax.jit(sampler.step)
+        value_and_gradient = jax.jit(jax.value_and_grad(target.log_density))
+        after, info = step(keys(3), state, target)
+        check_shapes(state, after, info, 3, "float64")
+        own = jax.tree.map(lambda leaf: leaf[1:2], (keys(3), state))
+        alone, _ = jax.jit(sampler.step)(*own, target)
+        np.testing.assert_allclose(alone.position[0], after.position[1], rtol=1e-10)
+        for index in range(6):  # burn-in ends among these
+            after, info = step(keys(3, index), after, target)
+            value, gradient = value_and_gradient(after.position[0])
+            np.testing.assert_allclose(after.log_density[0], value, rtol=1e-12)
+            np.testing.assert_allclose(after.gradient[0], gradient, rtol=1e-9, atol=1e-9)
+            assert info.log_density[0] == after.log_density[0]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A density that counts how often it is evaluated; it stands for a `Target`."""
+
+    own: ClassVar[Target] = some_target()
+    model, dimension = own.model, own.dimension
+    vectors = own.vectors
+    data: ClassVar[None] = None
+    calls: ClassVar[list[int]] = []
+
+    def log_density(self, position):
+        jax.debug.callback(lambda: self.calls.append(1))
+        return -0.5 * jnp.sum(position**2) - jnp.sum(position**4)
+
+    @property
+    def value_and_gradient(self):
+        return jax.value_and_grad(self.log_density)
+
+    def moves_together(self, chains):
+        return False
+
+
+jax.tree_util.register_static(Counting)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_gradients_that_are_counted_are_those_that_were_spent(name):
+    """Over transitions in burn-in and after it, where some samplers spend less."""
+    sampler, target, spent = SAMPLERS[name], Counting(), 0
+    with precision("float64"):
+        state = sampler.init(target, jnp.full((1, target.dimension), 0.3), burn_in=10)
+        jax.effects_barrier()
+        target.calls.clear()
+        step = jax.jit(sampler.step)
+        for index in range(20):
+            state, info = step(keys(1, index), state, target)
+            spent += int(info.num_steps[0])
+        jax.effects_barrier()
+    assert len(target.calls) == spent > 20
+
+
+def draw(sampler, **options):
+    given = {"chains": 2, "burn_in": 12, "draws": 10, "progress": False}
+    return tb.sample(POSTERIOR["float32"], sampler, **(given | options))
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
+def test_numbers_recompile_nothing_and_adaptation_ends_with_burn_in(name):
+    run = draw(SAMPLERS[name])
+    assert np.all(run.info["step_size"] == run.info["step_size"][:, :1])
+    compiled = advance._cache_size()
+    for other in OTHERS[name]:
+        draw(other, burn_in=9, draws=8, seed=3)
+    assert advance._cache_size() == compiled
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
+def test_a_step_far_too_large_leaves_finite_draws(name):
+    """Given steps are used as they are; what fails is not made, and said to be divergent."""
+    sampler = dataclasses.replace(SAMPLERS[name], step_size=50.0)
+    run = draw(sampler, burn_in=0, draws=10)
+    assert all(np.all(np.isfinite(each)) for each in run.parameters.values())
+    if name in ("ghmc", "nuts"):
+        assert np.all(run.info["divergent"] == 1)
+        weights = run.parameters["dense_0.weights"]
+        assert np.all(weights == weights[:, :1])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tb.GHMC(step_size=0.0), "`step_size` must be a positive number, got 0.0"),
+        (lambda: tb.GHMC(decoherence_time=-1.0), "`decoherence_time` must be a positive number"),
+        (lambda: tb.GHMC(trajectory_length=np.inf), "`trajectory_length` must be a positive"),
+        (lambda: tb.GHMC(num_leapfrog=2.5), "`num_leapfrog` must be a whole number of at least 1"),
+        (lambda: tb.GHMC(max_leapfrog=True), "`max_leapfrog` must be a whole number of at least 1"),
+        (
+            lambda: tb.GHMC(num_leapfrog_jitter=1),
+            r"`num_leapfrog_jitter` must lie in \[0, 1\), got 1",
+        ),
+        (lambda: tb.GHMC(slice_step=1.0), "`slice_step` must lie between 0 and 1, got 1.0"),
+        (lambda: tb.GHMC(target_acceptance=0), "`target_acceptance` must lie between 0 and 1"),
+        (lambda: tb.NUTS(step_size="big"), "`step_size` must be a positive number, got 'big'"),
+        (lambda: tb.NUTS(target_acceptance=1.5), "`target_acceptance` must lie between 0 and 1"),
+        (lambda: tb.NUTS(max_tree_depth=0), "`max_tree_depth` must be a whole number of at least"),
+        (
+            lambda: tb.NUTS(max_tree_depth=16),
+            r"at most 15 \(32,767 gradients a transition\), got 16",
+        ),
+        (lambda: tb.MCLMC(energy_error=0), "`energy_error` must be a positive number, got 0"),
+        (lambda: tb.MCLMC(decoherence_time=0), "`decoherence_time` must be a positive number"),
+        (lambda: tb.MCLMC(max_steps=0), "`max_steps` must be a whole number of at least 1, got 0"),
+        (lambda: tb.SGHMC(batch_size=0), "`batch_size` must be a whole number of at least 1"),
+        (lambda: tb.SGHMC(friction=-2), "`friction` must be a positive number, got -2"),
+        (lambda: tb.SGHMC(num_steps=1.5), "`num_steps` must be a whole number of at least 1"),
+        (
+            lambda: tb.SGHMC(step_size=float("nan")),
+            "`step_size` must be a positive number, got nan",
+        ),
+    ],
+)
+def test_bad_options(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
