@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.engine import native
 from tensorbnn.posterior import precision
 from tensorbnn.runs.description import describe, restore
 
@@ -55,6 +56,17 @@ def test_weights_are_powers_of_the_rows_densities():
         both = jnp.asarray(np.vstack([targets, weights]))
         found = tb.Weighted(likelihood).log_density(jnp.asarray(outputs), both)
     np.testing.assert_allclose(found, weights * np.asarray(alone), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("likelihood", "y", "outputs"), CASES, ids=lambda each: str(each)[:12])
+def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
+    """Though it computes the likelihood inside: it would leave the weights out."""
+    weighted, columns = tb.Weighted(likelihood), np.column_stack([y, np.ones(6)])
+    posterior = made(weighted, columns, outputs)
+    assert posterior.engine == "jax"
+    assert native.outside(posterior.network, likelihood) is None
+    with pytest.raises(ValueError, match="it does not compute a Weighted likelihood; use 'auto'"):
+        made(weighted, columns, outputs, engine="native")
 
 
 def test_a_weighted_run_is_saved_and_scored(tmp_path):
