@@ -2,9 +2,9 @@
 
     python examples/digits.py
 
-Three quarters of the digits teach the network, the rest are read by it. The picture shows those that
-it is least sure of, with the probabilities of all digits, how many are read right when the least
-sure ones are left out, and how much less sure it is of pictures that are no digits.
+Three quarters of the digits teach the network, the rest are read by it. The picture shows those
+that it is least sure of, with the probabilities of all digits, how many are read right when the
+least sure ones are left out, and how much less sure it is of pictures that are no digits.
 """
 
 import argparse

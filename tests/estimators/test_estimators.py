@@ -331,7 +331,7 @@ def test_bad_options(options, message):
 
 
 def test_bad_weights():
-    with pytest.raises(ValueError, match="Negative values in data passed to `?sample_weight"):
+    with pytest.raises(ValueError, match=r"Negative values in data passed to `?sample_weight"):
         tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.linspace(-1, 1, 40))
     with pytest.raises(ValueError, match="needs at least two classes, but the rows that count"):
         tb.BNNClassifier(**FEW).fit(X, LABELS, sample_weight=LABELS == "two")

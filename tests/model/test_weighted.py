@@ -1,6 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import tensorbnn as tb
 from tensorbnn.engine import native
@@ -71,8 +72,8 @@ def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
 
 def test_a_weighted_run_is_saved_and_scored(tmp_path):
     """With all that looks at targets: reports, scores, leave-one-out, other likelihoods, ArviZ."""
-    likelihood = tb.Weighted(tb.Gaussian(sd=tb.Hyper(0.5)))
-    posterior = made(likelihood, np.column_stack([REAL, np.full(6, 2.0)]), 1, standardise=True)
+    likelihood, weights = tb.Weighted(tb.Gaussian(sd=0.5)), np.array([2.0, 1.0, 0.5, 3.0, 0.0, 2.0])
+    posterior = made(likelihood, np.column_stack([REAL, weights]), 1, standardise=True)
     ensemble = tb.sample(
         posterior,
         tb.HMC(step_size=0.1, num_leapfrog=5),
@@ -86,7 +87,6 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     loaded = tb.load(tmp_path / "run")
     assert loaded.likelihood == likelihood
     assert list(loaded.hyperparameters) == list(ensemble.hyperparameters)
-    assert "likelihood.sd" in loaded.hyperparameters
     prediction = loaded.predict(X, progress=False)
     error = np.sqrt(np.mean(np.square(prediction.mean - REAL)))
     scores = loaded.score(X, REAL, progress=False)
@@ -96,11 +96,21 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     report = [each for each in loaded.reports if each["chain"] == 0][-1]
     squares = report["training.squared_error"]
     np.testing.assert_allclose(squares, np.mean(np.square(last - REAL)), rtol=1e-6)
-    # Each row stands for two.
+    unit = posterior.scaling.y_scale[0]
+
+    def log_likelihood(sd):
+        return weights * stats.norm.logpdf(REAL[:, 0], prediction.networks[..., 0], sd * unit)
+
     tree = loaded.to_arviz(progress=False)
     assert tree.observed_data["y"].shape == tree.posterior_predictive["y"].shape[2:] == (6,)
-    half = loaded.reweight(likelihood=tb.Weighted(tb.Gaussian(sd=0.5)), progress=False)
-    assert loaded.predict(X, weights=half, progress=False).mean.shape == (6, 1)
+    found = tree.log_likelihood["y"].to_numpy().reshape(40, 6)
+    np.testing.assert_allclose(found, log_likelihood(0.5), rtol=1e-9, atol=1e-12)
+    other = loaded.reweight(likelihood=tb.Weighted(tb.Gaussian(sd=0.51)), progress=False)
+    expected = np.sum(log_likelihood(0.51) - log_likelihood(0.5), axis=1)
+    np.testing.assert_allclose(other.log_ratios, expected, rtol=1e-9, atol=1e-12)
+    again = loaded.predict(X, weights=other, progress=False)
+    mean = np.average(prediction.networks, axis=0, weights=other.weights)
+    np.testing.assert_allclose(again.mean, mean, rtol=1e-9)
 
 
 def test_description():
@@ -108,6 +118,7 @@ def test_description():
     assert restore(describe(likelihood), {}) == likelihood
     assert likelihood.bind({"sd": 0.2}) == tb.Weighted(tb.Gaussian(sd=0.2))
     assert tb.Weighted(tb.Bernoulli()).link is tb.Sigmoid
+    assert list(likelihood.hypers()) == ["sd"]
     assert likelihood.arguments() == likelihood.positive_arguments == ("sd",)
 
 
