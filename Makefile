@@ -41,8 +41,8 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo paper test lint format bench bench-predict bench-samplers soak sanitize docs oldest clean \
-    $(TEST_STEPS)
+.PHONY: help demo paper test lint format bench bench-predict bench-samplers soak report-check sanitize docs \
+    oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -56,6 +56,7 @@ help:
 	@echo 'make bench-predict   time and memory of predictions'
 	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make soak     the long proofs, which make test leaves out'
+	@echo 'make report-check   the report of a run in headless Chromium, which must be installed'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'
 	@echo 'make oldest   all tests with the oldest versions allowed'
@@ -100,7 +101,10 @@ bench-samplers: $(READY_DEV)
 	$(BIN)/python -m benchmarks.mclmc_bias
 
 soak: $(READY_DEV)
-	$(BIN)/python $(PYTEST) -m soak
+	XLA_FLAGS= $(BIN)/python $(PYTEST) -m soak
+
+report-check: $(READY_DEV)
+	$(BIN)/python -m pytest -n 0 -m browser tests/cli
 
 # The kernels without Python: see tests/engine/native/sanitize.cpp. -O1 leaves bounds visible.
 NATIVE := src/tensorbnn/engine/native

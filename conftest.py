@@ -1,6 +1,13 @@
-"""Every test and doctest runs with JAX's strict checks: no silent promotion of type or rank."""
+"""Every test and doctest runs with JAX's strict checks: no silent promotion of type or rank.
 
+Most of their time is compilation. XLA's older code generator compiles twice as fast, to programs
+about as fast, so tests use it; `make soak`, and `XLA_FLAGS= make test`, use that of users.
+"""
+
+import os
 from collections.abc import Iterator
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 import jax
 import pytest

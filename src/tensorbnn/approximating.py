@@ -152,7 +152,9 @@ def variational(
     reporting = make_reporting(posterior, {}, None, max(plan.draws, 1))
     recipe = Recipe(posterior, options, plan, reporting, make_pace(plan, None, 10.0))
     goal = Goal()
-    store = make_store(recipe, goal, checkpoints, path, store_data=store_data, overwrite=overwrite)
+    store = make_store(
+        recipe, goal, checkpoints, path, store_data=store_data, notes={}, overwrite=overwrite
+    )
     rows = 1 if posterior.x is None else len(posterior.x)
     long = plan.draws * rows * posterior.num_parameters > MULTIPLICATIONS_PER_SECOND
     return carry_out(recipe, store, checkpoints, goal, progress=progress and long, executor=None)

@@ -32,7 +32,9 @@ def truth(x: NDArray[Any]) -> NDArray[Any]:
     return x * np.sin(2 * np.pi * x) - np.cos(np.pi * x)
 
 
-def run_demo(folder: Path, *, chains: int, burn_in: int, draws: int, seed: int) -> Demo:
+def run_demo(
+    folder: Path, *, chains: int, burn_in: int, draws: int, seed: int, progress: bool = True
+) -> Demo:
     """Sample the sparse case into ``folder/run`` and draw ``folder/sparse.png``.
 
     Eleven even points on [-2, 2], a 1-10-10-10-1 tanh network with the paper's priors, Gaussian
@@ -52,6 +54,7 @@ def run_demo(folder: Path, *, chains: int, burn_in: int, draws: int, seed: int) 
         seed=seed,
         path=folder / "run",
         overwrite=True,
+        progress=progress,
     )
     seconds = time.monotonic() - began
     plots.bands(ensemble.predict(grid), grid, data=(x, truth(x)), truth=truth, ax=ax)

@@ -1,7 +1,7 @@
 """What an installation computes with: shown by ``tensorbnn doctor``."""
 
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import jax
 
@@ -9,10 +9,17 @@ from tensorbnn.engine import library
 from tensorbnn.runs.sample import cores
 
 PACKAGES = ("tensorbnn", "jax", "jaxlib", "numpy")
+# Each with the extra that brings it, and what it is for.
+OPTIONAL = {
+    "matplotlib": ("plots", "figures and reports"),
+    "pyarrow": ("parquet", "Parquet tables"),
+    "distributed": ("dask", "chains on a Dask cluster"),
+    "shtab": ("completion", "completion in a shell"),
+}
 
 
 def doctor() -> dict[str, str]:
-    """Engine, instruction set, cores and versions, each in words."""
+    """Engine, instruction set, cores, versions and optional packages, each in words."""
     problem = library.problem()
     lines = {"native": "ready" if problem is None else f"not used: {problem}"}
     if library.instruction_sets():
@@ -23,4 +30,13 @@ def doctor() -> dict[str, str]:
         "JAX on": jax.default_backend(),
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
     }
-    return lines | {name: version(name) for name in PACKAGES}
+    lines |= {name: version(name) for name in PACKAGES}
+    return lines | {name: _optional(name) for name in OPTIONAL}
+
+
+def _optional(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        extra, purpose = OPTIONAL[package]
+        return f"not installed, only for {purpose}: pip install 'tensorbnn[{extra}]'"

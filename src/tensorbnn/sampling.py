@@ -28,6 +28,7 @@ from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpo
 from tensorbnn.runs.description import describe
 from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import FORMAT, RunError
+from tensorbnn.runs.manifest import check_notes
 from tensorbnn.runs.recipe import Recipe, fingerprint, make_pace, make_reporting, versions
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.sample import Outcome
@@ -58,6 +59,7 @@ def sample(
     seed: int = 0,
     sample_hyperparameters: bool = True,
     store_data: bool = True,
+    notes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: bool = True,
     executor: Executor | None = None,
@@ -116,6 +118,9 @@ def sample(
         Whether hyper-parameters are sampled; held at their start otherwise.
     store_data
         Whether the run directory keeps the data.
+    notes
+        What is to be kept with the run, such as where its data come from: texts, numbers, lists and
+        dicts, in ``run.json``.
     overwrite
         Whether a run that is already at `path` may be replaced.
     progress
@@ -178,7 +183,15 @@ def sample(
     goal = make_goal(until, max_minutes, posterior, plan)
     if executor is not None:
         check_sendable(executor, recipe)
-    store = make_store(recipe, goal, checkpoints, path, store_data=store_data, overwrite=overwrite)
+    store = make_store(
+        recipe,
+        goal,
+        checkpoints,
+        path,
+        store_data=store_data,
+        notes=check_notes(notes),
+        overwrite=overwrite,
+    )
     return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=executor)
 
 
@@ -287,6 +300,7 @@ def make_store(
     path: str | os.PathLike[str] | None,
     *,
     store_data: bool,
+    notes: Mapping[str, Any],
     overwrite: bool,
 ) -> Store:
     """Where the run goes: a directory, or memory without `path`."""
@@ -321,6 +335,7 @@ def make_store(
         "max_minutes": goal.max_minutes,
         "metrics": describe_metrics(reporting.metrics),
         "report_every": reporting.every,
+        "notes": notes,
     }
     states = [state for each in checkpoints for state in pack_checkpoint(each)]
     kept = data if store_data else None

@@ -42,6 +42,15 @@ def test_independent_chains():
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
 
 
+def test_a_but_is_not_trustworthy():
+    values, told = np.random.default_rng(2).normal(size=(4, 500, 1, 1)), info(4, 500)
+    assert diagnose(values, told).trustworthy
+    astray = diagnose(values, told | {"divergent": np.ones((4, 500), int)})
+    assert astray.verdict.startswith("trustworthy")
+    assert not astray.trustworthy
+    assert not diagnose(values + np.arange(4.0)[:, None, None, None], told).trustworthy
+
+
 def test_ess_of_autocorrelated_chains():
     """AR(1) with correlation 0.9: 80,000 draws are worth 80,000 / 19."""
     values = np.stack([oracles.ar1(0.9, 20_000, RNG) for _ in range(4)])[..., None, None]
@@ -92,12 +101,14 @@ def test_too_few_draws_are_refused():
 def test_of_an_ensemble():
     x = np.linspace(-1, 1, 5)
     network = tb.Network(tb.Dense(1), inputs=1)
-    posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, 2 * x)
+    # Noise of 0.2, as the prior of it expects: a posterior without corners.
+    y = 2 * x + 0.2 * np.sqrt(5 / 4) * np.array([1, -1, 0, -1, 1])
+    posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, y)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)
     d = ensemble.diagnose([-1.0, 0.0, 1.0])
     values = ensemble.predict([-1.0, 0.0, 1.0]).networks.reshape(3, 400, 3, 1)
     np.testing.assert_array_equal(d.rhat, diagnose(values, ensemble.info).rhat)
-    assert np.all(d.rhat < 1.05)
+    assert np.all(d.rhat < 1.02)
     assert set(d.hyperparameters) == set(ensemble.hyperparameters)
     assert d.ebfmi.shape == (3,)
     thinned = ensemble.diagnose([0.0], every=2)

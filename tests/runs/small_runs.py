@@ -21,7 +21,8 @@ ADAPTIVE = tb.AdaptiveHMC(
     step_size_options=10,
     random_steps=3,
 )
-SAMPLERS = {"hmc": tb.HMC(max_leapfrog=20), "adaptive": ADAPTIVE}
+FIXED = tb.HMC(step_size=0.01, num_leapfrog=3)
+SAMPLERS = {"hmc": tb.HMC(max_leapfrog=20), "adaptive": ADAPTIVE, "fixed": FIXED}
 # Three chains take turns where there are two cores, and meet in burn-in. A checkpoint follows every
 # call.
 PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "every": 2, "networks_per_file": 4}

@@ -170,7 +170,7 @@ def test_sigterm_at_random_times(reference, tmp_path):
         # Draws in one file, larger than the state of this sampler.
         (
             "draws-00000.safetensors",
-            {"sampler": "adaptive", "draws": 60, "networks_per_file": 60, "report_every": 1000},
+            {"sampler": "fixed", "draws": 60, "networks_per_file": 60, "report_every": 1000},
         ),
     ],
 )

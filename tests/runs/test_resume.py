@@ -636,6 +636,8 @@ def test_the_command_goes_on_and_sums_up(short, capsys, hmc_reference):
     assert main(["resume", str(short), "--draws", "1"]) == 1
     assert "has 5 draws of a chain already" in capsys.readouterr().err
     assert main(["resume", str(short / "nowhere")]) == 1
+    assert "there is no run" in capsys.readouterr().err
+    assert main(["resume", str(short / "chain-00")]) == 1
     assert "is not a run: it has no run.json" in capsys.readouterr().err
 
 

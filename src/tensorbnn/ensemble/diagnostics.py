@@ -90,6 +90,11 @@ class Diagnosis:
     hyperparameters: dict[str, Convergence]
     verdict: str
 
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the verdict is "trustworthy", without a "but"."""
+        return self.verdict.startswith("trustworthy") and "; but " not in self.verdict
+
 
 def diagnose(
     values: NDArray[Any],

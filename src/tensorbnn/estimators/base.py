@@ -31,6 +31,8 @@ from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import sample
 
 HIDDEN = (20,)
+# Draws of a chain that a diagnosis looks at: more say the same and take minutes.
+MOST_DIAGNOSED = 5000
 
 
 class AbstractBNN(BaseEstimator):  # type: ignore[misc]
@@ -85,7 +87,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         posterior = Posterior(network, likelihood, x, y, standardise=True, dtype=self.dtype)
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(posterior, at)
-        self.diagnostics_ = self.ensemble_.diagnose(at, progress=False)
+        every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
+        self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         verdict = self.diagnostics_.verdict
         if not verdict.startswith("trustworthy"):
             warnings.warn(

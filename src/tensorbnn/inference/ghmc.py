@@ -43,7 +43,7 @@ class GHMC:
     step_size
         Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
         found by dual averaging during burn-in and held from then on, so that what is saved is a
-        Markov chain.
+        Markov chain; and one transition in five, by chance, takes half of it, as in `HMC`.
     num_leapfrog
         Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum
         is to be forgotten sooner.
@@ -216,8 +216,10 @@ def move(
 def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
     value_and_gradient = target.value_and_gradient
     settings = state.settings
-    step_size = tuning.step_size(state.tuning, state.iteration)
-    moves, usual_leapfrog = _moves(state, step_size)
+    key, key_part = jax.random.split(key)
+    whole = tuning.step_size(state.tuning, state.iteration)
+    moves, usual_leapfrog = _moves(state, whole)
+    step_size = whole * tuning.part_of_step(state.tuning, jax.random.uniform(key_part))
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
@@ -260,7 +262,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
         divergent=end.divergent,
         energy=end.energy,
         log_density=end.phase.log_density,
-        step_size=step_size,
+        step_size=whole,
         num_steps=end.num_leapfrog,
     )
     new_state = state._replace(

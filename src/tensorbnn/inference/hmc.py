@@ -40,7 +40,8 @@ class HMC:
     step_size
         Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
         found by dual averaging during burn-in, and held from then on, so that what is saved is a
-        Markov chain.
+        Markov chain; and one trajectory in five, by chance, takes half of it, so that a chain does
+        not get stuck where the density is narrower than where the step was found.
     num_leapfrog
         Leapfrog steps per trajectory. Left out, as many as `trajectory_length` takes.
     trajectory_length
@@ -206,11 +207,12 @@ def transition(
 def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     key_momentum, key_uniform = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
-    uniform = jax.random.uniform(key_uniform, (3,))
+    uniform = jax.random.uniform(key_uniform, (4,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
+    used = step_size * tuning.part_of_step(state.tuning, uniform[3])
     start = Phase(state.position, momentum, state.log_density, state.gradient)
     value_and_gradient = target.value_and_gradient
-    end, moved = transition(value_and_gradient, start, step_size, num_steps, uniform[2])
+    end, moved = transition(value_and_gradient, start, used, num_steps, uniform[2])
     info = Info(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
@@ -229,7 +231,7 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
             state.tuning,
             state.iteration,
             moved.acceptance,
-            step_size * num_steps.astype(step_size.dtype),
+            used * num_steps.astype(used.dtype),
             target,
             end.position,
         ),

@@ -34,7 +34,7 @@ class Info(NamedTuple):
     log_density
         Log-density of the state after the transition, in the sampler's coordinates.
     step_size
-        Step size that was used.
+        Step size; the whole one, where the trajectory took half of it by chance.
     num_steps
         Number of gradients that were spent.
     """

@@ -10,7 +10,9 @@ Step size
     Trajectories are capped at first, since a step size found on long ones far from the posterior
     ends two to three times too small. Begun anew when the trajectory length is final. An average
     over steps that scatter accepts more than was aimed at: so it is held for the last two rounds,
-    and corrected by what was accepted in them.
+    and corrected by what was accepted in them. One trajectory in five takes half the step: where
+    the posterior of a network is narrower than anywhere in burn-in, a chain that always takes the
+    whole one may reject for thousands of transitions.
 
 Trajectory length
     What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
@@ -59,7 +61,10 @@ _SMOOTHING = 0.5  # octaves
 LEAST_STEPS = 4
 LEAST_LENGTH, MANY_STEPS = 0.35, 256
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
+# How far the acceptance of a chain may lie below the mean before it decides on the step size.
 LAGGING = 0.1
+# Part of the trajectories that take half the step.
+HALVED = 0.2
 _MOST = 0.5  # change of the logarithm of the step size at the end
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
@@ -87,7 +92,7 @@ class Tuning(NamedTuple):
     """Lengths of all rounds so far."""
     centre: Array
     scale: Array
-    """Of each output, over all chains."""
+    """Of each output, over all chains; none where the length is not sought."""
     record: Array
     """Outputs in this round, ``(RECORD, outputs)``."""
     acceptance: Array
@@ -112,8 +117,8 @@ def init(
     `search`.
     """
     round_length = burn_in // ROUNDS if meetings(burn_in) else 0
-    searches = search and length is None and round_length > 0
-    count = num_features(target)
+    may_search = search and length is None
+    count = num_features(target) if may_search else 0
     first = FIRST_STEP_SIZE if step_size is None else step_size
     start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
     return Tuning(
@@ -129,7 +134,7 @@ def init(
             round_length=jnp.asarray(round_length, jnp.int32),
             end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
             tunes_step_size=jnp.asarray(step_size is None),
-            tunes_length=jnp.asarray(searches),
+            tunes_length=jnp.asarray(may_search and round_length > 0),
             target_acceptance=jnp.asarray(target_acceptance, dtype=float),
             max_steps=jnp.asarray(max_steps, jnp.int32),
         ),
@@ -140,6 +145,15 @@ def step_size(tuning: Tuning, iteration: Array) -> Array:
     """Step size of a transition."""
     averaging, varies = tuning.averaging, _varies_step_size(tuning.settings, iteration)
     return jnp.exp(jnp.where(varies, averaging.log_step_size, averaging.log_average))
+
+
+def part_of_step(tuning: Tuning, uniform: Array) -> Array:
+    """What part of the step size a trajectory takes; `uniform` decides.
+
+    The steps stay as many, so that it costs no more. A step that was given is taken as it is.
+    """
+    halved = tuning.settings.tunes_step_size & (uniform < HALVED)
+    return jnp.where(halved, 0.5, 1.0).astype(tuning.length.dtype)
 
 
 def max_steps(tuning: Tuning, iteration: Array) -> Array:
@@ -168,20 +182,26 @@ def learn(
         updated,
         tuning.averaging,
     )
-    within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
-    stride = _stride(settings)
-    recorded = tunes & settings.tunes_length & (within % stride == 0)
-    record = jax.lax.cond(
-        recorded,
-        lambda: tuning.record.at[within // stride].set(_outputs(target, position)),
-        lambda: tuning.record,
-    )
+    if tuning.centre.size:
+        tuning = _record(tuning, iteration, target, position)
     return tuning._replace(
         averaging=averaging,
-        record=record,
         acceptance=tuning.acceptance + jnp.where(tunes, acceptance, 0.0),
         path=tuning.path + jnp.where(tunes, path, 0.0),
     )
+
+
+def _record(tuning: Tuning, iteration: Array, target: Target, position: Array) -> Tuning:
+    """Keep the outputs at `position`, if the transition that led there is one to be recorded."""
+    settings, stride = tuning.settings, _stride(tuning.settings)
+    tunes = iteration < settings.end
+    within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
+    record = jax.lax.cond(
+        tunes & settings.tunes_length & (within % stride == 0),
+        lambda: tuning.record.at[within // stride].set(_outputs(target, position)),
+        lambda: tuning.record,
+    )
+    return tuning._replace(record=record)
 
 
 class Told(NamedTuple):

@@ -70,6 +70,10 @@ class Lock:
         """Who has the lock, as far as its file says."""
         return _read(self.file)
 
+    def is_held(self) -> bool:
+        """Whether somebody has the lock who is still there, as far as the file says."""
+        return self.file.exists() and not _is_stale(self.holder(), self.file)
+
     def release(self) -> None:
         """Give the lock back; the file is removed."""
         if self._descriptor is None:

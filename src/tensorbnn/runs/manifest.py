@@ -26,7 +26,9 @@ _IDENTITY = (
 # The scaling of a run that does not say: it was made before there was one.
 UNSCALED = describe(Scaling())
 # What a run does not say that was made before it could be asked for.
-_LEFT_OUT = {"scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None}
+_LEFT_OUT = {
+    "scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None, "notes": {},
+}  # fmt: skip
 
 # A list of numbers, which is written in one line.
 _NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
@@ -82,6 +84,20 @@ def identity(manifest: Mapping[str, Any]) -> str:
     if scaling != UNSCALED:  # so that runs from before there was one keep their names
         fields.append(scaling)
     return digest(canonical(fields).encode())[:16]
+
+
+def check_notes(notes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a user wants to keep with a run, as JSON knows it."""
+    try:
+        if notes is not None and not isinstance(notes, Mapping):
+            raise TypeError("not a dict")
+        kept: dict[str, Any] = json.loads(canonical(dict(notes or {})))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"`notes` must be a dict of texts, finite numbers, lists and dicts by name ({error}), "
+            f"got {notes!r:.80}"
+        ) from error
+    return kept
 
 
 _DRAWS_ARE_WHOLE = (
@@ -151,6 +167,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sample_hyperparameters": _of_type(bool, "true or false"),
     "metrics": (_is_metrics, "descriptions by name"),
     "report_every": _count(1),
+    "notes": _of_type(dict, "a dict"),
     "until": (lambda value: value is None or isinstance(value, dict), "null, or a description"),
     "max_minutes": (_is_limit, "null, or a positive number"),
     "max_gradients": (

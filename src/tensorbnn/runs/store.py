@@ -232,6 +232,10 @@ class DirectoryStore(Store):
         """Who writes the run, as far as its lock says."""
         return self._lock.holder()
 
+    def is_being_written(self) -> bool:
+        """Whether who writes the run is still there, as far as its lock says."""
+        return self._lock.is_held()
+
     def chain_lock(self, chain: int) -> Lock:
         """The lock of one chain, for a worker that runs it."""
         return _chain_lock(self._chain(chain))

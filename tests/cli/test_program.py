@@ -1,5 +1,8 @@
 """The command line as a user meets it."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -8,6 +11,7 @@ from matplotlib import image
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.doctor import OPTIONAL
 from tensorbnn.engine import library
 
 matplotlib.use("Agg")
@@ -29,27 +33,31 @@ def test_demo(tmp_path, capsys):
 
 
 def test_import(tmp_path, capsys):
-    old, new = Path(__file__).parent / "data" / "original" / "gauss_partial", tmp_path / "new"
+    old, new = Path(__file__).parents[1] / "data" / "original" / "gauss_partial", tmp_path / "new"
     assert main(["import", str(old), str(new)]) == 0
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "tb.Gaussian(sd=0.1) is assumed" in told.err
-    layers = "layers       1 inputs, dense_0, elu_0, dense_1, 1 outputs"
+    assert "give the noise by --sd" in told.err
+    network = "network      1 input → GaussianDense(5) → ELU → GaussianDense(1)"
     for text in (
         "27 from 1 chain",
-        layers,
-        "likelihood   Gaussian(sd=0.1)",
+        network,
+        "likelihood   Gaussian(sd 0.1)",
         f"tb.load({str(new)!r})",
     ):
         assert text in told.out
     assert len(tb.load(new)) == 27
     assert main(["import", str(old), str(new)]) == 1
-    assert "already holds a run" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"tensorbnn: {new} already holds a run: choose another directory, or replace it with "
+        "--force\n"
+    )
     assert main(["import", str(old), str(new), "--overwrite", "--sd", "0.3"]) == 0
     assert main(["import", str(old), str(tmp_path / "other"), "--sd", "0.2"]) == 0
     assert capsys.readouterr().err == ""
     assert tb.load(tmp_path / "other").likelihood == tb.Gaussian(sd=0.2)
-    assert main(["import", str(tmp_path / "nowhere"), str(new)]) == 1
+    assert main(["import", str(tmp_path / "nowhere"), str(tmp_path / "fresh")]) == 1
     assert "tensorbnn: there is no directory" in capsys.readouterr().err
     assert main(["resume", str(new)]) == 0
     assert "one chain alone" not in capsys.readouterr().out  # there are no data to look at
@@ -83,14 +91,26 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"tensorbnn {tb.__version__}\n"
 
 
+def test_the_package_runs_as_a_program():
+    command = [sys.executable, "-m", "tensorbnn", "info", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "tensorbnn: there is no run nowhere\n"
+
+
 def test_doctor(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
     for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
         assert word in text
+    assert f"matplotlib   {matplotlib.__version__}" in text
     missing = library.Library(None, "it was not compiled")
+    monkeypatch.setitem(OPTIONAL, "no-such-package", ("plots", "figures"))
     monkeypatch.setattr(library, "_load", lambda: missing)
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
     assert "not used: it was not compiled" in text
     assert "instructions" not in text
+    assert "not installed, only for figures: pip install 'tensorbnn[plots]'" in text
+    assert main(["doctor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["native"] == "not used: it was not compiled"

@@ -1,0 +1,80 @@
+"""Priors and likelihoods written as in Python, ``Normal(0, Hyper(1))``, read without running it.
+
+Only calls of the library's own priors, likelihoods and `Hyper`, with numbers as arguments, can be
+written. A few lower-case words stand for what is used most.
+"""
+
+import ast
+from typing import Any, TypeVar
+
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layers import CauchyDense, Dense
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.runs.description import KNOWN
+
+_T = TypeVar("_T")
+
+PRIORS: dict[str, Prior] = {
+    "gaussian": Dense(1).weight_prior,
+    "cauchy": CauchyDense(1).weight_prior,
+}
+"""The paper's hierarchical priors."""
+
+LEARNED_NOISE = Gaussian(sd=Hyper(0.3))
+"""In units of the targets' standard deviation: around a third, give or take a factor of e."""
+
+
+def read_prior(text: str) -> Prior:
+    """A prior by its word or as a call.
+
+    Examples
+    --------
+    >>> read_prior("Normal(0, 0.5)")
+    Normal(loc=0.0, scale=0.5)
+    """
+    if text.lower() in PRIORS:
+        return PRIORS[text.lower()]
+    words = f"{', '.join(PRIORS)}, or such as 'Normal(0, 1)'"
+    return _read(text, Prior, "a prior", words)  # type: ignore[type-abstract]
+
+
+def read_likelihood(text: str) -> Likelihood:
+    """A likelihood by its lower-case name or as a call.
+
+    Examples
+    --------
+    >>> read_likelihood("Gaussian(sd=0.1)"), read_likelihood("bernoulli")
+    (Gaussian(sd=0.1), Bernoulli())
+    """
+    kinds = {name.lower(): known for name, known in KNOWN.items() if issubclass(known, Likelihood)}
+    words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
+    if text.lower() in kinds:
+        # Noise that is not known is learned.
+        return LEARNED_NOISE if text.lower() == "gaussian" else kinds[text.lower()]()
+    return _read(text, Likelihood, "a likelihood", words)  # type: ignore[type-abstract]
+
+
+def _read(text: str, kind: type[_T], what: str, words: str) -> _T:
+    try:
+        found = _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        reason = "" if isinstance(error, SyntaxError | RecursionError) else f" ({error})"
+        raise ValueError(f"{text!r} is not {what}{reason}: use {words}") from error
+    if not isinstance(found, kind):
+        raise ValueError(f"{text!r} is not {what}: use {words}")
+    return found
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        known = KNOWN.get(node.func.id)
+        if known is None or not issubclass(known, Prior | Likelihood | Hyper):
+            raise ValueError(f"{node.func.id} is not known")
+        named = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
+        if len(named) == len(node.keywords):
+            return known(*map(_value, node.args), **named)
+    raise ValueError("only numbers and the library's own classes can be used")

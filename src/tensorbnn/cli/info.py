@@ -1,0 +1,92 @@
+"""``tensorbnn info``: what a run is and how far it is, also while it goes on."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from tensorbnn.cli import summaries
+from tensorbnn.cli.arguments import add_run
+from tensorbnn.cli.opened import check_run
+from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.runs.description import restore
+from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.tables.reading import names_of
+from tensorbnn.wording import in_words, network_in_words, sampler_in_words
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("info", help="say what a run is and how far it is")
+    add_run(parser)
+    add_json(parser)
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Say it from the run's own files; nothing is computed."""
+    check_run(options.run)
+    store = DirectoryStore(options.run)
+    manifest, facts = store.manifest, facts_of(store)
+    ends = ", ".join(f"{done:,}" for done in facts["transitions"])
+    begun = "imported" if "imported" in manifest else "begun"
+    lines = {
+        "status": _status(store, facts["status"]),
+        "progress": f"transitions {ends} of {facts['transitions_wanted']:,} (each chain)",
+        "draws": f"{facts['draws']:,} of {manifest['draws']:,} of each chain",
+        "network": _in_words(manifest["network"], network_in_words),
+        "likelihood": _in_words(manifest["likelihood"], in_words),
+        "sampler": sampler_in_words(manifest["sampler"]),
+        "seed": str(manifest["seed"]),
+        "size": f"{facts['megabytes']:,.1f} MB",
+        begun: f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
+        f"{manifest['library']} on jax {manifest['jax']}, {manifest['dtype']}",
+    }
+    table = manifest["notes"].get("table")
+    if isinstance(table, dict):
+        names = [each["name"] for each in table["inputs"]]
+        targets = ", ".join(table["targets"])
+        lines["table"] = f"{targets} of {table['file']} from {names_of(names)}"
+    if isinstance(manifest["notes"].get("command"), str):
+        lines["command"] = manifest["notes"]["command"]
+    print_result(options, lines, facts)
+    return 0
+
+
+def facts_of(store: DirectoryStore) -> dict[str, Any]:
+    """What is known of a run without computing anything."""
+    manifest = store.manifest
+    chains = range(manifest["chains"])
+    status = manifest["status"]
+    if status == "running" and not store.is_being_written():
+        status = "killed"
+    return {
+        "run": str(store.path),
+        "status": status,
+        "writer": store.writer() if status == "running" else None,
+        "chains": manifest["chains"],
+        "draws": min(sum(store.chunk_sizes(chain).values()) for chain in chains),
+        "draws_wanted": manifest["draws"],
+        "transitions": [store.transitions(chain) for chain in chains],
+        "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["every"],
+        "megabytes": sum(file.stat().st_size for file in store.path.rglob("*") if file.is_file())
+        / 1e6,
+        "manifest": manifest,
+    }
+
+
+def _status(store: DirectoryStore, status: str) -> str:
+    again = f"go on with it by: tensorbnn resume {summaries.quoted(store.path)}"
+    if status == "running":
+        writer = store.writer() or {"pid": "?", "host": "?", "since": "?"}
+        return f"running, process {writer['pid']} on {writer['host']} since {writer['since']}"
+    if status == "complete":
+        return "complete"
+    words = {"killed": "killed while it ran", "stopped": "stopped by a limit"}
+    return f"{words.get(status, status)}; {again}"
+
+
+def _in_words(described: Any, words: Callable[[Any], str]) -> str:
+    try:
+        return words(restore(described, {}))
+    except ValueError:  # of a class of the user's own
+        return str(described)

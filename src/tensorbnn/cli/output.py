@@ -1,0 +1,74 @@
+"""What a command prints: names and texts for people, or with ``--json`` an object for scripts.
+
+Results go to standard output; progress, warnings and errors to standard error.
+"""
+
+import argparse
+import json
+import math
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import numpy as np
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The options that every command with a result has."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def print_result(
+    options: argparse.Namespace, lines: Mapping[str, str], facts: Mapping[str, Any]
+) -> None:
+    """Print `facts` as JSON where that is asked for, `lines` otherwise."""
+    if options.json:
+        print(json.dumps(plain(facts), indent=2, allow_nan=False))
+    else:
+        print(text(lines))
+
+
+def text(lines: Mapping[str, str]) -> str:
+    """A line for each name."""
+    width = max([12, *map(len, lines)])
+    return "\n".join(f"{name:<{width}} {value}".rstrip() for name, value in lines.items())
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON knows it: lists for arrays, ``None`` for what is not finite."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray | tuple | list):
+        return [plain(each) for each in np.asarray(value, object).tolist()]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def complain(message: object) -> None:
+    """One line on standard error."""
+    print(f"tensorbnn: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print each warning of the library as a line."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        del category, filename, lineno, file, line
+        complain(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,145 @@
+"""``tensorbnn predict``: what the networks of a run say about the rows of a table.
+
+The file that is written has a row for each row of the table. Numbers: ``mean``, ``sd`` (over
+networks), ``sd_total`` (of a new target, noise included), and quantiles over networks, ``q0.05``,
+or of a new target, ``new_q0.05``. Classes: ``class``, the probability ``p_<label>`` of each with
+its ``sd_<label>`` and quantiles, ``entropy`` and ``mutual_information``.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.cli.arguments import add_other_model, add_run, probabilities
+from tensorbnn.cli.opened import OpenedRun, open_run, other_weights
+from tensorbnn.cli.output import add_json, complain, print_result
+from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.tables.encoding import Encoding
+from tensorbnn.tables.reading import Column, Table, read_parts
+from tensorbnn.tables.writing import TableWriter, check_free
+
+Columns = dict[str, NDArray[Any] | Column]
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("predict", help="predict the rows of a table")
+    add_run(parser)
+    parser.add_argument("data", type=Path, help="a CSV, TSV or Parquet file")
+    parser.add_argument("--out", type=Path, required=True, help="the table to write")
+    parser.add_argument(
+        "--quantiles", type=probabilities, default=(0.05, 0.5, 0.95), help="0.05,0.5,0.95"
+    )
+    parser.add_argument(
+        "--noise", action="store_true", help="quantiles of a new target, noise included"
+    )
+    parser.add_argument("--with-inputs", action="store_true", help="write the table's columns too")
+    parser.add_argument("--every", type=int, default=1, help="use each n-th draw of a chain only")
+    add_other_model(parser, "re-weight to")
+    parser.add_argument("--force", action="store_true", help="replace a file that is at --out")
+    add_json(parser)
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict part by part, so that tables of any size fit."""
+    check_free(options.out, force=options.force)
+    opened = open_run(options.run)
+    weights = other_weights(opened, options.prior, options.likelihood, progress=not options.quiet)
+    rows = left_out = 0
+    with TableWriter(options.out) as output:
+        for table in read_parts(options.data):
+            columns, gone = _predict(opened, table, weights, options)
+            output.write(columns)
+            rows, left_out = rows + table.num_rows, left_out + gone
+    if left_out:
+        complain(f"warning: {left_out:,} rows with missing values have no prediction")
+    lines = {
+        "predicted": f"{rows - left_out:,} rows with {len(opened.ensemble):,} networks",
+        "written": f"{options.out}: {', '.join(columns)}",
+    }
+    facts = {"run": str(options.run), "out": str(options.out), "rows": rows, "missing": left_out}
+    print_result(options, lines, facts | {"columns": list(columns)})
+    return 0
+
+
+def _predict(
+    opened: OpenedRun, table: Table, weights: Weights | None, options: argparse.Namespace
+) -> tuple[Columns, int]:
+    """Columns for all rows of a part, and how many of them have no prediction."""
+    encoding = opened.encoding_for(table)
+    numbers = encoding.encode(table)
+    columns: Columns = dict(table.columns) if options.with_inputs else {}
+    if not numbers.kept.any():
+        raise ValueError(f"every row of {table.file} has a missing value")
+    prediction = opened.ensemble.predict(
+        numbers.x, weights=weights, every=options.every, progress=not options.quiet
+    )
+    made = describe(prediction, encoding, options.quantiles, noise=options.noise)
+    for name, values in made.items():
+        taken = f"predicted_{name}" if name in columns else name
+        columns[taken] = _spread_out(values, numbers.kept)
+    return columns, int((~numbers.kept).sum())
+
+
+def describe(
+    prediction: Prediction, encoding: Encoding, quantiles: tuple[float, ...], *, noise: bool
+) -> Columns:
+    """Columns that say what is predicted, a value for each row."""
+    if encoding.classes is None:
+        return _describe_numbers(prediction, encoding.targets, quantiles, noise=noise)
+    if noise:
+        raise ValueError("--noise is about numbers, but this run predicts classes")
+    labels = encoding.classes
+    mean = prediction.mean
+    found: Columns = {"class": [labels[code] for code in _likeliest(mean)]}
+    shown = labels[1:] if mean.shape[1] == 1 else labels
+    at = prediction.quantile(quantiles)
+    for output, label in enumerate(shown):
+        found |= {f"p_{label}": mean[:, output], f"sd_{label}": prediction.sd[:, output]}
+        for level, values in zip(quantiles, at, strict=True):
+            found[f"q{level:g}_{label}"] = values[:, output]
+    found["entropy"] = prediction.entropy.reshape(len(mean), -1)[:, 0]
+    found["mutual_information"] = prediction.mutual_information.reshape(len(mean), -1)[:, 0]
+    return found
+
+
+def _describe_numbers(
+    prediction: Prediction, targets: tuple[str, ...], quantiles: tuple[float, ...], *, noise: bool
+) -> Columns:
+    found: Columns = {}
+    at = prediction.quantile(quantiles, noise=noise)
+    for output in range(prediction.mean.shape[1]):
+        prefix = f"{targets[output]}_" if len(targets) > 1 else ""
+        found |= {
+            f"{prefix}mean": prediction.mean[:, output],
+            f"{prefix}sd": prediction.sd[:, output],
+            f"{prefix}sd_total": prediction.sd_total[:, output],
+        }
+        for level, values in zip(quantiles, at, strict=True):
+            found[f"{prefix}{'new_' if noise else ''}q{level:g}"] = values[:, output]
+    return found
+
+
+def _likeliest(mean: NDArray[Any]) -> list[int]:
+    codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
+    return [int(code) for code in codes]
+
+
+def _spread_out(values: NDArray[Any] | Column, kept: NDArray[np.bool_]) -> NDArray[Any] | Column:
+    """Values of the rows that were kept at their places among all rows."""
+    if kept.all():
+        return values
+    places = np.flatnonzero(kept)
+    if isinstance(values, list):
+        texts: list[str | None] = [None] * len(kept)
+        for place, text in zip(places, values, strict=True):
+            texts[int(place)] = text
+        return texts
+    numbers = np.full(len(kept), np.nan)
+    numbers[places] = values
+    return numbers

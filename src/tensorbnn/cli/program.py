@@ -1,0 +1,88 @@
+"""The program: its commands, and one line for every mistake.
+
+A command is a module here with ``add(commands)``, which declares its options and sets ``command``
+to a function ``run(options) -> int`` that returns the exit code.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tensorbnn.cli import (
+    completion,
+    demo,
+    diagnose,
+    doctor,
+    fit,
+    import_,
+    info,
+    predict,
+    report,
+    resume,
+    reweight,
+)
+from tensorbnn.cli.output import complain, warnings_as_lines
+from tensorbnn.runs.files import RunError
+from tensorbnn.runs.report import MetricError
+
+# In the order in which help lists them.
+COMMANDS = (
+    demo,
+    fit,
+    resume,
+    predict,
+    diagnose,
+    reweight,
+    report,
+    info,
+    import_,
+    doctor,
+    completion,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code.
+
+    0 if it succeeded, 1 if it failed, 2 for options that can't be, 3 from `diagnose` and `reweight`
+    where the answer is that something can't be trusted, 130 if it was interrupted. One that is
+    stopped by SIGTERM exits with 143.
+    """
+    options = make_parser().parse_args(arguments)
+    try:
+        with warnings_as_lines():
+            return int(options.command(options))
+    except BrokenPipeError:  # who reads the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (
+        ValueError,
+        TypeError,
+        ImportError,
+        OSError,
+        RunError,
+        MetricError,
+        NotImplementedError,
+    ) as error:
+        complain(error)
+        return 1
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = argparse.ArgumentParser(
+        prog="tensorbnn",
+        description="Bayesian neural networks, sampled.",
+        epilog="`tensorbnn COMMAND --help` lists the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"tensorbnn {version('tensorbnn')}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for command in COMMANDS:
+        command.add(commands)
+    parser.set_defaults(program=parser)  # for completion
+    return parser

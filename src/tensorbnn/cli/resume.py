@@ -1,0 +1,68 @@
+"""``tensorbnn resume``: go on with a run that was stopped, or extend it."""
+
+import argparse
+import dataclasses
+import time
+from typing import Any
+
+from tensorbnn.cli import summaries
+from tensorbnn.cli.arguments import add_run
+from tensorbnn.cli.opened import check_run, some_training_rows
+from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.ensemble.converged import Converged
+from tensorbnn.resuming import restore_until, resume
+from tensorbnn.runs.store import DirectoryStore
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("resume", help="go on with a run that was stopped, or extend it")
+    add_run(parser)
+    parser.add_argument("--draws", type=int, help="networks of each chain in all, or at least")
+    parser.add_argument("--rhat", type=float, help="go on until R-hat of predictions is below this")
+    parser.add_argument("--ess", type=float, help="go on until their ESS is at least this")
+    parser.add_argument(
+        "--minutes", "--max-minutes", type=float, help="stop after so many minutes from now"
+    )
+    parser.add_argument(
+        "--max-gradients", type=int, help="stop a chain that has spent so many, burn-in included"
+    )
+    add_json(parser)
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Go on, and say what came of it."""
+    began = time.monotonic()
+    check_run(options.run)
+    ensemble = resume(
+        options.run,
+        draws=options.draws,
+        until=_until(options),
+        max_minutes=options.minutes,
+        max_gradients=options.max_gradients,
+        progress=not options.quiet,
+    )
+    seconds = time.monotonic() - began
+    lines = summaries.networks(ensemble) | {"time": f"{seconds:.1f} s since it went on"}
+    lines |= summaries.sampler(ensemble)
+    facts: dict[str, Any] = {"run": str(options.run), "networks": len(ensemble)}
+    facts |= {"draws": ensemble.num_draws, "seconds": seconds}
+    rows = some_training_rows(DirectoryStore(options.run))
+    if rows is not None:
+        diagnosis = ensemble.diagnose(rows, progress=not options.quiet)
+        lines |= summaries.convergence(diagnosis)
+        facts |= summaries.convergence_facts(diagnosis)
+    print_result(options, lines | summaries.where(options.run), facts)
+    return 0
+
+
+def _until(options: argparse.Namespace) -> Converged | None:
+    """What predictions are to reach, where the options change it; the rest as the run says."""
+    given = {
+        name: value for name in ("rhat", "ess") if (value := getattr(options, name)) is not None
+    }
+    if not given:
+        return None
+    recorded = restore_until(DirectoryStore(options.run)) or Converged()
+    return dataclasses.replace(recorded, **given)

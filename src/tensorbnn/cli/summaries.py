@@ -1,0 +1,68 @@
+"""What several commands say of a run: its networks, its sampler, its convergence."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorbnn.ensemble.diagnostics import Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+
+
+def networks(ensemble: Ensemble) -> dict[str, str]:
+    """How many there are."""
+    plural = "" if ensemble.num_chains == 1 else "s"
+    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chain{plural}"}
+
+
+def sampler(ensemble: Ensemble) -> dict[str, str]:
+    """What the sampler did; nothing for a run without its records."""
+    if not ensemble.info:
+        return {}
+    acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
+    return {
+        "acceptance": f"{acceptance} (each chain)",
+        "divergences": f"{int(ensemble.info['divergent'].sum())} transitions",
+    }
+
+
+def convergence(diagnosis: Diagnosis) -> dict[str, str]:
+    """R-hat, effective sample size and the verdict."""
+    lines = {}
+    if np.isfinite(diagnosis.rhat).any():  # not for one chain
+        worst = np.nanmax(diagnosis.rhat)
+        lines["R-hat"] = f"at most {worst:.3f} over {len(diagnosis.rhat)} points"
+    if np.isfinite(diagnosis.ess).any():
+        least = np.nanmin(diagnosis.ess)
+        lines["ESS"] = f"at least {least:,.0f} over {len(diagnosis.ess)} points"
+    return lines | {"verdict": diagnosis.verdict}
+
+
+def convergence_facts(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The same for scripts."""
+    return {
+        "trustworthy": diagnosis.trustworthy,
+        "verdict": diagnosis.verdict,
+        "rhat_max": _worst(np.max, diagnosis.rhat),
+        "ess_min": _worst(np.min, diagnosis.ess),
+        "ess_tail_min": _worst(np.min, diagnosis.ess_tail),
+        "acceptance": diagnosis.acceptance,
+        "divergences": diagnosis.divergences,
+        "ebfmi": diagnosis.ebfmi,
+    }
+
+
+def where(run: Path) -> dict[str, str]:
+    """Where the run is."""
+    return {"run": f"{run}  (read it with tb.load({str(run)!r}))"}
+
+
+def quoted(path: Path) -> str:
+    """A path as a shell takes it."""
+    return shlex.quote(str(path))
+
+
+def _worst(choose: Any, values: Any) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(choose(known)) if known.size else None

@@ -1,0 +1,5 @@
+"""One self-contained HTML page about a run: what was modelled, and whether to believe it."""
+
+from tensorbnn.report.page import write_report
+
+__all__ = ["write_report"]

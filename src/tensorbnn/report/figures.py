@@ -1,0 +1,103 @@
+"""Pictures of the page, as SVG inside it."""
+
+import base64
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.plots.figure import chain_color, legend_above
+from tensorbnn.report.html import Html, image
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# More points than this are drawn as pixels, so that the page stays small.
+MOST_POINTS = 3000
+
+
+def new_axes(width: float = 6.4, height: float = 4.0) -> "Axes":
+    """Axes of a figure that no window will ever show."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("a report needs matplotlib: pip install 'tensorbnn[plots]'") from error
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
+    """A picture for the page."""
+    import matplotlib
+
+    figure: Any = ax if hasattr(ax, "savefig") else ax.figure
+    for each in figure.axes:
+        for line in each.lines:
+            line.set_rasterized(len(line.get_xdata()) > MOST_POINTS)
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "tensorbnn"}):
+        figure.savefig(content, format="svg", dpi=150, metadata={"Date": None})
+    encoded = base64.b64encode(content.getvalue()).decode()
+    return image(f"data:image/svg+xml;base64,{encoded}", says, caption)
+
+
+def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | None":
+    """Log-density of each chain at each report, burn-in included."""
+    known = [each for each in reports if each.get("log_density") is not None]
+    if not known:
+        return None
+    ax = new_axes()
+    for chain in sorted({each["chain"] for each in known}):
+        own = [each for each in known if each["chain"] == chain]
+        epochs, values = ([each[name] for each in own] for name in ("epoch", "log_density"))
+        ax.plot(epochs, values, ".-", lw=1, ms=3, color=chain_color(chain), label=f"chain {chain}")
+    after = [each["log_density"] for each in known if each["epoch"] > burn_in]
+    if after:  # the climb of burn-in would hide the rest
+        low, high = np.min(after), np.max(after)
+        pad = max(high - low, 1.0)
+        ax.set_ylim(low - pad, high + pad)
+    ax.axvspan(0, burn_in, color="0.93", lw=0)
+    ax.set(xlabel="transition (gray: burn-in)", ylabel="log-density", xlim=(0, None))
+    legend_above(ax)
+    return ax
+
+
+def draw_against_truth(mean: NDArray[Any], sd: NDArray[Any], y: NDArray[Any], name: str) -> "Axes":
+    """Predicted against true values, with bars of one standard deviation of a new target."""
+    ax = new_axes(6.0, 4.6)
+    ax.errorbar(y, mean, sd, fmt="o", ms=3, lw=0.7, color="C0", ecolor="0.75", rasterized=True)
+    ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
+    ax.plot(ends, ends, color="black", lw=0.8, ls="--")
+    ax.set(xlabel=f"true {name}", ylabel=f"predicted {name}")
+    return ax
+
+
+def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[str, ...]) -> "Axes":
+    """How often each class was taken for each."""
+    count = np.zeros((len(labels), len(labels)), int)
+    np.add.at(count, (true, predicted), 1)
+    ax = new_axes(6.0, 4.6)
+    ax.imshow(count / np.maximum(count.sum(axis=1, keepdims=True), 1), cmap="Blues", vmin=0, vmax=1)
+    for row, own in enumerate(count):
+        for column, each in enumerate(own):
+            dark = each > 0.5 * max(own.sum(), 1)
+            ax.text(column, row, str(each), ha="center", va="center", color="w" if dark else "k")
+    shown = [label if len(label) <= 12 else f"{label[:11]}…" for label in labels]
+    ax.set_xticks(range(len(labels)), shown, rotation=0 if len(labels) < 6 else 90)
+    ax.set_yticks(range(len(labels)), shown)
+    ax.set(xlabel="predicted", ylabel="true")
+    return ax
+
+
+def draw_histogram(values: NDArray[Any], name: str, limit: float, *, least: float) -> "Axes":
+    """How numbers of many points are spread, from `least` on, with the limit they are to keep."""
+    ax = new_axes()
+    known = values[np.isfinite(values)]
+    low, high = min(known.min(), least), max(known.max(), limit)
+    high += 0.05 * (high - low)
+    ax.hist(known, np.linspace(low, high, 31).tolist(), color="C0")
+    ax.axvline(limit, color="tab:red", ls="--", lw=1.2, label=f"limit {limit:g}")
+    ax.set(xlabel=name, ylabel="points", xlim=(low, high))
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,89 @@
+"""Sections of a report: what was modelled, and with which data."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.report.html import Html, facts, paragraph, section, table
+from tensorbnn.report.subject import Subject
+from tensorbnn.wording import in_words, network_in_words, sampler_in_words
+
+
+def model_section(subject: Subject) -> Html:
+    """Network, priors, likelihood, sampler."""
+    ensemble, manifest = subject.ensemble, subject.manifest
+    rows = []
+    for name, parameter in ensemble.network.parameters.items():
+        shape = " × ".join(map(str, parameter.shape))
+        rows.append((name, shape, in_words(parameter.prior)))
+    weights = sum(int(np.prod(each.shape)) for each in ensemble.network.parameters.values())
+    said = facts(
+        {
+            "Network": network_in_words(ensemble.network),
+            "Weights": f"{weights:,}, and {len(ensemble.hyperparameters)} hyper-parameters",
+            "Likelihood": in_words(ensemble.likelihood),
+            "Units": _units(subject),
+            "Sampler": sampler_in_words(manifest["sampler"]),
+            "Chains": f"{manifest['chains']}, each {manifest['burn_in']:,} transitions of burn-in "
+            f"and {ensemble.num_draws:,} saved networks"
+            + (f", every {manifest['every']}th" if manifest["every"] > 1 else ""),
+        }
+    )
+    return section(
+        "model",
+        "What was modelled",
+        paragraph(
+            f"A Bayesian neural network that predicts {', '.join(subject.targets)}. Instead of one "
+            f"best network there are {len(ensemble):,}, sampled from the posterior; where they "
+            "differ the data don't decide."
+        ),
+        said,
+        table(("parameter", "shape", "prior"), rows),
+    )
+
+
+def data_section(subject: Subject) -> Html:
+    """The columns of the training data."""
+    if subject.data is None:
+        return section("data", "Data", paragraph("The run does not keep its data."))
+    x, y = subject.data["x"], subject.data["y"]
+    noted = subject.manifest["notes"].get("table", {})
+    said = {"Training rows": f"{len(x):,}"}
+    if "validation_x" in subject.data:
+        said["Held-out rows"] = f"{len(subject.data['validation_x']):,}"
+    if isinstance(noted, dict) and "file" in noted:
+        said = {"File": str(noted["file"])} | said
+        said["Dropped"] = f"{noted.get('dropped', 0):,} rows with missing values"
+        if noted.get("ignored"):
+            said["Ignored columns"] = ", ".join(map(str, noted["ignored"]))
+    said["Fingerprint"] = f"SHA-256 {str(subject.manifest['data']['sha256'])[:16]}…"
+    rows = [_column(name, "input", own) for name, own in zip(subject.columns, x.T, strict=True)]
+    classes = None if subject.encoding is None else subject.encoding.classes
+    if classes is None:
+        named = zip(subject.targets, y.T, strict=True)
+        rows += [_column(name, "target", own) for name, own in named]
+    shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
+    inside = [facts(said), shown]
+    if classes is not None:
+        counts = np.bincount(y[:, 0].astype(int), minlength=len(classes))
+        shares = [
+            (label, f"{count:,}", f"{count / len(y):.1%}")
+            for label, count in zip(classes, counts, strict=True)
+        ]
+        inside.append(table((f"class of {subject.targets[0]}", "rows", "share"), shares))
+    return section("data", "Data", *inside)
+
+
+def _column(name: str, role: str, values: NDArray[Any]) -> tuple[str, ...]:
+    numbers = [values.mean(), values.std(), values.min(), np.median(values), values.max()]
+    note = " (constant)" if np.ptp(values) == 0 else ""
+    return (name, role + note, *(f"{each:.4g}" for each in numbers))
+
+
+def _units(subject: Subject) -> str:
+    scaling = subject.ensemble.scaling
+    if not scaling.x_scale and not scaling.y_scale:
+        return "as given"
+    both = "inputs and targets" if scaling.y_scale else "inputs"
+    return f"{both} are shifted and scaled to mean 0 and sd 1; priors and noise are in these units"

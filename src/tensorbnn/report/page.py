@@ -1,0 +1,108 @@
+"""The report: sections in order, written as one file that needs no other."""
+
+import datetime
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+
+from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
+from tensorbnn.report.model import data_section, model_section
+from tensorbnn.report.predictions import calibration_section, predictions_section
+from tensorbnn.report.priors import hyperparameters_section, sensitivity_section
+from tensorbnn.report.sampling import functions_section, sampler_section, verdict_box
+from tensorbnn.report.style import STYLE
+from tensorbnn.report.subject import Judged, Subject, read_subject
+from tensorbnn.runs.files import write_file
+
+CITATION = """\
+@article{tensorbnn,
+  title   = {TensorBNN: Bayesian Inference for Neural Networks using TensorFlow},
+  author  = {Kronheim, B. S. and Kuchera, M. P. and Prosper, H. B.},
+  journal = {arXiv preprint arXiv:2009.14393},
+  year    = {2020}
+}"""
+SECTIONS = {
+    "model": ("Model", model_section),
+    "data": ("Data", data_section),
+    "sampler": ("Sampler", sampler_section),
+    "functions": ("Agreement", functions_section),
+    "predictions": ("Predictions", predictions_section),
+    "calibration": ("Calibration", calibration_section),
+    "hyperparameters": ("Hyper-parameters", hyperparameters_section),
+    "sensitivity": ("Prior sensitivity", sensitivity_section),
+}
+
+
+def write_report(
+    run: Path, file: Path, *, judged: Judged | None = None, progress: bool = True
+) -> Subject:
+    """Write a page about a run.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    file
+        Where to write the page; a file that is there is replaced.
+    judged
+        Rows with targets to judge predictions by; held-out rows of the run by default, or training
+        rows where it has none.
+    progress
+        Show a bar where a computation takes longer than a second.
+    """
+    subject = read_subject(run, judged, progress=progress)
+    write_file(file, make_page(subject).encode())
+    return subject
+
+
+def make_page(subject: Subject) -> str:
+    """The text of the page."""
+    made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    title = f"{', '.join(subject.targets)}: {subject.path.resolve().name}"
+    links = {name: short for name, (short, _) in SECTIONS.items()} | {"reproduce": "Reproduce"}
+    head = element(
+        "header",
+        element("h1", title),
+        paragraph(
+            f"{len(subject.ensemble):,} sampled networks; report of {made} by tensorbnn "
+            f"{version('tensorbnn')}",
+            class_="soft",
+        ),
+        element("nav", *(element("a", short, href=f"#{name}") for name, short in links.items())),
+    )
+    sections = [make(subject) for _, make in SECTIONS.values()]
+    body = element("main", verdict_box(subject), *sections, _reproduce(subject))
+    return document(f"{title} (tensorbnn)", STYLE, head, body)
+
+
+def _reproduce(subject: Subject) -> Html:
+    manifest = subject.manifest
+    command = manifest["notes"].get("command")
+    again = f"import tensorbnn as tb\nensemble = tb.load({str(subject.path)!r})"
+    inside: list[Html] = [
+        facts(
+            {
+                "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
+                "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
+                "Seed": str(manifest["seed"]),
+                "Begun": str(manifest.get("created", "unknown")),
+                "Status": str(manifest["status"]),
+            }
+        )
+    ]
+    if isinstance(command, str):
+        inside += [paragraph("The run was made by"), code(command)]
+    elif "imported" in manifest:
+        inside.append(paragraph(f"The run was sampled by {manifest['imported']} and imported."))
+    else:
+        inside.append(paragraph("The run was made in Python; its run.json says all options."))
+    inside += [
+        paragraph("It is read by"),
+        code(f"tensorbnn info {shlex.quote(str(subject.path))}\n\n# or in Python\n{again}"),
+        paragraph(
+            "The same seed gives the same networks on the same kind of machine with the same "
+            "versions. Please cite the paper whose model this is:"
+        ),
+        code(CITATION),
+    ]
+    return section("reproduce", "How to reproduce and cite", *inside)

@@ -1,0 +1,143 @@
+"""Sections of a report: predictions against the truth, and their calibration."""
+
+import numpy as np
+
+from tensorbnn import plots
+from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.report.figures import draw_against_truth, draw_confusion, drawn, new_axes
+from tensorbnn.report.html import Html, element, paragraph, section, table
+from tensorbnn.report.subject import Judged, Subject
+
+# Points of the curve that a run with one input is shown by.
+GRID = 200
+
+
+def predictions_section(subject: Subject) -> Html:
+    """Predicted against true values, or how classes are taken for each other."""
+    judged = subject.judged
+    if judged is None:
+        said = "There are no targets to compare with: give a table with --data."
+        return section("predictions", "Predictions against the truth", paragraph(said))
+    prediction = subject.ensemble.predict(judged.x, every=subject.every, progress=subject.progress)
+    figures = [
+        *_curves(subject),
+        *(
+            _classes(subject, judged, prediction)
+            if subject.ensemble.likelihood.link is not None
+            else _numbers(subject, judged, prediction)
+        ),
+    ]
+    return section(
+        "predictions",
+        "Predictions against the truth",
+        paragraph(f"For {judged.name}. {_warning(judged)}"),
+        element("div", *figures, class_="figures"),
+    )
+
+
+def calibration_section(subject: Subject) -> Html:
+    """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
+    judged = subject.judged
+    if judged is None:
+        return section("calibration", "Calibration", paragraph("There are no targets to score."))
+    scores = subject.ensemble.score(
+        judged.x, judged.y, every=subject.every, progress=subject.progress
+    )
+    ax = plots.calibration(scores, ax=new_axes(5.4, 4.6))
+    caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
+    figures = [drawn(ax, "Calibration: predicted against observed", caption)]
+    if isinstance(scores, Scores):
+        bins = int(np.clip(len(judged.y) // 20, 5, 20))
+        ax = plots.pit(scores, bins=bins, ax=new_axes(5.4, 4.6))
+        caption = "Where targets lie in their predictive distributions: flat if these are right."
+        figures.append(drawn(ax, "Histogram of the probability integral transform", caption))
+    return section(
+        "calibration",
+        "Calibration",
+        paragraph(f"For {judged.name}. {_warning(judged)}"),
+        table(("score", "value", "means"), _scores(subject, scores)),
+        element("div", *figures, class_="figures"),
+    )
+
+
+def _warning(judged: Judged) -> str:
+    if judged.unseen is None:
+        return "It says something about new data if these are not rows of the training data."
+    if judged.unseen:
+        return "The networks have not seen them."
+    return (
+        "The networks were fitted to them, so this says little about new data: fit with --hold-out "
+        "0.2, or give a table of others with --data."
+    )
+
+
+def _curves(subject: Subject) -> list[Html]:
+    """The fitted curve, where there is one input."""
+    classes = subject.ensemble.likelihood.link is not None
+    if subject.ensemble.network.inputs > 1 or classes or subject.data is None:
+        return []
+    x, y = subject.data["x"][:, 0], subject.data["y"]
+    pad = 0.1 * float(np.ptp(x))
+    grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
+    prediction = subject.ensemble.predict(grid, every=subject.every, progress=subject.progress)
+    found = []
+    for output, name in enumerate(subject.targets):
+        ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
+        ax.set(xlabel=subject.columns[0], ylabel=name)
+        caption = "The mean of the networks, and one and two standard deviations over them."
+        found.append(drawn(ax, f"Predicted {name} against {subject.columns[0]}", caption))
+    return found
+
+
+def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[Html]:
+    caption = "Bars are one standard deviation of a new target: networks and noise together."
+    return [
+        drawn(
+            draw_against_truth(
+                prediction.mean[:, output],
+                prediction.sd_total[:, output],
+                judged.y[:, output],
+                name,
+            ),
+            f"Predicted against true {name}",
+            caption,
+        )
+        for output, name in enumerate(subject.targets)
+    ]
+
+
+def _classes(subject: Subject, judged: Judged, prediction: Prediction) -> list[Html]:
+    if judged.y.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
+        return []
+    mean, true = prediction.mean, judged.y[:, 0].astype(int)
+    binary = mean.shape[1] == 1
+    taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
+    labels = None if subject.encoding is None else subject.encoding.classes
+    if labels is None:
+        labels = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
+    caption = "Rows of each class (down), and what they were taken for (across)."
+    return [drawn(draw_confusion(taken, true, labels), "Confusion of classes", caption)]
+
+
+def _scores(subject: Subject, scores: Scores | ClassScores) -> list[tuple[str, str, str]]:
+    if isinstance(scores, ClassScores):
+        return [
+            ("log score", f"{scores.log_score:.4g}", "mean log probability of what came true"),
+            ("accuracy", f"{scores.accuracy:.1%}", "rows whose likeliest class was right"),
+            ("Brier score", f"{scores.brier:.4g}", "lower is better"),
+            ("calibration error", f"{scores.ece:.3f}", "probabilities are off by so much"),
+        ]
+    found = [("log score", f"{scores.log_score:.4g}", "mean log density; higher is better")]
+    for output, name in enumerate(subject.targets):
+        of = f" of {name}" if len(subject.targets) > 1 else ""
+        found += [
+            (f"RMSE{of}", f"{scores.rmse[output]:.4g}", f"in units of {name}"),
+            (f"CRPS{of}", f"{scores.crps[output]:.4g}", "lower is better"),
+            (
+                f"coverage{of}",
+                f"{scores.coverage[output]:.1%}",
+                f"of the targets lie in their {scores.level:.0%} intervals",
+            ),
+        ]
+    return found

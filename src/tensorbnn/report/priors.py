@@ -1,0 +1,123 @@
+"""Sections of a report: hyper-parameters, and how much the prior matters."""
+
+import contextlib
+import warnings
+
+import numpy as np
+
+from tensorbnn import plots
+from tensorbnn.ensemble.sensitivity import find_numbers
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layers import AbstractDense
+from tensorbnn.posterior import Model
+from tensorbnn.report.figures import drawn, new_axes
+from tensorbnn.report.html import Html, element, paragraph, section, table
+from tensorbnn.report.subject import Subject, spread
+
+# The prior's width is moved by these factors, and predictions are shown at so many rows.
+FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
+ROWS = 5
+
+
+def hyperparameters_section(subject: Subject) -> Html:
+    """What was learned about them, chain by chain."""
+    ensemble, found = subject.ensemble, subject.diagnosis.hyperparameters
+    if not found:
+        said = paragraph("The model has none: all numbers of priors and likelihood are fixed.")
+        return section("hyperparameters", "Hyper-parameters", said)
+    rows = []
+    for name, values in ensemble.hyperparameters.items():
+        low, high = np.quantile(values, [0.05, 0.95])
+        rows.append(
+            (
+                name,
+                f"{values.mean():.4g}",
+                f"{values.std():.3g}",
+                f"{low:.4g} to {high:.4g}",
+                f"{float(found[name].rhat):.3f}",
+                f"{float(found[name].ess):,.0f}",
+            )
+        )
+    ax = plots.hyperparameters(ensemble, ax=new_axes(7.0, 1.0 + 0.42 * len(rows)))
+    caption = "Median, half and nine tenths of the draws, of each chain by itself."
+    return section(
+        "hyperparameters",
+        "Hyper-parameters",
+        paragraph(
+            "They may mix more slowly than predictions do, which decide; those with an R-hat above "
+            "1.05 should not be interpreted."
+        ),
+        table(("name", "mean", "sd", "90 %", "R-hat", "ESS"), rows),
+        element("div", drawn(ax, "Hyper-parameters of each chain", caption), class_="figures"),
+    )
+
+
+def sensitivity_section(subject: Subject) -> Html:
+    """How predictions move with the width of the prior."""
+    title = "Prior sensitivity"
+    name, width = _width(subject)
+    if name is None:
+        said = "The layers have no prior width in common that could be moved."
+        return section("sensitivity", title, paragraph(said))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the picture marks what can't be trusted
+        found = subject.ensemble.sensitivity(
+            name,
+            [factor * width for factor in FACTORS],
+            spread(subject.rows, ROWS),
+            every=subject.every,
+            progress=subject.progress,
+        )
+    figure = new_axes(7.0, 7.5).figure
+    figure.clear()
+    panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
+    good = int(found.trustworthy.sum())
+    said = f"At {good} of {len(FACTORS)} values the networks of this run can tell (white)."
+    if good:
+        moved = np.ptp(found.mean[found.trustworthy], axis=0) / np.maximum(
+            found.sd[found.trustworthy].mean(axis=0), 1e-12
+        )
+        said += f" There means move by at most {moved.max():.2f} standard deviations."
+    caption = (
+        f"Mean and standard deviation at {len(found.x)} rows, and how many networks are left, "
+        f"against {name} (the run: {width:g})."
+    )
+    return section(
+        "sensitivity",
+        title,
+        paragraph(
+            "How predictions would move had the prior of the weights another width, by "
+            f"re-weighting the same networks. {said}"
+        ),
+        element(
+            "div",
+            drawn(panels[0].figure, "Predictions against the width of the prior", caption),
+            class_="figures",
+        ),
+    )
+
+
+def _width(subject: Subject) -> tuple[str | None, float]:
+    """The pattern that names the widths of all weights' priors, and their common value."""
+    widths = set()
+    for layer in subject.ensemble.network.layers:
+        if isinstance(layer, AbstractDense):
+            widths.add(_scale(layer.weight_prior))
+    if len(widths) != 1 or None in widths:
+        return None, 0.0
+    ending, width = widths.pop() or ("", 0.0)
+    pattern = f"*.weights.scale{ending}"
+    with contextlib.suppress(ValueError):
+        model = Model(subject.ensemble.network, subject.ensemble.likelihood)
+        find_numbers(model, pattern)
+        return pattern, width
+    return None, 0.0
+
+
+def _scale(prior: Prior) -> tuple[str, float] | None:
+    """What is moved: a scale that is a number, or the centre of the prior of one that is not."""
+    scale = getattr(prior, "scale", None)
+    if isinstance(scale, Hyper):
+        centre = getattr(scale.prior, "loc", None)
+        return (".loc", float(centre)) if isinstance(centre, int | float) and centre > 0 else None
+    return ("", float(scale)) if isinstance(scale, int | float) else None

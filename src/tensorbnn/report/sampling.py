@@ -1,0 +1,112 @@
+"""Sections of a report: the verdict, the sampler, and whether chains agree about functions."""
+
+import numpy as np
+
+from tensorbnn import plots
+from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
+from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, new_axes
+from tensorbnn.report.html import Html, element, paragraph, section, table
+from tensorbnn.report.subject import Subject
+
+# Columns of an input that a caption names.
+COLUMNS_NAMED = 6
+
+
+def verdict_box(subject: Subject) -> Html:
+    """Whether to believe it, in a box at the top."""
+    diagnosis = subject.diagnosis
+    good = diagnosis.trustworthy
+    title = "Converged: the sample can be trusted" if good else "Not yet to be trusted"
+    return element(
+        "div",
+        element("strong", title),
+        diagnosis.verdict,
+        id="verdict",
+        class_=f"verdict {'good' if good else 'bad'}",
+    )
+
+
+def sampler_section(subject: Subject) -> Html:
+    """What each chain did."""
+    ensemble, diagnosis = subject.ensemble, subject.diagnosis
+    info = ensemble.info
+    if not info:  # of a run that another program has made
+        said = paragraph("The run has no records of its sampler.")
+        return section("sampler", "Sampler behaviour", said)
+    rows = [
+        (
+            f"chain {chain}",
+            f"{diagnosis.acceptance[chain]:.2f}",
+            f"{int(diagnosis.divergences[chain])}",
+            f"{diagnosis.ebfmi[chain]:.2f}",
+            f"{info['step_size'][chain].mean():.3g}",
+            f"{info['num_steps'][chain].mean():.1f}",
+        )
+        for chain in range(ensemble.num_chains)
+    ]
+    head = ("", "acceptance", "divergences", "E-BFMI", "step size", "gradients a network")
+    inside = [
+        paragraph(
+            "Divergences are trajectories that went astray: up to 1 % of the networks is no "
+            "trouble. An E-BFMI below 0.3 would say that tails may be missed."
+        ),
+        table(head, rows),
+    ]
+    ax = draw_log_density(ensemble.reports, subject.manifest["burn_in"])
+    if ax is not None:
+        caption = (
+            "Log-density of the network each chain is at. Chains that have arrived wander around "
+            "the same level, without a trend."
+        )
+        inside.append(_figures(drawn(ax, "Log-density of each chain against transitions", caption)))
+    return section("sampler", "Sampler behaviour", *inside)
+
+
+def functions_section(subject: Subject) -> Html:
+    """R-hat, effective sizes and traces of predictions."""
+    ensemble, diagnosis = subject.ensemble, subject.diagnosis
+    worst = subject.worst_row
+    place = _point(subject, worst)
+    output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
+    figures = []
+    if np.isfinite(diagnosis.rhat).any():
+        ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, least=0.998)
+        figures.append(drawn(ax, "R-hat of all points", "R-hat: near 1 where chains agree."))
+    if np.isfinite(diagnosis.ess).any():
+        least = np.minimum(diagnosis.ess, diagnosis.ess_tail)
+        ax = draw_histogram(least, "effective sample size", ESS_LIMIT, least=0.0)
+        caption = "How many independent networks the sample is worth, in bulk or tails."
+        figures.append(drawn(ax, "Effective sample sizes of all points", caption))
+    point = subject.rows[worst]
+    ax = plots.trace(ensemble, point, output=output, ax=new_axes())
+    caption = f"What each chain predicts where they agree least, at {place}"
+    figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
+    if ensemble.num_chains > 1:
+        ax = plots.ranks(ensemble, point, output=output, ax=new_axes())
+        caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
+        figures.append(drawn(ax, "Rank histogram of each chain", caption))
+    ax = plots.autocorrelation(ensemble, subject.rows, ax=new_axes())
+    figures.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
+    return section(
+        "functions",
+        "Do chains agree?",
+        paragraph(
+            f"Weights of a network have no meaning of their own, so chains are compared by what "
+            f"their networks predict, at {len(subject.rows)} points."
+        ),
+        _figures(*figures),
+    )
+
+
+def _point(subject: Subject, row: int) -> str:
+    """An input in words; of a category only the one that it is in."""
+    shown = [
+        name if "=" in name else f"{name} = {value:.4g}"
+        for name, value in zip(subject.columns, subject.rows[row], strict=True)
+        if "=" not in name or value == 1
+    ]
+    return ", ".join(shown[:COLUMNS_NAMED]) + (", …" if len(shown) > COLUMNS_NAMED else "")
+
+
+def _figures(*inside: Html) -> Html:
+    return element("div", *inside, class_="figures")

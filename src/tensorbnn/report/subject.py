@@ -1,0 +1,117 @@
+"""What a report is about: a run, its data, the names of its columns, and rows to judge it by."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.ensemble.diagnostics import Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.sampling import load
+from tensorbnn.tables.encoding import Encoding, restore_encoding
+
+# Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
+DIAGNOSED_ROWS = 100
+MOST_NETWORKS = 4000
+MOST_ROWS = 1000
+
+
+class Judged(NamedTuple):
+    """Rows whose targets are known."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+    name: str
+    """What they are, in words."""
+    unseen: bool | None
+    """Whether the networks were not fitted to them; ``None`` where only the user knows."""
+
+
+class Subject(NamedTuple):
+    """All that the sections of a report look at."""
+
+    path: Path
+    manifest: dict[str, Any]
+    ensemble: Ensemble
+    data: dict[str, NDArray[Any]] | None
+    encoding: Encoding | None
+    judged: Judged | None
+    rows: NDArray[Any]
+    """Inputs at which the run is diagnosed."""
+    diagnosis: Diagnosis
+    progress: bool
+
+    @property
+    def every(self) -> int:
+        """So many draws apart are the networks that predictions are shown with."""
+        return -(-len(self.ensemble) // MOST_NETWORKS)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A name for each input."""
+        if self.encoding is not None:
+            return self.encoding.columns
+        return tuple(f"x{number}" for number in range(self.ensemble.network.inputs))
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """A name for each target."""
+        if self.encoding is not None:
+            return self.encoding.targets
+        known = self.judged.y if self.judged is not None else (self.data or {}).get("y")
+        columns = 1 if known is None else known.shape[1]
+        return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
+
+    @property
+    def worst_row(self) -> int:
+        """The row that is diagnosed where chains agree least."""
+        rhat = np.nan_to_num(self.diagnosis.rhat, nan=np.inf).max(axis=1)
+        return int(np.argmax(rhat))
+
+
+def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subject:
+    """A run to report on; `judged` are rows of the user's, if there are any."""
+    store, ensemble = DirectoryStore(path), load(path)
+    data, table = store.data(), store.manifest["notes"].get("table")
+    if judged is None:
+        judged = _own_rows(data)
+    source = judged.x if data is None and judged is not None else (data or {}).get("x")
+    if source is None:
+        raise ValueError(
+            f"{path} keeps no data to look at its predictions by: give a table with --data"
+        )
+    rows = spread(source, DIAGNOSED_ROWS)
+    return Subject(
+        path=path,
+        manifest=store.manifest,
+        ensemble=ensemble,
+        data=data,
+        encoding=restore_encoding(table) if isinstance(table, dict) else None,
+        judged=judged,
+        rows=rows,
+        diagnosis=ensemble.diagnose(rows, progress=progress),
+        progress=progress,
+    )
+
+
+def _own_rows(data: dict[str, NDArray[Any]] | None) -> Judged | None:
+    if data is None:
+        return None
+    if "validation_x" in data:
+        return _some(data["validation_x"], data["validation_y"], "held-out rows", unseen=True)
+    return _some(data["x"], data["y"], "training rows", unseen=False)
+
+
+def _some(x: NDArray[Any], y: NDArray[Any], name: str, *, unseen: bool) -> Judged:
+    some, targets = spread(x, MOST_ROWS), spread(y, MOST_ROWS)
+    shown = (
+        f"{len(some):,} {name}" if len(some) == len(x) else f"{len(some):,} of {len(x):,} {name}"
+    )
+    return Judged(some, targets, shown, unseen)
+
+
+def spread(rows: NDArray[Any], most: int) -> NDArray[Any]:
+    """At most so many rows, evenly over all."""
+    return np.asarray(rows[:: -(-len(rows) // most)])

@@ -1,0 +1,1 @@
+"""Tables on disk: read, turned into numbers in the same way each time, and written."""

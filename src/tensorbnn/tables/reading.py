@@ -1,0 +1,188 @@
+"""CSV, TSV and Parquet files as named columns, some rows at a time.
+
+CSV and TSV files are UTF-8 with a line of column names first; a CSV file may be separated by
+semicolons. Either may be compressed (``.csv.gz``). Parquet is read by PyArrow (extra ``parquet``).
+"""
+
+import csv
+import gzip
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Texts that stand for a value that is not there.
+MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
+ROWS_AT_ONCE = 50_000
+
+Column = NDArray[np.float64] | list[str | None]
+"""Numbers, NaN where one is missing; or texts, ``None`` where one is missing."""
+
+
+class TableError(ValueError):
+    """A table that can't be used; the message says which file, where and what to do."""
+
+
+class Table(NamedTuple):
+    """Some rows of a file."""
+
+    file: Path
+    columns: dict[str, Column]
+    first: int = 0
+    """The number of the first row, from 0."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    def place(self, row: int) -> str:
+        """A row in words, counted from 1 as people do."""
+        return f"data row {self.first + row + 1:,} of {self.file}"
+
+
+def read_table(file: Path) -> Table:
+    """All rows of a file."""
+    parts = list(read_parts(file))
+    columns = {name: _join([part.columns[name] for part in parts]) for name in parts[0].columns}
+    return Table(file, columns)
+
+
+def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
+    """The rows of a file, so many at a time, at least one part."""
+    if not file.exists():
+        raise TableError(f"there is no file {file}")
+    if file.is_dir():
+        raise TableError(f"{file} is a directory, not a table")
+    kind = suffix(file)
+    parts = _parquet(file, rows) if kind in (".parquet", ".pq") else _text(file, kind, rows)
+    first = 0
+    try:
+        for columns in parts:
+            table = Table(file, columns, first)
+            first += table.num_rows
+            yield table
+    except (OSError, EOFError) as error:
+        raise TableError(f"{file} can't be read: {error}") from error
+    if not first:
+        raise TableError(f"{file} has no rows")
+
+
+def suffix(file: Path) -> str:
+    """The kind of a table by the end of its name, or an error that says which there are."""
+    name = file.name.lower()
+    for known in SUFFIXES:
+        if name.endswith((known, f"{known}.gz")):
+            return known
+    raise TableError(f"{file} is no kind of table that is known by its name: {', '.join(SUFFIXES)}")
+
+
+def names_of(columns: Sequence[str]) -> str:
+    """Columns in words, the first ones of many."""
+    shown = ", ".join(columns[:10])
+    return shown if len(columns) <= 10 else f"{shown}, ... ({len(columns)} in all)"
+
+
+def _text(file: Path, kind: str, rows: int) -> Iterator[dict[str, Column]]:
+    opener: Any = gzip.open if file.name.lower().endswith(".gz") else open
+    with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
+        try:
+            yield from _fields(file, kind, lines, rows)
+        except UnicodeDecodeError as error:
+            raise TableError(
+                f"{file} is not text in UTF-8 ({error.reason} at byte {error.start:,}): save it as "
+                "UTF-8"
+            ) from error
+        except csv.Error as error:
+            raise TableError(f"{file} can't be read: {error}") from error
+
+
+def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[dict[str, Column]]:
+    head = lines.readline()
+    separator = "\t" if kind != ".csv" else ";" if ";" in head and "," not in head else ","
+    reader = csv.reader(itertools.chain([head], lines), delimiter=separator, strict=True)
+    names = [name.strip() for name in next(reader, [])]
+    _check_names(file, names)
+    number = 0
+    wanted = (row for row in reader if row)  # a line with nothing in it is no row
+    while part := list(itertools.islice(wanted, rows)):
+        for place, row in enumerate(part, start=number + 1):
+            if len(row) != len(names):
+                raise TableError(
+                    f"data row {place:,} of {file} has {len(row)} fields, but there are "
+                    f"{len(names)} columns"
+                )
+        number += len(part)
+        columns = zip(names, zip(*part, strict=True), strict=True)
+        yield {name: [_value(text) for text in column] for name, column in columns}
+
+
+def _value(text: str) -> str | None:
+    text = text.strip()
+    return None if text in MISSING else text
+
+
+def _check_names(file: Path, names: Sequence[str]) -> None:
+    if not names:
+        raise TableError(f"{file} is empty")
+    if all(_is_number(name) for name in names):
+        raise TableError(
+            f"{file} begins with numbers ({names_of(names)}): its first line must name the columns"
+        )
+    for place, name in enumerate(names, start=1):
+        if not name:
+            raise TableError(
+                f"column {place} of {file} has no name: name it, or leave it out (pandas writes "
+                "such a column unless it is told `index=False`)"
+            )
+        if names.index(name) != place - 1:
+            raise TableError(f"{file} has two columns named {name!r}: rename one of them")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parquet(file: Path, rows: int) -> Iterator[dict[str, Column]]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            f"{file} needs PyArrow: pip install 'tensorbnn[parquet]', or save it as CSV"
+        ) from error
+    try:
+        with parquet.ParquetFile(file) as content:
+            _check_names(file, content.schema_arrow.names)
+            for batch in content.iter_batches(batch_size=rows):
+                if batch.num_rows:
+                    names = batch.schema.names
+                    yield {name: _column(batch.column(name)) for name in names}
+    except pyarrow.ArrowException as error:
+        raise TableError(f"{file} can't be read: {str(error).splitlines()[0]}") from error
+
+
+def _column(values: Any) -> Column:
+    """A column of Parquet: numbers where its type says so, texts otherwise."""
+    import pyarrow
+
+    kind = values.type
+    is_number = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+    if is_number or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
+        numbers = values.cast(pyarrow.float64(), safe=False)
+        return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
+    return [None if value is None else _value(str(value)) for value in values.to_pylist()]
+
+
+def _join(parts: list[Column]) -> Column:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+    return [value for part in parts for value in part]

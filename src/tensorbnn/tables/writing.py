@@ -1,0 +1,98 @@
+"""Columns to a CSV, TSV or Parquet file, part by part; the file is there when it is whole."""
+
+import csv
+import gzip
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.tables.reading import Column, suffix
+
+
+def check_free(file: Path, *, force: bool) -> None:
+    """Raise where `file` can't be written, before anything is computed."""
+    suffix(file)
+    if file.exists() and not force:
+        raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
+
+
+class TableWriter:
+    """Writes parts of a table under a temporary name, which becomes the file's at the end.
+
+    Where the block fails nothing is left, and a file that was there stays.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._kind = file, suffix(file)
+        self._temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
+        self._parquet: Any = None
+        self._lines: Any = None
+
+    def __enter__(self) -> Self:
+        if self._kind not in (".parquet", ".pq"):
+            opener: Any = gzip.open if self._file.name.lower().endswith(".gz") else open
+            self._lines = opener(self._temporary, "wt", encoding="utf-8", newline="")
+        self._begun = False
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for each in (self._lines, self._parquet):
+            if each is not None:
+                each.close()
+        if kind is None:
+            self._temporary.replace(self._file)
+        else:
+            self._temporary.unlink(missing_ok=True)
+
+    def write(self, columns: Mapping[str, Column | NDArray[Any] | Sequence[str | None]]) -> None:
+        """Add rows; all parts have the same columns."""
+        if self._lines is None:
+            self._write_parquet(columns)
+            return
+        separator = "," if self._kind == ".csv" else "\t"
+        writer = csv.writer(self._lines, delimiter=separator, lineterminator="\n")
+        if not self._begun:
+            writer.writerow(columns)
+            self._begun = True
+        writer.writerows(zip(*map(_texts, columns.values()), strict=True))
+
+    def _write_parquet(self, columns: Mapping[str, Any]) -> None:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError as error:
+            raise ImportError(
+                f"{self._file} needs PyArrow: pip install 'tensorbnn[parquet]', or write CSV"
+            ) from error
+        table = pyarrow.table({name: _arrow(values) for name, values in columns.items()})
+        if self._parquet is None:
+            self._parquet = parquet.ParquetWriter(self._temporary, table.schema)
+        self._parquet.write_table(table)
+
+
+def _texts(values: Any) -> list[str]:
+    """Nine digits, which is all that a float32 has; nothing for what is missing."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return ["" if value != value else f"{value:.9g}" for value in values.tolist()]
+    return ["" if value is None else str(value) for value in values]
+
+
+def _arrow(values: Any) -> Any:
+    import pyarrow
+
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return pyarrow.array(values, from_pandas=True)  # NaN is null
+    is_text = not isinstance(values, np.ndarray)
+    return pyarrow.array(values, pyarrow.string()) if is_text else pyarrow.array(values)

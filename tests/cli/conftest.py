@@ -1,0 +1,53 @@
+"""Small runs that the commands are tried on, made by the command line itself."""
+
+import csv
+import os
+
+import numpy as np
+import pytest
+
+from tensorbnn.cli import main
+
+QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "60", "--draws", "30", "--quiet"]
+ROWS = 60
+
+
+def write(file, columns):
+    with file.open("w", newline="") as lines:
+        writer = csv.writer(lines)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return file
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A folder with tables of numbers and of classes, and runs fitted to them."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    size = rng.uniform(-1, 1, ROWS).round(4)
+    colour = rng.choice(["red", "blue"], ROWS)
+    price = (50 + 20 * size + 5 * (colour == "red") + rng.normal(0, 1, ROWS)).round(3)
+    shown = [*map(str, size)]
+    shown[7] = ""
+    write(folder / "prices.csv", {"size": shown, "colour": colour, "price": price, "id": shown})
+    write(folder / "new.csv", {"colour": ["blue", "red", "red"], "size": [0.1, "NA", 0.5]})
+    kinds = np.digitize(size, [-0.3, 0.3])
+    names = np.array(["low", "<b>mid</b>", "high"])[kinds]
+    write(folder / "kinds.csv", {"size": size, "kind": names})
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        arguments = ["prices.csv", "--target", "price", "--out", "prices", "--missing", "drop"]
+        assert main(["fit", *arguments, "--ignore", "id", "--hold-out", "0.25", *QUICK]) == 0
+        assert main(["fit", "kinds.csv", "--target", "kind", "--out", "kinds", *QUICK]) == 0
+    finally:
+        os.chdir(here)
+    return folder
+
+
+@pytest.fixture
+def inside(folder, monkeypatch):
+    """The same, as the working directory."""
+    monkeypatch.chdir(folder)
+    return folder

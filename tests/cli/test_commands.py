@@ -1,0 +1,177 @@
+"""The commands on runs that `fit` has made, and what a Python user sees of them."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.cli import main
+from tensorbnn.runs.store import DirectoryStore
+
+
+def table(file):
+    with open(file, newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def result(capsys, *arguments, code=0):
+    """The JSON that a command prints."""
+    assert main([*arguments, "--json", "--quiet"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_run_knows_its_table(folder):
+    notes = DirectoryStore(folder / "prices").manifest["notes"]
+    assert notes["table"]["inputs"] == [
+        {"name": "size", "categories": None},
+        {"name": "colour", "categories": ["blue", "red"]},
+    ]
+    assert (notes["table"]["rows"], notes["table"]["held_out"]) == (44, 15)
+    assert notes["table"]["dropped"] == 1
+    assert notes["command"] == (
+        "tensorbnn fit prices.csv --out prices --target price --ignore id --missing drop "
+        "--hold-out 0.25 --hidden 3 --chains 2 --burn-in 60 --draws 30"
+    )
+    assert DirectoryStore(folder / "kinds").manifest["notes"]["table"]["classes"] == [
+        *("<b>mid</b>", "high", "low"),
+    ]
+    ensemble = tb.load(folder / "prices")
+    assert ensemble.scaling.x_scale
+    assert "likelihood.sd" in ensemble.hyperparameters
+
+
+def test_predictions_are_those_of_the_library(inside, capsys):
+    found = result(capsys, "predict", "prices", "new.csv", "--out", "p.csv", "--force")
+    assert (found["rows"], found["missing"]) == (3, 1)
+    written = table("p.csv")
+    assert list(written) == ["mean", "sd", "sd_total", "q0.05", "q0.5", "q0.95"]
+    assert [written[name][1] for name in written] == [""] * 6  # its size is missing
+    expected = tb.load("prices").predict([[0.1, 1, 0], [0.5, 0, 1]], progress=False)
+    values = {name: np.array([column[0], column[2]], float) for name, column in written.items()}
+    np.testing.assert_allclose(values["mean"], expected.mean[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(values["sd_total"], expected.sd_total[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(values["q0.95"], expected.quantile(0.95)[:, 0], rtol=1e-6)
+
+
+def test_prediction_options(inside, capsys):
+    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--every", "2", "--force"]
+    options += ["--prior", "Normal(0, 1)"]
+    result(capsys, "predict", "prices", "new.csv", "--out", "p.tsv", *options)
+    with open("p.tsv") as lines:
+        head, first = (next(lines).rstrip("\n").split("\t") for _ in range(2))
+    assert head == ["colour", "size", "mean", "sd", "sd_total", "new_q0.25"]
+    ensemble = tb.load("prices")
+    prior = tb.Normal(0, 1)
+    layers = [tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1, prior, prior)]
+    weights = ensemble.reweight(network=tb.Network(*layers, inputs=3), progress=False)
+    expected = ensemble.predict([[0.1, 1, 0]], weights=weights, every=2, progress=False)
+    numbers = [expected.mean, expected.sd, expected.sd_total, expected.quantile(0.25, noise=True)]
+    # Quantiles with noise are found by bisection in float32.
+    np.testing.assert_allclose([float(each) for each in first[2:]], np.ravel(numbers), rtol=1e-5)
+
+
+def test_predicted_classes(inside, capsys):
+    result(capsys, "predict", "kinds", "kinds.csv", "--out", "k.csv", "--force")
+    written = table("k.csv")
+    labels = ["<b>mid</b>", "high", "low"]
+    chance = np.array([written[f"p_{label}"] for label in labels], float)
+    np.testing.assert_allclose(chance.sum(axis=0), 1, atol=1e-6)
+    assert written["class"] == [labels[code] for code in chance.argmax(axis=0)]
+    right = np.mean(np.array(written["class"]) == table("kinds.csv")["kind"])
+    assert right > 0.8
+    assert {"sd_low", "q0.05_low", "entropy", "mutual_information"} <= set(written)
+
+
+def test_diagnose_says_by_its_exit_code(inside, capsys):
+    found = result(capsys, "diagnose", "prices", code=3)  # 60 networks are too few
+    expected = tb.load("prices").diagnose(DirectoryStore("prices").data()["x"], progress=False)
+    assert found["verdict"] == expected.verdict
+    assert not found["trustworthy"]
+    assert found["ess_min"] == pytest.approx(np.nanmin(expected.ess))
+    assert main(["diagnose", "prices", "--at", "new.csv", "--quiet"]) in (0, 3)
+    assert "over 2 points" in capsys.readouterr().out
+
+
+def test_reweight(inside, capsys):
+    options = ["--likelihood", "Gaussian(sd=Hyper(0.31))", "--out", "w.csv", "--force"]
+    found = result(capsys, "reweight", "prices", *options)
+    likelihood = tb.Gaussian(sd=tb.Hyper(0.31))
+    expected = tb.load("prices").reweight(likelihood=likelihood, progress=False)
+    assert found["pareto_k"] == pytest.approx(expected.pareto_k)
+    assert found["effective_size"] == pytest.approx(expected.effective_size)
+    written = table("w.csv")
+    np.testing.assert_allclose(np.array(written["weight"], float), expected.weights, rtol=1e-6)
+    assert (written["chain"][-1], written["draw"][-1]) == ("1", "29")
+    assert main(["reweight", "prices", "--prior", "Normal(3, 0.001)", "--quiet"]) == 3
+    assert "can't be trusted" in capsys.readouterr().err
+
+
+def test_info(inside, capsys):
+    found = result(capsys, "info", "prices")
+    assert (found["status"], found["draws"], found["transitions"]) == ("complete", 30, [90, 90])
+    assert main(["info", "prices"]) == 0
+    text = capsys.readouterr().out
+    assert "3 inputs → Dense(3) → Tanh → Dense(1)" in text
+    assert "price of prices.csv from size, colour" in text
+
+
+def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
+    shutil.copytree("prices", tmp_path / "run")
+    store = DirectoryStore.open_to_write(tmp_path / "run")
+    store.update(status="running")
+    assert result(capsys, "info", str(tmp_path / "run"))["status"] == "running"
+    store.close()
+    assert main(["info", str(tmp_path / "run")]) == 0
+    assert "killed while it ran; go on with it by: tensorbnn resume" in capsys.readouterr().out
+
+
+def test_a_run_of_python(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    x = np.linspace(-1, 1, 12)
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.3), x, x)
+    ensemble = tb.sample(
+        posterior,
+        tb.HMC(step_size=0.1, num_leapfrog=5),
+        chains=2,
+        burn_in=20,
+        draws=20,
+        path="run",
+        notes={"from": "me"},
+        progress=False,
+    )
+    assert DirectoryStore("run").manifest["notes"] == {"from": "me"}
+    (tmp_path / "x.csv").write_text("anything\n0.5\n")
+    result(capsys, "predict", "run", "x.csv", "--out", "p.csv")
+    mean = float(table("p.csv")["mean"][0])
+    np.testing.assert_allclose(mean, ensemble.predict([0.5], progress=False).mean[0, 0], rtol=1e-6)
+    assert main(["report", "run", "--data", "x.csv"]) == 1
+    assert "has 1 inputs and 1 targets, but x.csv has 1 columns" in capsys.readouterr().err
+    for bad in ({"a": object()}, {"a": float("nan")}, "text"):
+        with pytest.raises(ValueError, match="`notes` must be a dict"):
+            tb.sample(posterior, path="other", notes=bad, **{"draws": 1, "burn_in": 0})
+
+
+def test_an_imported_run_is_judged_by_a_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    old = Path(__file__).parents[1] / "data" / "original" / "gauss_partial"
+    assert main(["import", str(old), "run", "--sd", "0.1"]) == 0
+    assert main(["info", "run"]) == 0
+    assert "sampler      TensorBNN\n" in capsys.readouterr().out
+    assert main(["report", "run"]) == 1
+    assert "give a table with --data" in capsys.readouterr().err
+    (tmp_path / "xy.csv").write_text("x,y\n-0.5,-0.9\n0.1,-0.8\n0.6,0.1\n")
+    found = result(capsys, "report", "run", "--data", "xy.csv")
+    assert "one chain alone" in found["verdict"]
+    text = (tmp_path / "run" / "report.html").read_text()
+    for said in ("The run was sampled by TensorBNN", "For 3 rows of xy.csv", "no records of its"):
+        assert said in text
+
+
+def test_resume(inside, capsys):
+    found = result(capsys, "resume", "kinds", "--draws", "40")
+    assert (found["draws"], found["networks"]) == (40, 80)

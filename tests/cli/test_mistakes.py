@@ -1,0 +1,129 @@
+"""A mistake of a user is one clear line and an exit code, never a traceback."""
+
+import json
+import shutil
+
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.cli import main
+from tensorbnn.runs.manifest import pack_manifest, read_manifest
+
+FIT = ["fit", "prices.csv", "--target", "price", "--out", "other", "--ignore", "id"]
+DROP = ["--missing", "drop"]
+PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "none.csv", "--target", "y", "--out", "r"], "there is no file none.csv"),
+        (["fit", ".", "--target", "y", "--out", "r"], "is a directory, not a table"),
+        (["fit", "prices.csv", "--target", "cost", "--out", "r"], "no column 'cost': it has size"),
+        (FIT, "missing values in 1 of 60 rows (1 in 'size')"),
+        ([*FIT, *DROP, "--prior", "Normal(0)("], "'Normal(0)(' is not a prior"),
+        ([*FIT, *DROP, "--prior", "Gaussian()"], "is not a prior: use gaussian, cauchy"),
+        ([*FIT, *DROP, "--prior", "Normal(0, -1)"], "must be positive"),
+        ([*FIT, *DROP, "--prior", "print(1)"], "print is not known"),
+        ([*FIT, *DROP, "--likelihood", "bernoulli"], "use --task classification"),
+        ([*FIT, *DROP, "--likelihood", "poison"], "is not a likelihood"),
+        ([*FIT, *DROP, "--chains", "0"], "`chains` must be a whole number of at least 1"),
+        ([*FIT, *DROP, "--hold-out", "0.999"], "leaves none to train with"),
+        ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
+        ([*FIT[:5], "prices", "--ignore", "id", *DROP], "already holds a run: choose another"),
+        ([*FIT[:5], "new.csv", *DROP], "new.csv exists and is not a run: choose another --out"),
+        (["predict", "none", "new.csv", "--out", "m.csv"], "there is no run none"),
+        (["predict", "prices", "kinds.csv", "--out", "m.csv"], "has no column 'colour'"),
+        (["predict", "prices", "none.csv", "--out", "m.csv"], "there is no file none.csv"),
+        ([*PREDICT[:4], "prices.csv"], "prices.csv exists: choose another --out"),
+        ([*PREDICT[:4], "m.xls"], "m.xls is no kind of table"),
+        ([*PREDICT[:4], "none/m.csv"], "there is no directory none"),
+        ([*PREDICT, "--every", "0"], "`every` must be a whole number of at least 1"),
+        ([*PREDICT, "--likelihood", "Categorical()"], "Categorical"),
+        (
+            ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--noise"],
+            "--noise is about numbers",
+        ),
+        (["diagnose", "new.csv"], "new.csv is not a run: it has no run.json"),
+        (["reweight", "prices"], "give another --prior"),
+        (["report", "prices", "--out", "none/r.html"], "there is no directory none"),
+        (["report", "prices", "--data", "new.csv"], "has no column 'price'"),
+        (["resume", "none"], "there is no run none"),
+    ],
+)
+def test_one_line(inside, capsys, arguments, message):
+    before = sorted(file.name for file in inside.iterdir())
+    assert main([*arguments, "--quiet"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.startswith("tensorbnn: ")
+    assert message in captured.err
+    assert not captured.out
+    assert sorted(file.name for file in inside.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "prices.csv", "--out", "r"], "--target is needed"),
+        (["fit", "--target", "y", "--out", "r"], "a table is needed"),
+        ([*FIT, "--hidden", "5,x"], "must be whole numbers such as 50,50, got '5,x'"),
+        ([*FIT, "--hold-out", "1"], "must be a number such as 0.2"),
+        ([*FIT, "--activation", "sine"], "invalid choice: 'sine'"),
+        ([*PREDICT, "--quantiles", "5"], "numbers between 0 and 1"),
+    ],
+)
+def test_options_that_cannot_be(inside, capsys, arguments, message):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
+    for change in ({"format": 2}, {"notes": {"table": {"inputs": 3}}}):
+        run = tmp_path / "run"
+        shutil.copytree("prices", run)
+        manifest = read_manifest(run) | change
+        (run / "run.json").write_bytes(pack_manifest(manifest))
+        assert main(["predict", str(run), "new.csv", "--out", str(tmp_path / "p.csv")]) == 1
+        shutil.rmtree(run)
+    shutil.copytree("prices", run)
+    manifest = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(manifest | {"seed": 1}))
+    assert main(["info", str(run)]) == 1
+    newer, table, damaged = capsys.readouterr().err.splitlines()
+    assert "has format 2, but this version of the library reads up to 1" in newer
+    assert "describes its table in a way that can't be read" in table
+    assert "is damaged or was changed" in damaged
+
+
+def test_settings(inside, capsys, tmp_path, monkeypatch):
+    file = tmp_path / "fit.toml"
+    cases = {
+        "hiden = [3]": "unknown setting 'hiden': did you mean 'hidden'?",
+        "hidden = [3.5]": "hidden must be whole numbers",
+        'chains = "two"': "chains can't be 'two'",
+        'missing = "fill"': "missing must be one of ['refuse', 'drop'], got 'fill'",
+        "a = ": "is not TOML",
+    }
+    for content, message in cases.items():
+        file.write_text(content)
+        assert main(["fit", "--settings", str(file)]) == 1
+        assert message in capsys.readouterr().err
+    file.write_text(
+        f'data = "kinds.csv"\ntarget = "kind"\nout = "{tmp_path / "run"}"\nhidden = [2]\n'
+        'activation = "relu"\nburn-in = 8\ndraws = 9\nchains = 2\n'
+    )
+    asked = {}
+
+    def stop(posterior, **options):
+        asked.update(options, network=posterior.network)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    assert main(["fit", "--settings", str(file), "--draws", "5", "--quiet"]) == 130
+    first, second, *_ = asked["network"].layers
+    assert (first.units, type(second), asked["chains"]) == (2, tb.ReLU, 2)
+    assert (asked["draws"], asked["burn_in"]) == (5, 8)  # the command line wins
+    assert asked["path"] == tmp_path / "run"

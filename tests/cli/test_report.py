@@ -1,0 +1,94 @@
+"""The report is one well-formed page with all its parts, and holds no text as HTML that is not."""
+
+import base64
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from tensorbnn.cli import main
+from tensorbnn.report.html import table
+
+PARTS = {
+    *("verdict", "model", "data", "sampler", "functions", "predictions", "calibration"),
+    *("hyperparameters", "sensitivity", "reproduce"),
+}
+VOID = {"meta", "link", "img"}
+
+
+class Page(HTMLParser):
+    """Elements of a page, which must be closed in the order in which they were opened."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.found, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, tag, attribute):
+        return [attributes.get(attribute) for name, attributes in self.found if name == tag]
+
+
+def made(run, folder, capsys):
+    file = folder / "page.html"
+    arguments = ["report", run, "--out", str(file), "--force", "--quiet"]
+    assert main(arguments) == 0
+    assert "verdict" in capsys.readouterr().out
+    return file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("run", "figures", "said"),
+    [
+        # Log-density, five of agreement, truth, two of calibration, hyper-parameters, prior.
+        ("prices", 11, ["For 15 held-out rows", "colour=red", "1 rows with missing values"]),
+        # The same without a PIT; and the label as text, which an element b would not have.
+        ("kinds", 10, ["<b>mid</b>", "were fitted to them, so this says little about new data"]),
+    ],
+)
+def test_the_page(inside, tmp_path, capsys, run, figures, said):
+    text = made(run, tmp_path, capsys)
+    page = Page(text)
+    assert {attributes.get("id") for _, attributes in page.found} >= PARTS
+    for link in page.all("a", "href"):
+        assert link.removeprefix("#") in PARTS
+    pictures = page.all("img", "src")
+    assert len(pictures) == figures
+    for picture in pictures:
+        drawing = ElementTree.fromstring(base64.b64decode(picture.split(",", 1)[1]))
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+        assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) > 10
+    assert all(page.all("img", "alt"))
+    words = "".join(page.words)
+    for each in [*said, f"tensorbnn fit {run}.csv --out {run} --target"]:
+        assert each in words
+    # It asks for nothing from elsewhere and runs nothing.
+    assert "script" not in {tag for tag, _ in page.found}
+    assert all(source.startswith("data:") for source in pictures + page.all("link", "href"))
+    assert not re.search(r"url\(|@import", text)
+
+
+def test_a_page_that_is_there_is_kept(inside, tmp_path, capsys):
+    (tmp_path / "page.html").write_text("mine")
+    assert main(["report", "prices", "--out", str(tmp_path / "page.html")]) == 1
+    assert "exists: choose another --out" in capsys.readouterr().err
+    assert (tmp_path / "page.html").read_text() == "mine"
+
+
+def test_tables_align_numbers():
+    text = table(("name", "n", "words"), [("a", "-1.5", "x"), ("b", "nan", "2 < 3")]).text
+    assert '<th scope="col" class="number">n</th>' in text
+    assert '<td class="number">nan</td><td class="text">2 &lt; 3</td>' in text

@@ -1,0 +1,130 @@
+"""Columns become the numbers they should, the same ones for every table, or an error says why."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorbnn.tables.encoding import learn, plain_encoding, restore_encoding
+from tensorbnn.tables.reading import Table, TableError
+
+TEXTS = {
+    "age": ["30", "41.5", None, "22"],
+    "colour": ["red", "blue", "red", "green"],
+    "zip": ["10", "9", "10", "10.0"],
+    "y": ["1", "2", "3", "4"],
+}
+
+
+def table(columns, first=0):
+    return Table(Path("t.csv"), columns, first)
+
+
+def test_numbers_categories_and_missing_rows():
+    encoding = learn(table(TEXTS), ["y"], categorical=["zip"], missing="drop")
+    # Texts in their order, numbers by their size; the category of a dropped row alone is none.
+    assert encoding.columns == (
+        *("age", "colour=blue", "colour=green", "colour=red", "zip=9", "zip=10"),
+    )
+    found = encoding.encode(table(TEXTS), targets=True)
+    np.testing.assert_array_equal(found.kept, [True, True, False, True])
+    np.testing.assert_array_equal(
+        found.x, [[30, 0, 0, 1, 0, 1], [41.5, 1, 0, 0, 1, 0], [22, 0, 1, 0, 0, 1]]
+    )
+    np.testing.assert_array_equal(found.y, [[1], [2], [4]])
+    assert encoding.task == "regression"
+    again = restore_encoding(json.loads(json.dumps(encoding.describe())))
+    assert again == encoding
+
+
+def test_texts_and_numbers_of_a_typed_file_are_the_same():
+    encoding = learn(table(TEXTS), ["y"], categorical=["zip"], missing="drop")
+    typed = dict(TEXTS, age=np.array([30, 41.5, np.nan, 22]), zip=np.array([10.0, 9, 10, 10]))
+    one, two = (encoding.encode(table(each)).x for each in (TEXTS, typed))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_classes():
+    columns = {"x": np.arange(4.0), "y": ["10", "9", "b", "a"]}
+    encoding = learn(table(columns), ["y"], task="classification")
+    assert encoding.classes == ("9", "10", "a", "b")
+    np.testing.assert_array_equal(
+        encoding.encode(table(columns), targets=True).y, [[1], [0], [3], [2]]
+    )
+    assert learn(table({"x": ["1", "2"], "y": ["no", "yes"]}), ["y"]).task == "classification"
+    assert learn(table({"x": ["1", "2"], "y": ["0", "1"]}), ["y"]).task == "regression"
+
+
+def test_other_tables_need_only_the_inputs_in_any_order():
+    encoding = learn(table({"a": ["1", "2"], "b": ["3", "5"], "y": ["1", "2"]}), ["y"])
+    found = encoding.encode(table({"other": ["?"], "b": ["5"], "a": ["1"]}))
+    np.testing.assert_array_equal(found.x, [[1, 5]])
+    assert found.y is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({}, {"targets": ["z"]}, r"t\.csv has no column 'z': it has x, y"),
+        ({}, {"ignored": ["z"]}, "has no column 'z'"),
+        ({}, {"targets": ["y", "y"]}, "a target is given twice: y, y"),
+        ({}, {"ignored": ["x"]}, "has no columns left to predict y from"),
+        ({"x": ["1", "2", "2.5.", "4"]}, {}, r"text '2.5.' in data row 3 of t\.csv: correct it"),
+        ({"x": ["1", "2", "2,5", "4"]}, {}, r"'2,5' in data row 3 of t\.csv: .*a decimal point"),
+        ({"x": ["1,5", "2,5", "1,5", "4,0"]}, {}, r"'1,5' in data row 1 .*a decimal point"),
+        ({"y": ["1,5", "2,5", "1,5", "4,0"]}, {}, r"'1,5' in data row 1 .*a decimal point"),
+        ({"x": ["1", None, "2", "3"]}, {}, r"missing values in 1 of 4 rows \(1 in 'x'\).*drop"),
+        ({"x": [None] * 4}, {"missing": "drop"}, "every row of t.csv has a missing value"),
+        ({"x": ["a", "a", "a", "a"]}, {}, "has only one value, 'a'.*--ignore x"),
+        ({"x": ["1", "inf", "2", "3"]}, {}, r"column 'x' is infinite in data row 2"),
+        ({"y": ["a", "b", "a", "b"]}, {"task": "regression"}, "texts such as 'a'.*--task class"),
+        ({"z": ["a", "b", "a", "b"]}, {"targets": ["y", "z"]}, "classes are one column"),
+    ],
+)
+def test_mistakes(columns, options, message):
+    columns = {"x": ["1", "2", "3", "4"], "y": ["1", "2", "3", "4"]} | columns
+    options = {"targets": ["y"]} | options
+    with pytest.raises(TableError, match=message):
+        learn(table(columns), **options).encode(table(columns), targets=True)
+
+
+def test_texts_that_are_no_categories():
+    columns = {"x": [f"name-{each}" for each in range(60)], "y": np.arange(60.0)}
+    with pytest.raises(TableError, match=r"60 different values.*--ignore x"):
+        learn(table(columns), ["y"])
+    with pytest.raises(TableError, match=r"'y' .* 60 different values.*use --task regression"):
+        learn(table({"x": columns["y"], "y": columns["y"]}), ["y"], task="classification")
+
+
+def test_commas_may_be_categories():
+    columns = {"x": ["1,5", "2,5", "1,5"], "y": ["1", "2", "3"]}
+    found = learn(table(columns), ["y"], categorical=["x"])
+    assert found.inputs[0].categories == ("1,5", "2,5")
+
+
+def test_later_tables_that_do_not_fit():
+    columns = {"x": ["1", "2"], "c": ["red", "blue"], "y": ["1", "2"]}
+    encoding = learn(table(columns), ["y"])
+    with pytest.raises(TableError, match="has no column 'c'"):
+        encoding.encode(table({"x": ["1"]}))
+    with pytest.raises(TableError, match=r"the category 'pink' in data row 12 .* had blue, red"):
+        encoding.encode(table({"x": ["1", "2"], "c": ["red", "pink"]}, first=10))
+    with pytest.raises(TableError, match="the text 'one' in data row 1"):
+        encoding.encode(table({"x": ["one"], "c": ["red"]}))
+    with pytest.raises(TableError, match="missing values"):
+        encoding.encode(table({"x": [None], "c": ["red"]}))
+
+
+def test_runs_without_a_table():
+    columns = {"u": ["1", "2"], "v": ["3", "4"]}
+    found = plain_encoding(table(columns), 2).encode(table(columns))
+    np.testing.assert_array_equal(found.x, [[1, 3], [2, 4]])
+    found = plain_encoding(table(columns), 1, 1).encode(table(columns), targets=True)
+    np.testing.assert_array_equal(found.x, [[1], [2]])
+    np.testing.assert_array_equal(found.y, [[3], [4]])
+    with pytest.raises(TableError, match=r"has 3 inputs, but t\.csv has 2 columns \(u, v\)"):
+        plain_encoding(table(columns), 3)
+    for bad in ({}, {"inputs": [], "targets": ["y"], "classes": None, "missing": "refuse"}):
+        with pytest.raises(TableError, match="can't be read"):
+            restore_encoding(bad)

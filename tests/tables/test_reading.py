@@ -1,0 +1,136 @@
+"""Tables are read as they are, or refused with a line that says where and why."""
+
+import gzip
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tensorbnn.tables.reading import TableError, read_parts, read_table
+from tensorbnn.tables.writing import TableWriter, check_free
+
+TEXT = "a,b,c\n1,red,\n2.5,NA,7\n\n3,blue,nan\n"
+
+
+def written(tmp_path, text, name="t.csv"):
+    file = tmp_path / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", TEXT.encode()),
+        ("t.csv", b"\xef\xbb\xbf" + TEXT.encode()),  # as Excel writes it
+        ("t.csv", TEXT.replace("\n", "\r\n").encode()),
+        ("t.csv", TEXT.replace(",", ";").encode()),
+        ("t.TSV", TEXT.replace(",", "\t").encode()),
+        ("t.csv.gz", gzip.compress(TEXT.encode())),
+    ],
+)
+def test_text_tables(tmp_path, name, content):
+    table = read_table(written(tmp_path, content, name))
+    assert table.columns == {
+        "a": ["1", "2.5", "3"],
+        "b": ["red", None, "blue"],
+        "c": [None, "7", None],
+    }
+
+
+def test_quoted_fields_keep_separators_and_lines(tmp_path):
+    table = read_table(written(tmp_path, 'a,b\n"x, y","two\nlines"\n'))
+    assert table.columns == {"a": ["x, y"], "b": ["two\nlines"]}
+
+
+def test_parquet(tmp_path):
+    columns = {
+        "whole": pyarrow.array([1, None, 3], pyarrow.int32()),
+        "real": [0.5, float("nan"), 2.0],
+        "text": ["x", None, "y"],
+        "category": pyarrow.array(["u", "v", "u"]).dictionary_encode(),
+        "flag": [True, False, None],
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    found = read_table(tmp_path / "t.parquet").columns
+    np.testing.assert_array_equal(found["whole"], [1, np.nan, 3])
+    np.testing.assert_array_equal(found["real"], [0.5, np.nan, 2])
+    assert found["text"] == ["x", None, "y"]
+    assert found["category"] == ["u", "v", "u"]
+    assert found["flag"] == ["True", "False", None]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_parts_count_on(tmp_path, suffix):
+    file = tmp_path / f"t.{suffix}"
+    with TableWriter(file) as writer:
+        writer.write({"a": np.arange(5.0)})
+        writer.write({"a": np.arange(5.0, 7.0)})
+    parts = list(read_parts(file, rows=3))
+    assert len(parts) > 1
+    assert max(part.num_rows for part in parts) <= 3
+    assert [part.first for part in parts] == [
+        sum(each.num_rows for each in parts[:index]) for index in range(len(parts))
+    ]
+    assert parts[-1].place(0) == f"data row {parts[-1].first + 1} of {file}"
+    joined = [float(value) for part in parts for value in part.columns["a"]]
+    assert joined == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "t.csv is empty"),
+        ("a,b\n", "t.csv has no rows"),
+        ("1,2\n3,4\n", r"begins with numbers \(1, 2\): its first line must name the columns"),
+        ("a,b\n1,2\n3\n", "data row 2 of .*t.csv has 1 fields, but there are 2 columns"),
+        ("a,a\n1,2\n", "has two columns named 'a'"),
+        (",a\n0,1\n", "column 1 of .*t.csv has no name.*index=False"),
+        (b"a\n\xff\xfe\n", "is not text in UTF-8"),
+        ('a,b\n"1,2\n', "can't be read"),
+    ],
+)
+def test_mistakes_in_text(tmp_path, content, message):
+    with pytest.raises(TableError, match=message):
+        read_table(written(tmp_path, content))
+
+
+def test_mistakes_with_files(tmp_path):
+    with pytest.raises(TableError, match="there is no file"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(TableError, match="is a directory"):
+        read_table(tmp_path)
+    with pytest.raises(TableError, match=r"\.csv, \.tsv"):
+        read_table(written(tmp_path, "a\n1\n", "t.xlsx"))
+    with pytest.raises(TableError, match=r"t\.parquet can't be read"):
+        read_table(written(tmp_path, "a\n1\n", "t.parquet"))
+    with pytest.raises(TableError, match=r"t\.csv\.gz can't be read"):
+        read_table(written(tmp_path, "a\n1\n", "t.csv.gz"))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
+def test_what_is_written_is_read_back(tmp_path, name):
+    numbers = np.array([0.1, np.nan, 1e-30])
+    with TableWriter(tmp_path / name) as writer:
+        writer.write({"n": numbers, "t": ["a,b", None, "ü"], "i": np.arange(3)})
+    found = read_table(tmp_path / name).columns
+    back = [np.nan if value is None else float(value) for value in found["n"]]
+    np.testing.assert_allclose(back, numbers, rtol=1e-8)
+    assert found["t"] == ["a,b", None, "ü"]
+    assert [int(value) for value in found["i"]] == [0, 1, 2]
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_nothing_is_left_where_writing_fails(tmp_path):
+    file = written(tmp_path, "mine")
+    columns = {"a": np.zeros(2), "b": np.zeros(3)}
+    with pytest.raises(ValueError, match="longer"), TableWriter(file) as writer:
+        writer.write(columns)
+    assert file.read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(FileExistsError, match="--force"):
+        check_free(file, force=False)
+    check_free(file, force=True)
+    with pytest.raises(FileNotFoundError, match="there is no directory"):
+        check_free(tmp_path / "none" / "t.csv", force=False)
