@@ -24,9 +24,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference import tuning
-from tensorbnn.inference.hmc import DIVERGENCE, Phase, ValueAndGradient, leapfrog
+from tensorbnn.inference.hmc import DIVERGENCE, Phase, ValueAndGradient, energy_of, leapfrog
 from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
-from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.target import Target
 from tensorbnn.inference.tuning import Tuning
 
@@ -89,7 +89,6 @@ class GHMC:
 
     def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
-        chains = positions.shape[0]
         settings = Settings(
             num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
             num_leapfrog_jitter=jnp.asarray(self.num_leapfrog_jitter, dtype=float),
@@ -108,10 +107,7 @@ class GHMC:
             target_acceptance=self.target_acceptance,
             max_steps=self.max_leapfrog,
         )
-        shared = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), (settings, first)
-        )
-        return _init(target, positions, *shared)
+        return _init(target, positions, *for_each_chain((settings, first), positions.shape[0]))
 
     @property
     def tell(self) -> Callable[["GHMCState"], Array]:
@@ -196,8 +192,8 @@ def move(
     slice_ = jnp.mod(slice_ + 1 + random.slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
     end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
-    energy = _energy(begin)
-    error = _energy(end) - energy
+    energy = energy_of(begin)
+    error = energy_of(end) - energy
     # A move that ends in NaN is rejected.
     acceptance = jnp.where(jnp.isnan(error), 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
     accepted = jnp.abs(slice_) < acceptance
@@ -291,10 +287,6 @@ def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
     wanted = jnp.minimum(length / (step_size * leapfrogs), jnp.floor(cap / leapfrogs))
     moves = jnp.maximum(jnp.rint(wanted), 1.0)
     return moves.astype(jnp.int32), leapfrogs
-
-
-def _energy(phase: Phase) -> Array:
-    return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
 
 
 @jax.jit

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference import tuning
-from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.target import Density, Target
 from tensorbnn.inference.tuning import Tuning
 
@@ -78,7 +78,6 @@ class HMC:
 
     def init(self, target: Target, positions: Array, burn_in: int) -> "HMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
-        chains = positions.shape[0]
         jitter = self.num_leapfrog_jitter
         if jitter is None:
             jitter = 0.5 if self.num_leapfrog is None else 0.0
@@ -96,10 +95,7 @@ class HMC:
             target_acceptance=self.target_acceptance,
             max_steps=self.max_leapfrog,
         )
-        shared = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), (settings, first)
-        )
-        return _init(target, positions, *shared)
+        return _init(target, positions, *for_each_chain((settings, first), positions.shape[0]))
 
     @property
     def tell(self) -> Callable[["HMCState"], Array]:
@@ -194,8 +190,8 @@ def transition(
 ) -> tuple[Phase, Moved]:
     """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
     end = leapfrog(value_and_gradient, start, step_size, num_steps)
-    energy = _energy(start)
-    energy_error = _energy(end) - energy
+    energy = energy_of(start)
+    energy_error = energy_of(end) - energy
     # A trajectory that ends in NaN is rejected.
     acceptance = jnp.where(jnp.isnan(energy_error), 0.0, jnp.exp(jnp.minimum(-energy_error, 0.0)))
     accepted = uniform < acceptance
@@ -252,7 +248,8 @@ def _trajectory(wobble: Array, state: HMCState) -> tuple[Array, Array]:
     return step_size * (1 + settings.step_size_jitter * wobble[1]), num_steps
 
 
-def _energy(phase: Phase) -> Array:
+def energy_of(phase: Phase) -> Array:
+    """Kinetic and potential energy."""
     return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
 
 

@@ -21,7 +21,7 @@ from jax import Array
 from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.options import check_counts, check_positive
-from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import Target
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
@@ -93,7 +93,7 @@ class MCLMC:
             decoherence_time=jnp.asarray(time, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
-        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
+        settings = for_each_chain(settings, chains)
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
 

@@ -19,7 +19,7 @@ from tensorbnn.inference import dual_averaging
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
-from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.target import Target
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
@@ -72,7 +72,7 @@ class NUTS:
             target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
             max_tree_depth=jnp.asarray(self.max_tree_depth, jnp.int32),
         )
-        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
+        settings = for_each_chain(settings, chains)
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
 

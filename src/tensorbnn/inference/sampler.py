@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference.target import Target
@@ -101,3 +102,8 @@ def over_chains(function: Callable[..., Any], *arguments: Any, together: bool = 
     if jax.default_backend() == "cpu" and not together:
         return jax.lax.map(lambda each: function(*each), arguments)
     return jax.vmap(function)(*arguments)
+
+
+def for_each_chain(values: Any, chains: int) -> Any:
+    """The same arrays for each chain: `chains` becomes their leading axis."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), values)

@@ -28,7 +28,7 @@ from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.options import check_counts, check_positive
-from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import Target
 
@@ -99,7 +99,7 @@ class SGHMC:
             friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
         )
-        settings = jax.tree.map(lambda value: jnp.broadcast_to(value, (chains,)), settings)
+        settings = for_each_chain(settings, chains)
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         rows = 0 if target.data is None else forward.num_rows(target.data)
         return _init(

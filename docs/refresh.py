@@ -1,0 +1,50 @@
+"""Run pages of the documentation, and put what they print in place of what they show.
+
+    python docs/refresh.py docs/diagnostics.md README.md
+
+A ``text`` block after a ``python`` block shows what was printed since the ``text`` block before it.
+Blocks after which nothing was printed, such as those that show a progress bar, stay as they are.
+Printed numbers depend on the machine's instruction set in their last digits, so that no test
+compares them: run this after a change of a sampler, and read the difference.
+"""
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib as mpl
+
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def refresh(page: Path) -> str:
+    """The text of a page with what its program prints, run in a directory that is thrown away."""
+    text, parts, end = page.read_text(encoding="utf-8"), [], 0
+    namespace, printed = {"__name__": "page"}, io.StringIO()
+    for block in BLOCK.finditer(text):
+        kind, body = block.groups()
+        if kind == "python":
+            with contextlib.redirect_stdout(printed):
+                exec(compile(body, str(page), "exec"), namespace)
+        elif kind == "text" and printed.getvalue():
+            parts += [text[end : block.start(2)], printed.getvalue().rstrip("\n") + "\n"]
+            end = block.end(2)
+            printed = io.StringIO()
+    return "".join([*parts, text[end:]])
+
+
+def main() -> None:
+    mpl.use("Agg")
+    for page in [Path(name).resolve() for name in sys.argv[1:]]:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            found = refresh(page)
+        page.write_text(found, encoding="utf-8")
+        print(f"{os.path.relpath(page)}: done")
+
+
+if __name__ == "__main__":
+    main()
