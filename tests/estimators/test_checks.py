@@ -48,7 +48,6 @@ IN_EVERY_TEST = {
     "check_supervised_y_no_nan",
     "check_requires_y_none",
     "check_fit1d",
-    "check_dict_unchanged",
 }
 # None may fail, and none be left out.
 ALL = """
