@@ -2,8 +2,8 @@
 
     python docs/refresh.py docs/diagnostics.md README.md
 
-A ``text`` block after a ``python`` block shows what was printed since the ``text`` block before it.
-Blocks after which nothing was printed, such as those that show a progress bar, stay as they are.
+A ``text`` block after a ``python`` block shows what that one printed. Blocks that printed nothing,
+such as those that show a progress bar, leave it as it is.
 Printed numbers depend on the machine's instruction set in their last digits, so that no test
 compares them: run this after a change of a sampler, and read the difference.
 """
@@ -28,6 +28,7 @@ def refresh(page: Path) -> str:
     for block in BLOCK.finditer(text):
         kind, body = block.groups()
         if kind == "python":
+            printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(compile(body, str(page), "exec"), namespace)
         elif kind == "text" and printed.getvalue():
