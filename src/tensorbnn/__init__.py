@@ -1,6 +1,8 @@
 """Bayesian neural networks, sampled: a network and an honest uncertainty."""
 
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from tensorbnn.approximating import variational
 from tensorbnn.ensemble.approximation import Approximation
@@ -50,10 +52,14 @@ from tensorbnn.model.priors import (
     StudentT,
 )
 from tensorbnn.model.scaling import Scaling
+from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import load, sample
+
+if _TYPE_CHECKING:
+    from tensorbnn.estimators import BNNClassifier, BNNRegressor
 
 __version__ = _version("tensorbnn")
 
@@ -67,6 +73,8 @@ __all__ = [
     "Accuracy",
     "AdaptiveHMC",
     "Approximation",
+    "BNNClassifier",
+    "BNNRegressor",
     "Bernoulli",
     "Categorical",
     "Cauchy",
@@ -109,6 +117,7 @@ __all__ = [
     "SquaredError",
     "StudentT",
     "Tanh",
+    "Weighted",
     "Weights",
     "import_original",
     "load",
@@ -118,3 +127,16 @@ __all__ = [
     "sample",
     "variational",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    # Only where they are asked for: they need scikit-learn, an extra.
+    if name in ("BNNClassifier", "BNNRegressor"):
+        from tensorbnn import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -381,7 +381,12 @@ def _scaling(
             "give `x` and `y`, or a tb.Scaling"
         )
     rows = check_rows("x", x, "float64"), check_rows("y", y, "float64")
-    return standardisation(*rows, targets=likelihood.real_targets)
+    return standardisation(
+        rows[0],
+        likelihood.observed(rows[1]),
+        targets=likelihood.real_targets,
+        weights=likelihood.weights(rows[1]),
+    )
 
 
 def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.network import Network
+from tensorbnn.model.weighted import Weighted
 
 
 def in_words(model: Any) -> str:
@@ -16,7 +17,11 @@ def in_words(model: Any) -> str:
     >>> from tensorbnn.model.priors import Normal
     >>> in_words(Normal(0.0, Hyper(1.0, Normal(1.0, 0.1)))), in_words(Gaussian(Hyper(0.3)))
     ('Normal(loc 0, scale ~ Normal(loc 1, scale 0.1))', 'Gaussian(sd ~ around 0.3)')
+    >>> in_words(Weighted(Gaussian(0.1)))
+    'Weighted(Gaussian(sd 0.1))'
     """
+    if isinstance(model, Weighted):
+        return f"Weighted({in_words(model.likelihood)})"
     if not isinstance(model, Parametric):
         return str(model)
     inside = [f"{name} {_number(getattr(model, name))}" for name in model.arguments()]

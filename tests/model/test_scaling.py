@@ -123,6 +123,7 @@ def test_a_scaling_can_be_given_and_shared():
     np.testing.assert_allclose(mean, np.tile(Y.mean(axis=0), (10, 1)))
 
 
+@pytest.mark.filterwarnings("ignore:these weights can.t be trusted")  # a short run: ratios only
 def test_re_weighting_is_in_the_units_of_the_model(both):
     ours, theirs = both
     for ensemble in both:

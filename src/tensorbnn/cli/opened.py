@@ -46,8 +46,8 @@ class OpenedRun(NamedTuple):
     def _target_columns(self) -> int:
         data = self.store.data()
         if data is not None:
-            return int(data["y"].shape[1])
-        classes = isinstance(self.ensemble.likelihood, Categorical)
+            return int(self.ensemble.likelihood.observed(data["y"]).shape[1])
+        classes = isinstance(self.ensemble.likelihood.plain, Categorical)
         return 1 if classes else self.ensemble.network.outputs
 
 

@@ -110,6 +110,11 @@ class Ensemble:
         )
 
     @property
+    def store(self) -> Store:
+        """Where the draws are."""
+        return self._store
+
+    @property
     def num_draws(self) -> int:
         """Draws of each chain."""
         return sum(self._pieces.values())
@@ -202,7 +207,7 @@ class Ensemble:
         likelihood = self.likelihood if weights is None else self._checked(weights).likelihood
         return Prediction(
             self.network,
-            likelihood,
+            likelihood.plain,
             self.dtype,
             self.scaling.inputs(rows, self.dtype),
             lambda: self._batches(likelihood, int(every), pieces),
@@ -349,7 +354,7 @@ class Ensemble:
         ]
         scores = None
         if held_out is not None:
-            rows = self._checked_rows(*held_out)
+            rows = self._checked_rows(*held_out, new=True)
             scores = [
                 self.predict(rows.x, weights=own, every=every, progress=progress).log_score(rows.y)
                 for own in weights
@@ -485,7 +490,7 @@ class Ensemble:
         x
             Inputs ``(rows, inputs)``.
         y
-            Their targets, given as to `Posterior`.
+            Their targets, given as to `Posterior`, without weights.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
         every
@@ -506,7 +511,7 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = self._checked_rows(x, y)
+        rows = self._checked_rows(x, y, new=True)
         seed = check_count("seed", seed, least=0)
         prediction = self.predict(rows.x, every=every, progress=progress)
         if self.likelihood.link in (Sigmoid, Softmax):
@@ -517,6 +522,36 @@ class Ensemble:
             return self._new_targets(rows.x[own], every=every, seed=seed, first_row=first)
 
         return score_numbers(prediction, rows.y, draw, level=level, seed=seed)
+
+    def new_targets(self, x: ArrayLike, *, every: int = 1, seed: int = 0) -> NDArray[Any]:
+        """A new target from each network for each row of `x`, noise included.
+
+        Parameters
+        ----------
+        x
+            Inputs ``(rows, inputs)``.
+        every
+            Use only every n-th draw of each chain.
+        seed
+            Seed of the noise, which each network and each row has its own of.
+
+        Returns
+        -------
+        Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
+        units, class labels for `Categorical`; networks in the order of `Prediction.networks`.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Bernoulli())
+        >>> ensemble = tb.sample(prior, chains=2, burn_in=20, draws=50, progress=False)
+        >>> ensemble.new_targets([-1.0, 0.0, 1.0]).shape
+        (100, 3, 1)
+        """
+        rows = self._rows(x)
+        check_inputs(rows, self.network)
+        every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
+        return self._new_targets(rows, every=every, seed=seed)
 
     def to_arviz(
         self,
@@ -562,7 +597,7 @@ class Ensemble:
         rows = self._data(data)
         where = (None if rows is None else rows.x) if x is None else self._rows(x)
         draws = None
-        if rows is not None and type(self.likelihood).sample is not Likelihood.sample:
+        if rows is not None and type(self.likelihood.plain).sample is not Likelihood.sample:
             draws = self._shape(self._new_targets(rows.x, every=every, seed=seed))
         chosen = {
             group: {name: values[:, ::every] for name, values in arrays.items()}
@@ -579,7 +614,7 @@ class Ensemble:
                 ),
                 predictions_x=where,
                 x=None if rows is None else rows.x,
-                y=None if rows is None else rows.y,
+                y=None if rows is None else self.likelihood.observed(rows.y),
                 log_likelihood=None if rows is None else self._log_likelihood(rows, every=every),
                 new_targets=draws,
             )
@@ -711,7 +746,8 @@ class Ensemble:
         batches = self._batches(self.likelihood, every, self._pieces)
         model = (self.network, self.likelihood, self.dtype)
         each = log_likelihood(*model, batches, inputs, targets)
-        return self._shape(each) + self.scaling.log_jacobian
+        weights = self.likelihood.weights(rows.y)
+        return self._shape(each) + self.scaling.log_jacobian * (1.0 if weights is None else weights)
 
     def _new_targets(
         self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0
@@ -731,9 +767,11 @@ class Ensemble:
             raise TypeError(f"`data` must be a pair (x, y), got {type(given).__name__}")
         return self._checked_rows(*given)
 
-    def _checked_rows(self, x: ArrayLike, y: ArrayLike) -> Rows:
+    def _checked_rows(self, x: ArrayLike, y: ArrayLike, *, new: bool = False) -> Rows:
+        """The user's rows, of training data or new ones, which have no weights."""
         dtype = self.scaling.user_dtype(self.dtype)
-        return checked_rows(x, y, self.network, self.likelihood, dtype)
+        likelihood = self.likelihood.plain if new else self.likelihood
+        return checked_rows(x, y, self.network, likelihood, dtype)
 
     def _needed_data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows:
         rows = self._data(given)

@@ -6,7 +6,7 @@ part of the likelihood, computed stably from them. Arrays are feature-major, ``(
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,19 @@ class Likelihood(Parametric, ABC):
                 f"end the network in Dense({y.shape[1]}), or give `y` with {outputs} columns"
             )
         return y
+
+    @property
+    def plain(self) -> "Likelihood":
+        """The likelihood of a new target: this one, without weights of rows where it has any."""
+        return self
+
+    def observed(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The columns of `y` that are targets: all, but for a likelihood with weights of rows."""
+        return y
+
+    def weights(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """Weights ``(rows,)`` of the rows, where `y` holds any."""
+        return None
 
     @abstractmethod
     def log_density(self, outputs: Array, targets: Array) -> Array:

@@ -70,8 +70,15 @@ class Scaling:
         return cast(_to_inside("x", x, self.x_shift, self.x_scale), dtype)
 
     def targets(self, y: NDArray[Any]) -> NDArray[Any]:
-        """The user's targets ``(..., columns)`` as the likelihood takes them."""
-        return _to_inside("y", y, self.y_shift, self.y_scale)
+        """The user's targets ``(..., columns)`` as the likelihood takes them.
+
+        Columns after those that are scaled, such as weights, stay as they are.
+        """
+        count = len(self.y_scale)
+        if y.shape[-1] <= count or not count:
+            return _to_inside("y", y, self.y_shift, self.y_scale)
+        inside = _to_inside("y", y[..., :count], self.y_shift, self.y_scale)
+        return np.concatenate([inside, y[..., count:]], axis=-1)
 
     def natural(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Targets ``(..., columns)`` of the model in the user's units: undoes `targets`."""
@@ -89,7 +96,9 @@ class Scaling:
         return -float(np.sum(np.log(self.y_scale))) if self.y_scale else 0.0
 
 
-def standardisation(x: NDArray[Any], y: NDArray[Any], *, targets: bool) -> Scaling:
+def standardisation(
+    x: NDArray[Any], y: NDArray[Any], *, targets: bool, weights: NDArray[Any] | None = None
+) -> Scaling:
     """The scaling to mean 0 and standard deviation 1; constant columns are only shifted.
 
     Parameters
@@ -98,22 +107,29 @@ def standardisation(x: NDArray[Any], y: NDArray[Any], *, targets: bool) -> Scali
         The user's rows, ``(rows, columns)``.
     targets
         Whether `y` is scaled too.
+    weights
+        How often each row counts, ``(rows,)``; once by default.
 
     Examples
     --------
     >>> standardisation(np.array([[1.0, 7.0], [3.0, 7.0]]), np.zeros((2, 1)), targets=False)
     Scaling(x_shift=(2.0, 7.0), x_scale=(1.0, 1.0), y_shift=(), y_scale=())
     """
-    x_shift, x_scale = _moments(x)
-    y_shift, y_scale = _moments(y) if targets else ((), ())
+    x_shift, x_scale = _moments(x, weights)
+    y_shift, y_scale = _moments(y, weights) if targets else ((), ())
     return Scaling(x_shift, x_scale, y_shift, y_scale)
 
 
-def _moments(values: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _moments(
+    values: NDArray[Any], weights: NDArray[Any] | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     rows = values.astype(np.float64)
+    if weights is not None:
+        rows, weights = rows[weights > 0], weights[weights > 0].astype(np.float64)
     varies = np.ptp(rows, axis=0) > 0
-    shift = np.where(varies, rows.mean(axis=0), rows[0])
-    scale = np.where(varies, rows.std(axis=0), 1.0)
+    mean = np.average(rows, axis=0, weights=weights)
+    sd = np.sqrt(np.average(np.square(rows - mean), axis=0, weights=weights))
+    shift, scale = np.where(varies, mean, rows[0]), np.where(varies, sd, 1.0)
     return tuple(shift.tolist()), tuple(scale.tolist())
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.sampling import load
 from tensorbnn.tables.encoding import Encoding, restore_encoding
@@ -74,7 +75,8 @@ class Subject(NamedTuple):
 def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subject:
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
-    data, table = store.data(), store.manifest["notes"].get("table")
+    data = _without_weights(store.data(), ensemble.likelihood)
+    table = store.manifest["notes"].get("table")
     if judged is None:
         judged = _own_rows(data)
     source = judged.x if data is None and judged is not None else (data or {}).get("x")
@@ -94,6 +96,16 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
         diagnosis=ensemble.diagnose(rows, progress=progress),
         progress=progress,
     )
+
+
+def _without_weights(
+    data: dict[str, NDArray[Any]] | None, likelihood: Likelihood
+) -> dict[str, NDArray[Any]] | None:
+    """Targets alone, where `y` holds weights of rows, too."""
+    if data is None:
+        return None
+    targets = {name: likelihood.observed(data[name]) for name in data if name.endswith("y")}
+    return data | targets
 
 
 def _own_rows(data: dict[str, NDArray[Any]] | None) -> Judged | None:

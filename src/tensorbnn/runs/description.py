@@ -21,6 +21,7 @@ from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
+from tensorbnn.model.weighted import Weighted
 
 _CLASSES: tuple[type, ...] = (
     layers.Dense,
@@ -39,6 +40,7 @@ _CLASSES: tuple[type, ...] = (
     likelihoods.Gaussian,
     likelihoods.Bernoulli,
     likelihoods.Categorical,
+    Weighted,
     Scaling,
     HMC,
     AdaptiveHMC,

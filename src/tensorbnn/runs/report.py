@@ -89,10 +89,11 @@ class Reporting:
         for kind, rows in self.rows.items() if self.metrics else ():
             expected = np.asarray(_expected(target, positions, rows.data))
             predictions = self.scaling.natural(expected)
+            targets = target.model.likelihood.observed(rows.y)
             for chain, own, scores in zip(chains, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:
-                        scores[f"{kind}.{name}"] = _score(metric(own, rows.y))
+                        scores[f"{kind}.{name}"] = _score(metric(own, targets))
                     except Exception as error:
                         raise MetricError(
                             f"the metric `{name}` failed on the {kind} data at epoch {epoch} of "

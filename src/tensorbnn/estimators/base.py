@@ -1,0 +1,217 @@
+"""What regressor and classifier share: the network that their options describe, and its chains."""
+
+import math
+import numbers
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from tensorbnn.ensemble.converged import TRAINING_POINTS, Converged
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.model.checks import DType, check_count
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.model.priors import HalfNormal, Normal
+from tensorbnn.model.weighted import Weighted
+from tensorbnn.posterior import Posterior
+from tensorbnn.runs.files import RunError
+from tensorbnn.sampling import sample
+
+HIDDEN = (20,)
+# Draws of a chain that a diagnosis looks at: more say the same and take minutes.
+MOST_DIAGNOSED = 5000
+
+
+class AbstractBNN(BaseEstimator):  # type: ignore[misc]
+    """Options, chains and pickles of an estimator; subclasses know what targets are."""
+
+    def __init__(
+        self,
+        hidden: Sequence[int] | int = HIDDEN,
+        *,
+        activation: str | Layer = "tanh",
+        weight_prior: Prior | None = None,
+        bias_prior: Prior | None = None,
+        chains: int = 4,
+        burn_in: int = 500,
+        draws: int = 500,
+        until: Converged | Literal["converged"] | None = "converged",
+        max_minutes: float | None = 5.0,
+        sampler: Sampler | None = None,
+        dtype: DType = "float32",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.weight_prior = weight_prior
+        self.bias_prior = bias_prior
+        self.chains = chains
+        self.burn_in = burn_in
+        self.draws = draws
+        self.until = until
+        self.max_minutes = max_minutes
+        self.sampler = sampler
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    ensemble_: Ensemble
+    diagnostics_: Diagnosis
+
+    def _fit(
+        self,
+        x: NDArray[Any],
+        y: NDArray[Any],
+        likelihood: Likelihood,
+        outputs: int,
+        weights: NDArray[Any] | None,
+    ) -> Self:
+        """Sample networks for ``x`` and ``y`` of shape ``(rows, columns)``."""
+        network = self._network(x.shape[1], outputs)
+        if weights is not None:
+            likelihood, y = Weighted(likelihood), np.column_stack([y, weights])
+        posterior = Posterior(network, likelihood, x, y, standardise=True, dtype=self.dtype)
+        at = x[:: -(-len(x) // TRAINING_POINTS)]
+        self.ensemble_ = self._sample(posterior, at)
+        every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
+        self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
+        verdict = self.diagnostics_.verdict
+        if not verdict.startswith("trustworthy"):
+            warnings.warn(
+                f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
+                "`draws`, or a smaller `hidden`, are options of this estimator",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
+        try:
+            with warnings.catch_warnings():
+                # What they fall short of is in the verdict.
+                warnings.filterwarnings("ignore", r"stopped by `max_minutes`", UserWarning)
+                ensemble = sample(
+                    posterior,
+                    self.sampler,
+                    chains=self.chains,
+                    burn_in=self.burn_in,
+                    draws=check_count("draws", self.draws, least=LEAST_DRAWS),
+                    until=self._until(at),
+                    max_minutes=self.max_minutes,
+                    seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+                    progress=bool(self.verbose),
+                )
+        except RunError as error:
+            raise self._too_short(error) from error
+        if ensemble.num_draws < LEAST_DRAWS:
+            raise self._too_short(None)
+        return ensemble
+
+    def _too_short(self, error: RunError | None) -> RunError:
+        if error is not None and "came before the first draw" not in str(error):
+            return error
+        return RunError(
+            f"`max_minutes` ({self.max_minutes:g}) were over before chains had {LEAST_DRAWS} draws "
+            "each, so that there is nothing to predict with: give more, or a smaller `hidden`, "
+            "a shorter `burn_in` or fewer rows"
+        )
+
+    def _until(self, at: NDArray[Any]) -> Converged | None:
+        """When chains end, besides their number of draws; one alone can't be compared."""
+        if self.until == "converged":
+            return None if self.chains == 1 else Converged(at=at, fraction=1.0)
+        if self.until is not None and not isinstance(self.until, Converged):
+            raise ValueError(
+                f"`until` must be 'converged', None or a tb.Converged, got {self.until!r}"
+            )
+        return self.until
+
+    def _network(self, inputs: int, outputs: int) -> Network:
+        given: Any = self.hidden
+        hidden = (given,) if isinstance(given, numbers.Integral) else given
+        known = np.iterable(hidden) and not isinstance(hidden, str)
+        if not known or not all(isinstance(units, numbers.Integral) for units in hidden):
+            raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
+        layers: list[Layer] = []
+        before = inputs
+        for units in hidden:
+            layers += [self._dense(int(units), before), self._activation()]
+            before = int(units)
+        return Network(*layers, self._dense(outputs, before), inputs=inputs)
+
+    def _dense(self, units: int, inputs: int) -> Dense:
+        """A layer whose outputs are of about one where its inputs are, whatever their number."""
+        scale = 1 / math.sqrt(inputs)
+        weights = self.weight_prior or Normal(0.0, Hyper(scale, HalfNormal(2 * scale)))
+        return Dense(units, weights, self.bias_prior or Normal(0.0, 1.0))
+
+    def _activation(self) -> Layer:
+        if isinstance(self.activation, Layer):
+            return self.activation
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
+                f"got {self.activation!r}"
+            )
+        return ACTIVATIONS[self.activation]()
+
+    def _weights(self, x: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any] | None:
+        """Weights of rows, checked; ``None`` where all count once."""
+        if sample_weight is None:
+            return None
+        given = check_array(
+            sample_weight,
+            ensure_2d=False,
+            dtype=np.float64,
+            ensure_non_negative=True,
+            input_name="sample_weight",
+        )
+        weights: NDArray[Any] = column_or_1d(given)
+        check_consistent_length(x, weights)
+        if not np.any(weights):
+            raise ValueError("all of `sample_weight` are zero: there is no row to learn from")
+        return weights
+
+    def _predict(self, X: ArrayLike) -> Prediction:
+        rows = self._inputs(X)
+        return self.ensemble_.predict(rows, progress=bool(self.verbose))
+
+    def _inputs(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
+        return rows
+
+    def _choose(
+        self, samples: int | None, random_state: int | np.random.RandomState | None
+    ) -> tuple[NDArray[Any], int]:
+        """Which networks to use, ``(samples,)``, and a seed for their noise."""
+        state = check_random_state(random_state)
+        count = len(self.ensemble_)
+        chosen = np.arange(count)
+        if samples is not None:
+            wanted = check_count("samples", samples, least=1)
+            chosen = state.choice(count, wanted, replace=wanted > count)
+        return chosen, int(state.randint(2**31 - 1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        return {name: pack(each) if is_packable(each) else each for name, each in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(
+            {name: unpack(each) if is_packed(each) else each for name, each in state.items()}
+        )

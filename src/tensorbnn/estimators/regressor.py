@@ -1,0 +1,239 @@
+"""`BNNRegressor`: numbers with an uncertainty, the scikit-learn way."""
+
+import numbers
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from tensorbnn.ensemble.converged import Converged
+from tensorbnn.estimators.base import HIDDEN, AbstractBNN
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.model.checks import DType
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layers import Layer
+from tensorbnn.model.likelihoods import Gaussian
+from tensorbnn.model.scaling import standardisation
+
+
+class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
+    """Bayesian neural network for numbers, as a scikit-learn estimator.
+
+    Inputs and targets are standardised by themselves. `fit` samples networks from the posterior
+    with several chains until their predictions for the training data (100 rows of them) are known
+    well, and warns with the verdict (`ConvergenceWarning`) where they are not. Weights of a layer
+    with ``n`` inputs are ``N(0, s)`` with ``s ~ HalfNormal(2 / sqrt(n))``, biases ``N(0, 1)``.
+
+    Parameters
+    ----------
+    hidden
+        Units of each hidden layer.
+    activation
+        Activation after each hidden layer, by name in lower case or as a layer.
+    noise
+        Standard deviation of the noise in units of `y`, where it is known (of one output). Left
+        out, it is learned: the same for all outputs, in units of each one's standard deviation.
+    weight_prior, bias_prior
+        Priors of all weights and biases, in place of the above.
+    chains, burn_in, draws, sampler
+        As in `sample`. With `until`, `draws` is the least number of networks of a chain.
+    until
+        ``"converged"``: R-hat below 1.01 and an effective sample size of at least 400 at these rows
+        of the training data. A `Converged` of your own, or ``None`` for exactly `draws`.
+    max_minutes
+        When `fit` ends at the latest, whether predictions are known well or not. Results depend on
+        the clock where this is what ends it, and on `random_state` alone otherwise.
+    dtype
+        ``"float32"`` or ``"float64"``.
+    random_state
+        Seed of the chains, as everywhere in scikit-learn: the same number gives the same networks.
+    verbose
+        Show progress.
+
+    Attributes
+    ----------
+    ensemble_ : Ensemble
+        The sampled networks, with all that an `Ensemble` can do.
+    diagnostics_ : Diagnosis
+        R-hat, effective sample sizes and a verdict, at up to 100 rows of the training data.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : array
+        Their names, where `X` had any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> y = 100 + 20 * X[:, 0] + np.random.default_rng(0).normal(size=30)
+    >>> regressor = tb.BNNRegressor(hidden=(5,), burn_in=200, random_state=0).fit(X, y)
+    >>> mean, sd = regressor.predict([[0.5]], return_std=True)
+    >>> bool(abs(mean[0] - 110) < 1), bool(0.7 < sd[0] < 1.5)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] | int = HIDDEN,
+        *,
+        activation: str | Layer = "tanh",
+        noise: float | None = None,
+        weight_prior: Prior | None = None,
+        bias_prior: Prior | None = None,
+        chains: int = 4,
+        burn_in: int = 500,
+        draws: int = 500,
+        until: Converged | Literal["converged"] | None = "converged",
+        max_minutes: float | None = 5.0,
+        sampler: Sampler | None = None,
+        dtype: DType = "float32",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            hidden,
+            activation=activation,
+            weight_prior=weight_prior,
+            bias_prior=bias_prior,
+            chains=chains,
+            burn_in=burn_in,
+            draws=draws,
+            until=until,
+            max_minutes=max_minutes,
+            sampler=sampler,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.noise = noise
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Sample networks from the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        y
+            Targets ``(rows,)`` or ``(rows, outputs)``.
+        sample_weight
+            How often each row counts, ``(rows,)``: the power of its likelihood.
+        """
+        x, targets = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        weights = self._weights(x, sample_weight)
+        if weights is not None:
+            x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
+        self._flat = targets.ndim == 1
+        columns = targets[:, None] if self._flat else targets
+        likelihood = self._likelihood(columns, weights)
+        return self._fit(x, columns, likelihood, columns.shape[1], weights)
+
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, noise: bool = True
+    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+        """Mean of the targets of new rows, and how far they scatter around it.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        return_std
+            Return standard deviations, too.
+        noise
+            Whether these are of a new target, networks and noise together (as those of
+            `BayesianRidge`), or of its expected value: the part that more data would teach.
+
+        Returns
+        -------
+        Means, or means and standard deviations, each of the shape of `y`.
+        """
+        prediction = self._predict(X)
+        mean = self._shaped(prediction.mean)
+        if not return_std:
+            return mean
+        return mean, self._shaped(prediction.sd_total if noise else prediction.sd)
+
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.95, *, noise: bool = True
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ends of the interval that holds a new target with probability `level`.
+
+        Quantiles of the mixture of all networks, exact to rounding, with as much probability below
+        as above.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        level
+            Probability of the interval.
+        noise
+            Whether it is to hold a new target, or its expected value.
+
+        Returns
+        -------
+        Lower and upper ends, each of the shape of `y`.
+        """
+        lower, upper = self._predict(X).interval(level, noise=noise)
+        return self._shaped(lower), self._shaped(upper)
+
+    def sample_predictions(
+        self,
+        X: ArrayLike,
+        samples: int | None = None,
+        *,
+        noise: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> NDArray[Any]:
+        """What single networks say about new rows: draws of the function, or of new targets.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        samples
+            Number of networks, chosen at random. Left out, all, chain after chain.
+        noise
+            Add noise, to have new targets.
+        random_state
+            Seed of the choice and of the noise.
+
+        Returns
+        -------
+        ``(samples, rows)``, or ``(samples, rows, outputs)``.
+        """
+        rows = self._inputs(X)
+        chosen, seed = self._choose(samples, random_state)
+        if noise:
+            found = self.ensemble_.new_targets(rows, seed=seed)
+        else:
+            found = self.ensemble_.predict(rows, progress=bool(self.verbose)).networks
+        return self._shaped(found[chosen])
+
+    def _likelihood(self, y: NDArray[Any], weights: NDArray[Any] | None) -> Gaussian:
+        """In units of the targets' standard deviations."""
+        if self.noise is None:
+            return Gaussian(sd=Hyper(0.5))
+        known = isinstance(self.noise, numbers.Real) and not isinstance(self.noise, bool)
+        if not known or not self.noise > 0:
+            raise ValueError(f"`noise` must be a positive number or None, got {self.noise!r}")
+        if y.shape[1] > 1:
+            raise ValueError(
+                f"`noise` is known of one output, but `y` has {y.shape[1]}: leave it out to learn "
+                "it, or fit one regressor to each output (sklearn's MultiOutputRegressor)"
+            )
+        scale = standardisation(y, y, targets=True, weights=weights).y_scale[0]
+        return Gaussian(sd=float(self.noise) / scale)
+
+    def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Predictions ``(..., outputs)`` as `y` was given."""
+        return values[..., 0] if self._flat else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,127 @@
+"""What a pickle of an estimator holds: JSON texts and arrays.
+
+Descriptions (priors, samplers, networks) are written as in ``run.json``, draws as the arrays of a
+run. Classes of the user's own can't be: they are named, and must be importable where the pickle is
+read, as for every pickle.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.ensemble.converged import Converged
+from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.model.network import Network
+from tensorbnn.runs.description import KNOWN, describe, restore
+from tensorbnn.runs.store import MemoryStore
+
+_TYPES = {**KNOWN, "Converged": Converged}
+
+
+def pack(value: Any) -> dict[str, Any]:
+    """A description, an ensemble or a diagnosis as texts and arrays.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.priors import Normal
+    >>> pack(Normal(0.0, 2.0))["text"]
+    '{"type": "Normal", "loc": 0.0, "scale": 2.0}'
+    >>> unpack(pack(Normal(0.0, 2.0)))
+    Normal(loc=0.0, scale=2.0)
+    """
+    if isinstance(value, Ensemble):
+        return {"kind": "ensemble", **_pack_ensemble(value)}
+    if isinstance(value, Diagnosis):
+        return {"kind": "diagnosis", **_pack_diagnosis(value)}
+    return {"kind": "description", "text": json.dumps(describe(value)), "custom": _custom(value)}
+
+
+def unpack(state: Mapping[str, Any]) -> Any:
+    """What `pack` has packed."""
+    if state["kind"] == "ensemble":
+        return _unpack_ensemble(state)
+    if state["kind"] == "diagnosis":
+        return _unpack_diagnosis(state)
+    return restore(json.loads(state["text"]), {**_TYPES, **state["custom"]})
+
+
+def is_packable(value: object) -> bool:
+    """Whether `pack` takes it; other values are pickled as they are."""
+    if isinstance(value, Ensemble | Diagnosis):
+        return True
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return False
+    try:
+        describe(value)
+    except TypeError:  # a user's own sampler, say, with a function in it
+        return False
+    return True
+
+
+def is_packed(value: object) -> bool:
+    """Whether this is what `pack` returned."""
+    return isinstance(value, dict) and value.get("kind") in ("ensemble", "diagnosis", "description")
+
+
+def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
+    store, model = ensemble.store, (ensemble.network, ensemble.likelihood)
+    facts = {
+        "chains": ensemble.num_chains,
+        "status": store.manifest["status"],
+        "sample_hyperparameters": store.manifest.get("sample_hyperparameters", True),
+        "network": describe(ensemble.network),
+        "likelihood": describe(ensemble.likelihood),
+        "scaling": describe(ensemble.scaling),
+        "dtype": ensemble.dtype,
+    }
+    chunks = [
+        [store.read_chunk(chain, index, "") for index in store.chunk_sizes(chain)]
+        for chain in range(ensemble.num_chains)
+    ]
+    return {
+        "text": json.dumps({"manifest": facts, "reports": store.reports()}),
+        "chunks": chunks,
+        "data": store.data(),
+        "custom": {name: each for part in model for name, each in _custom(part).items()},
+    }
+
+
+def _unpack_ensemble(state: Mapping[str, Any]) -> Ensemble:
+    known = json.loads(state["text"])
+    store = MemoryStore(known["manifest"], state["data"])
+    for chain, chunks in enumerate(state["chunks"]):
+        for index, arrays in enumerate(chunks):
+            store.write_chunk(chain, index, arrays)
+    store.replace_reports(known["reports"])
+    return Ensemble.from_store(store, state["custom"])
+
+
+def _pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+    fields = {each.name: getattr(diagnosis, each.name) for each in dataclasses.fields(diagnosis)}
+    hypers = {name: np.stack(each) for name, each in fields.pop("hyperparameters").items()}
+    return {"text": fields.pop("verdict"), "arrays": fields, "hyperparameters": hypers}
+
+
+def _unpack_diagnosis(state: Mapping[str, Any]) -> Diagnosis:
+    arrays: dict[str, NDArray[Any]] = state["arrays"]
+    hypers = {name: Convergence(*each) for name, each in state["hyperparameters"].items()}
+    return Diagnosis(**arrays, hyperparameters=hypers, verdict=state["text"])
+
+
+def _custom(value: Any) -> dict[str, type]:
+    """Classes in a description that are not the library's, by name."""
+    if isinstance(value, Network):
+        value = value.layers
+    if isinstance(value, tuple | list):
+        return {name: each for part in value for name, each in _custom(part).items()}
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return {}
+    cls = type(value)
+    own = {} if _TYPES.get(cls.__name__) is cls else {cls.__name__: cls}
+    inside = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return own | _custom(inside)

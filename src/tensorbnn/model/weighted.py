@@ -1,0 +1,122 @@
+"""`Weighted`: a likelihood whose rows count as often as their weights say.
+
+    log p(D | theta) = sum_i w_i log p(y_i | f(x_i))
+
+the likelihood of each row to the power of its weight. A whole number is as good as the row
+repeated so often; weights of events, or of rows that stand for many, need not be whole.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, final
+
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from tensorbnn.model.hyper import Hyper
+from tensorbnn.model.layers import Layer
+from tensorbnn.model.likelihoods import Likelihood
+
+
+@final
+@dataclass(frozen=True)
+class Weighted(Likelihood):
+    """The density of each row's targets to the power of the row's weight.
+
+    The weights are one more column of the training data's `y` (and of data to validate on), the
+    last one: ``np.column_stack([y, weights])``. They enter the posterior, and the means and
+    standard deviations of ``standardise=True``; a row of weight 0 is as good as none. Predictions,
+    metrics and scores are about targets: there a row counts once, and ``ensemble.score(x, y)``
+    takes `y` without weights.
+
+    Parameters
+    ----------
+    likelihood
+        The likelihood of the targets.
+
+    Examples
+    --------
+    >>> import tensorbnn as tb
+    >>> x, y, weights = [-1.0, 0.0, 1.0], [0.2, 0.1, 0.4], [1.0, 2.0, 0.5]
+    >>> network = tb.Network(tb.Dense(1), inputs=1)
+    >>> likelihood = tb.Weighted(tb.Gaussian(sd=0.1))
+    >>> tb.Posterior(network, likelihood, x, np.column_stack([y, weights])).num_parameters
+    2
+    """
+
+    likelihood: Likelihood
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.likelihood, Likelihood) or isinstance(self.likelihood, Weighted):
+            raise TypeError(
+                "`likelihood` of Weighted must be a likelihood without weights, such as "
+                f"tb.Gaussian(sd=0.1), got {self.likelihood!r}"
+            )
+
+    # Its numbers are those of the likelihood inside, under the same names.
+
+    @property
+    def link(self) -> type[Layer] | None:  # type: ignore[override]
+        """The activation that the likelihood inside applies."""
+        return self.likelihood.link
+
+    @property
+    def real_targets(self) -> bool:  # type: ignore[override]
+        """Whether the targets are real numbers in some unit."""
+        return self.likelihood.real_targets
+
+    @property
+    def positive_arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Arguments of the likelihood inside that must be positive."""
+        return self.likelihood.positive_arguments
+
+    @property
+    def plain(self) -> Likelihood:
+        return self.likelihood
+
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.likelihood.arguments()
+
+    def hypers(self) -> dict[str, Hyper]:
+        return self.likelihood.hypers()
+
+    def bind(self, values: Mapping[str, Any]) -> Self:
+        return replace(self, likelihood=self.likelihood.bind(values))
+
+    def observed(self, y: NDArray[Any]) -> NDArray[Any]:
+        return y[:, :-1]
+
+    def weights(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The last column of `y`, checked, ``(rows,)``."""
+        if y.shape[1] < 2:
+            raise ValueError(
+                "a Weighted likelihood takes the weights of rows as the last column of `y`, which "
+                "has only one column: give np.column_stack([y, weights])"
+            )
+        weights = y[:, -1]
+        if np.any(weights < 0) or not np.any(weights > 0):
+            raise ValueError(
+                "weights, the last column of `y` for a Weighted likelihood, must be at least 0 and "
+                f"not all 0, but go from {weights.min():g} to {weights.max():g}"
+            )
+        return weights
+
+    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
+        weights = self.weights(y)
+        return np.column_stack([self.likelihood.targets(self.observed(y), outputs), weights])
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        return targets[-1] * self.likelihood.log_density(outputs, targets[:-1])
+
+    def mean(self, outputs: Array) -> Array:
+        return self.likelihood.mean(outputs)
+
+    def variance(self, outputs: Array) -> Array:
+        return self.likelihood.variance(outputs)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        return self.likelihood.sample(key, outputs)
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        return self.likelihood.cdf(outputs, targets)

@@ -1,0 +1,365 @@
+import io
+import pickle
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import tensorbnn as tb
+from tests.estimators.quick import QuickHMC
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(40, 2)) * [1.0, 100.0] + [5.0, 0.0], columns=["a", "b"])
+Y = pd.Series(1000 + 20 * X["a"] + 0.1 * X["b"] + RNG.normal(size=40))
+CLASSES = np.array(["one", "three", "two"])
+LABELS = CLASSES[np.digitize(X["a"], [4.5, 5.5])]
+FEW = {"hidden": (3,), "chains": 2, "burn_in": 60, "draws": 30, "until": None, "random_state": 0}
+
+pytestmark = pytest.mark.filterwarnings("ignore:don't trust the predictions yet")
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    with pytest.warns(ConvergenceWarning, match="don't trust the predictions yet: "):
+        return tb.BNNRegressor(**FEW).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    with pytest.warns(ConvergenceWarning, match="don't trust the predictions yet: "):
+        return tb.BNNClassifier(**FEW).fit(X, LABELS)
+
+
+# Against an exact answer: linear regression with a known noise and fractional weights of rows.
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Posterior of ``y = X w + b`` in standardised columns, back in the user's units."""
+
+    weights: np.ndarray
+    noise: float
+
+    def predict(self, at):
+        x, y, w = X.to_numpy(), Y.to_numpy(), self.weights
+        means = np.average(x, axis=0, weights=w), np.average(y, weights=w)
+        widths = (
+            np.sqrt(np.average((x - means[0]) ** 2, axis=0, weights=w)),
+            np.sqrt(np.average((y - means[1]) ** 2, weights=w)),
+        )
+        design = np.column_stack([(x - means[0]) / widths[0], np.ones(len(x))])
+        sd = self.noise / widths[1]
+        covariance = np.linalg.inv(design.T @ (w[:, None] * design) / sd**2 + np.eye(3))
+        coefficients = covariance @ design.T @ (w * (y - means[1]) / widths[1]) / sd**2
+        new = np.column_stack([(at - means[0]) / widths[0], np.ones(len(at))])
+        variance = np.einsum("ri,ij,rj->r", new, covariance, new)
+        return means[1] + widths[1] * new @ coefficients, widths[1] * np.sqrt(variance)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_linear_posterior_is_exact(weighted):
+    weights = RNG.uniform(0.1, 3.0, size=40) if weighted else np.ones(40)
+    weights[0] = 0.0 if weighted else 1.0
+    regressor = tb.BNNRegressor(
+        (),
+        noise=2.0,
+        weight_prior=tb.Normal(0, 1),
+        bias_prior=tb.Normal(0, 1),
+        burn_in=200,
+        random_state=1,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a posterior that is trustworthy warns of nothing
+        regressor.fit(X, Y, sample_weight=weights if weighted else None)
+    assert regressor.diagnostics_.verdict.startswith("trustworthy")
+    at = np.array([[5.0, 0.0], [8.0, 300.0], [0.0, -200.0]])
+    mean, sd = Exact(weights, 2.0).predict(at)
+    new = pd.DataFrame(at, columns=["a", "b"])
+    errors = regressor.ensemble_.diagnose(at, progress=False)
+    found, found_sd = regressor.predict(new, return_std=True, noise=False)
+    # Six numbers within four standard errors: a false alarm in 3,000.
+    np.testing.assert_array_less(np.abs(found - mean), 4 * errors.mcse_mean[:, 0])
+    np.testing.assert_array_less(np.abs(found_sd - sd), 4 * errors.mcse_sd[:, 0])
+    _, total = regressor.predict(new, return_std=True)
+    np.testing.assert_allclose(total, np.hypot(found_sd, 2.0), rtol=1e-5)  # float32
+
+
+# What is predicted is what the ensemble predicts, in scikit-learn's shapes.
+
+
+def test_predictions_of_a_regressor(regressor):
+    prediction = regressor.ensemble_.predict(X.to_numpy(), progress=False)
+    mean, sd = regressor.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, prediction.mean[:, 0])
+    np.testing.assert_array_equal(mean, regressor.predict(X))
+    np.testing.assert_array_equal(sd, prediction.sd_total[:, 0])
+    np.testing.assert_array_equal(
+        regressor.predict(X, return_std=True, noise=False)[1], prediction.sd[:, 0]
+    )
+    lower, upper = regressor.predict_interval(X, 0.8)
+    expected = prediction.interval(0.8, noise=True)
+    np.testing.assert_array_equal([lower, upper], [each[:, 0] for each in expected])
+    inner = regressor.predict_interval(X, 0.8, noise=False)
+    assert np.all(inner[0] > lower)
+    assert np.all(inner[1] < upper)
+    residual = np.sum((Y - mean) ** 2) / np.sum((Y - Y.mean()) ** 2)
+    assert regressor.score(X, Y) == pytest.approx(1 - residual)
+
+
+def test_draws_of_a_regressor(regressor):
+    every = regressor.sample_predictions(X)
+    np.testing.assert_allclose(every.mean(axis=0), regressor.predict(X), rtol=1e-12)
+    assert every.shape == (60, 40)
+    few = regressor.sample_predictions(X, 7, random_state=1)
+    assert few.shape == (7, 40)
+    assert {tuple(each) for each in few} < {tuple(each) for each in every}
+    np.testing.assert_array_equal(few, regressor.sample_predictions(X, 7, random_state=1))
+    assert regressor.sample_predictions(X, 100, random_state=1).shape == (100, 40)
+    # Of 2,400 new targets, not all independent, four in five are within the interval.
+    new = regressor.sample_predictions(X, noise=True, random_state=1)
+    lower, upper = regressor.predict_interval(X, 0.8)
+    assert np.mean((new > lower) & (new < upper)) == pytest.approx(0.8, abs=0.05)
+
+
+def test_several_outputs():
+    y = pd.DataFrame({"sum": Y, "difference": 20 * X["a"] - 0.1 * X["b"]})
+    regressor = tb.BNNRegressor(**FEW, sampler=QuickHMC()).fit(X, y)
+    mean, sd = regressor.predict(X, return_std=True)
+    lower, upper = regressor.predict_interval(X)
+    assert mean.shape == sd.shape == lower.shape == upper.shape == (40, 2)
+    assert regressor.sample_predictions(X, 5, noise=True).shape == (5, 40, 2)
+    # Closer to its own output than to the other: a thousand apart.
+    assert np.all(np.abs(mean - y) < 500)
+    with pytest.raises(ValueError, match="`noise` is known of one output, but `y` has 2"):
+        clone(regressor).set_params(noise=0.1).fit(X, y)
+
+
+def test_predictions_of_a_classifier(classifier):
+    assert classifier.classes_.tolist() == CLASSES.tolist()
+    probability = classifier.predict_proba(X)
+    prediction = classifier.ensemble_.predict(X.to_numpy(), progress=False)
+    np.testing.assert_allclose(probability, prediction.mean, rtol=1e-6)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-15)
+    np.testing.assert_array_equal(
+        classifier.predict(X), classifier.classes_[probability.argmax(axis=1)]
+    )
+    assert classifier.score(X, LABELS) > 0.8
+    np.testing.assert_array_equal(classifier.predict_log_proba(X), np.log(probability))
+    lower, upper = classifier.predict_interval(X, 0.9)
+    assert lower.shape == upper.shape == (40, 3)
+    draws = classifier.sample_predictions(X)
+    assert draws.shape == (60, 40, 3)
+    np.testing.assert_allclose(draws.mean(axis=0), probability, atol=1e-6)
+    new = classifier.sample_predictions(X, noise=True, random_state=0)
+    assert set(np.unique(new)) == set(CLASSES)
+    # Five standard errors of a mean over 2,400 classes.
+    share = np.mean(new == "two")
+    assert share == pytest.approx(probability[:, 2].mean(), abs=5 * np.sqrt(0.25 / 2400))
+
+
+def test_two_classes_have_one_output():
+    labels = np.where(X["a"] > 5, 7, -3)
+    classifier = tb.BNNClassifier(**FEW, sampler=QuickHMC()).fit(X, labels)
+    assert classifier.ensemble_.likelihood == tb.Bernoulli()
+    assert classifier.classes_.tolist() == [-3, 7]
+    ends = pd.DataFrame({"a": [0.0, 10.0], "b": [0.0, 0.0]})
+    probability = classifier.predict_proba(ends)
+    assert probability[0, 0] > 0.5
+    assert probability[1, 1] > 0.5
+    lower, upper = classifier.predict_interval(ends)
+    np.testing.assert_allclose(lower, 1 - upper[:, ::-1], atol=1e-7)
+    assert np.all((lower <= probability) & (probability <= upper))
+    assert classifier.sample_predictions(X).shape == (60, 40, 2)
+
+
+# Pickles.
+
+LOADER = """
+import pickle, sys
+import numpy as np
+estimator = pickle.load(open(sys.argv[1], "rb"))
+X = np.load(sys.argv[2])
+np.save(sys.argv[3], estimator.predict(X) if sys.argv[4] == "0" else estimator.predict_proba(X))
+"""
+
+
+class Recorder(pickle.Unpickler):
+    """Remembers the modules of whatever a pickle names."""
+
+    modules: ClassVar[set[str]] = set()
+
+    def find_class(self, module, name):
+        self.modules.add(module)
+        return super().find_class(module, name)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_a_pickle_is_read_by_another_process(kind, request, tmp_path):
+    estimator = request.getfixturevalue(kind)
+    data = pickle.dumps(estimator, protocol=5)
+    Recorder.modules.clear()
+    Recorder(io.BytesIO(data)).load()
+    ours = {name for name in Recorder.modules if not name.startswith("numpy.")}
+    assert ours <= {f"tensorbnn.estimators.{kind}", "numpy"}
+    (tmp_path / "pickle").write_bytes(data)
+    np.save(tmp_path / "x.npy", X.to_numpy())
+    files = [str(tmp_path / name) for name in ("pickle", "x.npy", "p.npy")]
+    is_classifier = kind == "classifier"
+    code = [sys.executable, "-W", "ignore", "-c", LOADER, *files, str(int(is_classifier))]
+    subprocess.run(code, check=True, timeout=300)
+    expected = estimator.predict_proba(X) if is_classifier else estimator.predict(X)
+    np.testing.assert_array_equal(np.load(files[-1]), expected)
+
+
+def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
+    joblib.dump(regressor, tmp_path / "regressor.joblib")
+    for again in (
+        joblib.load(tmp_path / "regressor.joblib"),
+        pickle.loads(pickle.dumps(regressor)),
+    ):
+        assert again.get_params() == regressor.get_params()
+        assert again.diagnostics_.verdict == regressor.diagnostics_.verdict
+        np.testing.assert_array_equal(again.diagnostics_.rhat, regressor.diagnostics_.rhat)
+        assert again.diagnostics_.hyperparameters == regressor.diagnostics_.hyperparameters
+        np.testing.assert_array_equal(again.predict_interval(X), regressor.predict_interval(X))
+        ours, theirs = again.ensemble_, regressor.ensemble_
+        assert (ours.network, ours.likelihood) == (theirs.network, theirs.likelihood)
+        assert ours.reports == theirs.reports
+        np.testing.assert_array_equal(ours.store.data()["x"], theirs.store.data()["x"])
+        assert again.feature_names_in_.tolist() == ["a", "b"]
+
+
+@dataclass(frozen=True)
+class Flat(tb.Prior):
+    """A prior of the user's own."""
+
+    def log_density(self, value):
+        return 0 * value
+
+    def sample(self, key, shape):
+        raise NotImplementedError
+
+
+def test_options_are_in_a_pickle():
+    options = {
+        "weight_prior": tb.Normal(0, tb.Hyper(1.0)),
+        "bias_prior": Flat(),
+        "activation": tb.ReLU(),
+        "sampler": tb.HMC(target_acceptance=0.8),
+        "until": tb.Converged(ess=100),
+    }
+    estimator = tb.BNNRegressor([5, 5], **options)
+    again = pickle.loads(pickle.dumps(estimator))
+    assert again.get_params() == estimator.get_params()
+    assert clone(estimator).get_params() == estimator.get_params()
+
+
+# As a part of scikit-learn.
+
+
+def test_search_in_a_pipeline():
+    few = FEW | {"sampler": QuickHMC()}
+    pipeline = make_pipeline(StandardScaler(), tb.BNNRegressor(**few))
+    search = GridSearchCV(pipeline, {"bnnregressor__draws": [20, 30]}, cv=2)
+    search.fit(X, Y)
+    assert search.best_params_["bnnregressor__draws"] in (20, 30)
+    assert search.predict(X).shape == (40,)
+    scores = cross_val_score(pipeline, X, Y, cv=2)
+    np.testing.assert_array_equal(
+        scores, [search.cv_results_[f"split{fold}_test_score"][1] for fold in (0, 1)]
+    )
+
+
+def test_names_of_features(regressor):
+    assert regressor.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        regressor.predict(X.rename(columns={"a": "c"}))
+    with pytest.raises(ValueError, match="must be in the same order"):
+        regressor.predict(X[["b", "a"]])
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        regressor.predict(X.to_numpy())
+
+
+def test_random_state():
+    few = FEW | {"sampler": QuickHMC(), "random_state": np.random.RandomState(5)}
+    moving = tb.BNNRegressor(**few)
+    first, second = moving.fit(X, Y).predict(X), moving.fit(X, Y).predict(X)
+    assert np.all(first != second)
+    again = tb.BNNRegressor(**few | {"random_state": np.random.RandomState(5)}).fit(X, Y)
+    np.testing.assert_array_equal(again.predict(X), first)
+
+
+# What goes wrong.
+
+
+def test_nothing_is_predicted_before_fit():
+    for method in ("predict", "predict_interval", "sample_predictions"):
+        with pytest.raises(NotFittedError):
+            getattr(tb.BNNRegressor(), method)(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden": "50"}, r"`hidden` must be numbers of units such as \(50, 50\), got '50'"),
+        ({"hidden": None}, r"`hidden` must be numbers of units such as \(50, 50\), got None"),
+        ({"hidden": (5.5,)}, r"`hidden` must be numbers of units"),
+        ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
+        ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
+        ({"noise": -1.0}, r"`noise` must be a positive number or None, got -1.0"),
+        ({"until": "later"}, r"`until` must be 'converged', None or a tb.Converged, got 'later'"),
+        ({"draws": 3}, r"`draws` must be a whole number of at least 4, got 3"),
+        ({"chains": 0}, r"`chains` must be a whole number of at least 1, got 0"),
+        ({"max_minutes": -1}, r"`max_minutes` must be a positive number, got -1"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        tb.BNNRegressor(**FEW | options).fit(X, Y)
+
+
+def test_bad_weights():
+    with pytest.raises(ValueError, match=r"Negative values in data passed to `?sample_weight"):
+        tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.linspace(-1, 1, 40))
+    with pytest.raises(ValueError, match="needs at least two classes, but the rows that count"):
+        tb.BNNClassifier(**FEW).fit(X, LABELS, sample_weight=LABELS == "two")
+
+
+def test_too_little_time():
+    few = FEW | {"sampler": QuickHMC(), "max_minutes": 1e-9}
+    with pytest.raises(tb.RunError, match=r"`max_minutes` \(1e-09\) were over before chains had 4"):
+        tb.BNNRegressor(**few).fit(X, Y)
+
+
+def test_without_scikit_learn():
+    code = """
+import sys
+sys.modules["sklearn"] = None
+import tensorbnn as tb
+assert "BNNRegressor" in dir(tb)
+try:
+    tb.BNNRegressor
+except ImportError as error:
+    print(error)
+try:
+    tb.BNNRegresor
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "BNNRegressor and BNNClassifier need scikit-learn: pip install 'tensorbnn[sklearn]'",
+        "module 'tensorbnn' has no attribute 'BNNRegresor'",
+    ]
