@@ -84,29 +84,41 @@ def test_scores_are_effective_draws(correlation):
     assert score == pytest.approx(expected, rel=0.1)
 
 
-def test_search_climbs_to_the_best_length():
-    """Scores that are a known function of the length: the best is found from far away."""
+def search(monkeypatch, score, step_sizes):
+    """The lengths of a search whose scores are known, with a step size for each round."""
     state = make(burn_in=1000)
+    monkeypatch.setattr(
+        tuning,
+        "_scores",
+        lambda each, heard, tried: jnp.asarray(score(np.asarray(each.lengths)), dtype=float),
+    )
+    state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(step_sizes[0])))
+    told = jnp.zeros((1, ROUNDS, tuning.tell(state).size))
+    told = told.at[:, :, 1].set(np.log(step_sizes))
+    for number in range(ROUNDS):
+        state = tuning.listen(state, told, jnp.asarray(number))
+    return np.asarray(state.lengths[tuning.SEARCH : tuning.FINAL]), float(state.length)
+
+
+def test_search_climbs_to_the_best_length(monkeypatch):
+    """Scores that are a known function of the length: the best is found from far away."""
 
     def score(length):
         return np.exp(-(np.log(length / 4.0) ** 2))
 
-    original = tuning._scores
-    try:
-        tuning._scores = lambda each, heard, tried: jnp.asarray(
-            score(np.asarray(each.lengths)), dtype=float
-        )
-        state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(0.004)))
-        told = jnp.zeros((1, ROUNDS, tuning.tell(state).size))
-        told = told.at[:, :, 1].set(np.log(0.004))
-        for number in range(ROUNDS):
-            state = tuning.listen(state, told, jnp.asarray(number))
-    finally:
-        tuning._scores = original
-    tried = np.asarray(state.lengths[tuning.SEARCH : tuning.FINAL])
+    tried, found = search(monkeypatch, score, np.full(ROUNDS, 0.004))
     assert tried[0] == pytest.approx(tuning.LEAST_LENGTH, rel=1e-5)
     assert max(score(tried)) > score(4.0 * 2**0.25)  # the best is tried, to half a rung
-    assert float(state.length) == pytest.approx(tried[np.argmax(score(tried))])
+    assert found == pytest.approx(tried[np.argmax(score(tried))])
+
+
+def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
+    """What is many steps while steps are tiny may be a single one at the end."""
+    step_sizes = np.where(np.arange(ROUNDS) < tuning.FINAL, 1e-5, 1e-3)
+    tried, found = search(monkeypatch, lambda length: 1 / length, step_sizes)
+    assert max(tried) < 0.01
+    # Nothing is accepted in these made-up rounds: the last meeting cuts the step by its most.
+    assert found >= 0.99 * tuning.MANY_STEPS * 1e-3 * np.exp(-0.5)
 
 
 def gaussian_efficiency(length):

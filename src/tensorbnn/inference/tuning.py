@@ -337,10 +337,11 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     wanted = ((ladder >= least) & (ladder <= most) & ~known).at[-1].set(True)
     neighbour = ladder[jnp.argmax(wanted)]
     following = number + 1
+    # The step size may have grown since a length was tried, and the least length with it.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, best],
-        tuning.length,
+        [tuning.length, first, neighbour, jnp.maximum(best, least)],
+        jnp.maximum(tuning.length, least),
     )
 
 
