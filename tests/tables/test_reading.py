@@ -29,6 +29,7 @@ def written(tmp_path, text, name="t.csv"):
         ("t.TSV", TEXT.replace(",", "\t").encode()),
         ("t.csv.gz", gzip.compress(TEXT.encode())),
     ],
+    ids=["plain", "byte order mark", "Windows", "semicolons", "tabs", "compressed"],
 )
 def test_text_tables(tmp_path, name, content):
     table = read_table(written(tmp_path, content, name))
