@@ -11,6 +11,7 @@ same command goes on after the last one that is there.
 import argparse
 import datetime
 import json
+import math
 import sys
 import time
 import warnings
@@ -24,6 +25,7 @@ from rich.console import Console
 import tensorbnn as tb
 from benchmarks import machine, quality_tables, tables
 from benchmarks.quality_data import Case, DataError, find_sets, read_cases, read_paired
+from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.runs.files import RunError
 
 RESULTS = Path(__file__).parent / "results"
@@ -34,6 +36,8 @@ class Effort(NamedTuple):
     """How long chains are."""
 
     minutes: float = 5.0
+    gradients: float = math.inf
+    """Of a chain: unlike minutes, a limit that gives the same results on any machine."""
     burn_in: int = 500
     draws: int = 250
     """At least; more, until predictions have converged or the minutes are over."""
@@ -62,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = {(each["set"], each["split"]) for each in fits}
     left = [case for case in cases if (case.name, case.split) not in done]
     console.print(f"{len(left)} fits to make, {len(cases) - len(left)} are in {options.out}")
-    effort, failed = Effort(options.minutes, options.burn_in), 0
+    effort, failed = Effort(options.minutes, options.gradients, options.burn_in), 0
     about = machine.describe() if left else before.machine
     for number, case in enumerate(left, start=1):
         try:
@@ -71,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed += 1
             console.print(f"{number} of {len(left)}: {too_short(case, effort)}", soft_wrap=True)
             continue
+        except KeyboardInterrupt:
+            console.print(f"stopped in {case.name}, split {case.split}; the same command goes on")
+            return 130
         save(Results(about, fits), options.out, paired)
         console.print(f"{number} of {len(left)}: {in_words(fits[-1])}", soft_wrap=True)
     if not fits:
@@ -91,17 +98,7 @@ def make_posterior(x: Any, y: Any) -> tb.Posterior:
 def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]:
     """Sample, predict the rows to be tested, and all that is saved of it."""
     began, began_cpu = time.monotonic(), time.process_time()
-    with warnings.catch_warnings():  # how far chains got is in the results
-        warnings.filterwarnings("ignore", "stopped by", UserWarning)
-        ensemble = tb.sample(
-            make_posterior(case.x, case.y),
-            burn_in=effort.burn_in,
-            draws=effort.draws,
-            until=tb.Converged(),
-            max_minutes=effort.minutes,
-            seed=case.split,
-            progress=progress,
-        )
+    ensemble = _sample(case, effort, progress=progress)
     seconds = time.monotonic() - began
     scores = ensemble.score(case.x_test, case.y_test, progress=progress)
     diagnosis = ensemble.diagnose(case.x_test, progress=progress)
@@ -118,12 +115,35 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
         "rhat": float(diagnosis.rhat.max()),
         "share_below_1.01": float(np.mean(diagnosis.rhat < 1.01)),
         "ess": float(diagnosis.ess.min()),
-        **effort._asdict(),
+        "burn_in": effort.burn_in,
+        "minutes": effort.minutes,
+        # null for none: JSON knows no infinity
+        "max_gradients": effort.gradients if math.isfinite(effort.gradients) else None,
         "draws": ensemble.num_draws,
         "gradients": int(ensemble.info["num_steps"].sum()),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(time.process_time() - began_cpu, 1),
     }
+
+
+def _sample(case: Case, effort: Effort, *, progress: bool) -> Ensemble:
+    with warnings.catch_warnings():
+        # How far chains got is in the results. Half a fit is none.
+        warnings.filterwarnings("ignore", "stopped by", UserWarning)
+        warnings.filterwarnings("error", "interrupted", UserWarning)
+        try:
+            return tb.sample(
+                make_posterior(case.x, case.y),
+                burn_in=effort.burn_in,
+                draws=effort.draws,
+                until=tb.Converged(),
+                max_minutes=effort.minutes,
+                max_gradients=effort.gradients,
+                seed=case.split,
+                progress=progress,
+            )
+        except UserWarning:
+            raise KeyboardInterrupt from None
 
 
 def in_words(done: dict[str, Any]) -> str:
@@ -139,8 +159,8 @@ def in_words(done: dict[str, Any]) -> str:
 def too_short(case: Case, effort: Effort) -> str:
     """What to do where there was no time for a first draw."""
     return (
-        f"{case.name}, split {case.split}: {effort.minutes:g} minutes were over before the "
-        f"{effort.burn_in:,} transitions of burn-in: give more --minutes"
+        f"{case.name}, split {case.split}: the limit came before the end of the "
+        f"{effort.burn_in:,} transitions of burn-in: give more --minutes or --gradients"
     )
 
 
@@ -186,6 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sets", type=lambda text: text.split(","), help="such as yacht,boston; default: all")
     add("--splits", type=_count, help="only so many splits of each set, the first ones")
     add("--minutes", type=float, default=Effort().minutes, help="of a fit at most; default: 5")
+    add("--gradients", type=_count, default=math.inf, help="of a chain at most; default: any")
     add("--burn-in", type=_count, default=Effort().burn_in, help="transitions; default: 500")
     add("--out", type=Path, default=RESULTS, help="folder for the results")
     return parser

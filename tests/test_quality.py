@@ -1,6 +1,7 @@
 """The benchmark of quality: the right rows, the right scores, nothing lost."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -143,10 +144,20 @@ def test_published_figures():
 
 
 def test_no_time(folder, tmp_path, capsys):
-    arguments = ["--data", str(folder), "--sets", "plane", "--splits", "1", "--minutes", "1e-6"]
+    arguments = ["--data", str(folder), "--sets", "plane", "--splits", "1", "--gradients", "9"]
     assert quality.main([*arguments, "--out", str(tmp_path / "out")]) == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert "plane, split 0: 1e-06 minutes were over before the 500 transitions of burn-in" in out
+    assert "plane, split 0: the limit came before the end of the 500 transitions of burn-in" in out
+
+
+def test_half_a_fit_is_none(folder, tmp_path, capsys, monkeypatch):
+    """On Ctrl-C a run in memory gives what it has, with a warning."""
+    warned = lambda *a, **k: warnings.warn("interrupted: the ensemble has", stacklevel=1)  # noqa: E731
+    monkeypatch.setattr(tb, "sample", warned)
+    out = tmp_path / "out"
+    assert quality.main(["--data", str(folder), "--sets", "plane", "--out", str(out)]) == 130
+    assert "stopped in plane, split 0; the same command goes on" in capsys.readouterr().out
+    assert not out.exists()
 
 
 def test_folders_that_can_not_be_used(folder, tmp_path):
