@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fits = before.fits
     done = {(each["set"], each["split"]) for each in fits}
     left = [case for case in cases if (case.name, case.split) not in done]
-    console.print(f"{len(left)} fits to make, {len(cases) - len(left)} are in {options.out}")
+    console.print(f"fits to make: {len(left)}; done before: {len(cases) - len(left)}")
     effort, failed = Effort(options.minutes, options.gradients, options.burn_in), 0
     about = machine.describe() if left else before.machine
     for number, case in enumerate(left, start=1):
@@ -203,13 +203,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--data", type=Path, required=True, help="folder with NAME.csv and NAME.splits.csv")
-    add("--sets", type=lambda text: text.split(","), help="such as yacht,boston; default: all")
+    add("--sets", type=_names, help="such as yacht,boston; default: all")
     add("--splits", type=_count, help="only so many splits of each set, the first ones")
-    add("--minutes", type=float, default=Effort().minutes, help="of a fit at most; default: 5")
+    add("--minutes", type=_minutes, default=Effort().minutes, help="of a fit at most; default: 5")
     add("--gradients", type=_count, default=math.inf, help="of a chain at most; default: any")
     add("--burn-in", type=_count, default=Effort().burn_in, help="transitions; default: 500")
     add("--out", type=Path, default=RESULTS, help="folder for the results")
     return parser
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(text.replace(",", " ").split()))
+
+
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+    return value
 
 
 def _count(text: str) -> int:

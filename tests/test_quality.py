@@ -38,11 +38,11 @@ def test_a_run_goes_on_where_it_was(folder, tmp_path, capsys, monkeypatch):
     arguments = ["--data", str(folder), "--sets", "plane", "--burn-in", "160"]
     arguments += ["--minutes", "5", "--out", str(tmp_path / "out")]
     assert quality.main([*arguments, "--splits", "1"]) == 0
-    assert "1 fits to make, 0 are in" in capsys.readouterr().out
+    assert "fits to make: 1; done before: 0" in capsys.readouterr().out
     file = tmp_path / "out" / "quality.json"
     first = json.loads(file.read_text())
     assert quality.main(arguments) == 0
-    assert "1 fits to make, 1 are in" in capsys.readouterr().out
+    assert "fits to make: 1; done before: 1" in capsys.readouterr().out
     both = json.loads(file.read_text())
     assert both["fits"][0] == first["fits"][0]
     assert [each["split"] for each in both["fits"]] == [0, 1]
@@ -158,6 +158,19 @@ def test_half_a_fit_is_none(folder, tmp_path, capsys, monkeypatch):
     assert quality.main(["--data", str(folder), "--sets", "plane", "--out", str(out)]) == 130
     assert "stopped in plane, split 0; the same command goes on" in capsys.readouterr().out
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--splits", "0"], "must be a whole number of at least 1, got 0"),
+        (["--minutes", "-3"], "must be a positive number, got -3"),
+    ],
+)
+def test_options_that_can_not_be(folder, capsys, words, message):
+    with pytest.raises(SystemExit):
+        quality.main(["--data", str(folder), *words])
+    assert message in capsys.readouterr().err
 
 
 def test_folders_that_can_not_be_used(folder, tmp_path):
