@@ -29,7 +29,9 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.runs.files import RunError
 
 RESULTS = Path(__file__).parent / "results"
-HIDDEN = 50
+# Units of the hidden layers. Those of the UCI tables are part of their protocol. For airfoil, two
+# layers predict a fifth of the rows to train with much better (RMSE 0.18, one layer 0.23).
+HIDDEN: dict[str, tuple[int, ...]] = {"UCI": (50,), "airfoil": (20, 20)}
 
 
 class Effort(NamedTuple):
@@ -89,9 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def make_posterior(x: Any, y: Any) -> tb.Posterior:
-    """One hidden layer of 50 units, the noise learned, all else as the library has it."""
-    network = tb.Network(tb.Dense(HIDDEN), tb.Tanh(), tb.Dense(1), inputs=x.shape[1])
+def make_posterior(name: str, x: Any, y: Any) -> tb.Posterior:
+    """The network of a set, the noise learned, all else as the library has it."""
+    units = HIDDEN.get(name, HIDDEN["UCI"])
+    hidden = [layer for each in units for layer in (tb.Dense(each), tb.Tanh())]
+    network = tb.Network(*hidden, tb.Dense(1), inputs=x.shape[1])
     return tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), x, y, standardise=True)
 
 
@@ -133,7 +137,7 @@ def _sample(case: Case, effort: Effort, *, progress: bool) -> Ensemble:
         warnings.filterwarnings("error", "interrupted", UserWarning)
         try:
             return tb.sample(
-                make_posterior(case.x, case.y),
+                make_posterior(case.name, case.x, case.y),
                 burn_in=effort.burn_in,
                 draws=effort.draws,
                 until=tb.Converged(),
@@ -171,11 +175,11 @@ def read_results(folder: Path) -> Results:
         return Results({}, [])
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        network, found = content["network"], Results(content["machine"], content["fits"])
+        models, found = content["models"], Results(content["machine"], content["fits"])
     except (ValueError, KeyError, TypeError):
         raise DataError(f"{file} has no results of this benchmark: give another --out") from None
-    if network != _network():
-        raise DataError(f"{file} has results of another model, {network}: give another --out")
+    if models != _models():
+        raise DataError(f"{file} has results of other models, {models}: give another --out")
     return found
 
 
@@ -184,7 +188,7 @@ def save(
 ) -> None:
     """JSON and Markdown, each written whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"machine": results.machine, "network": _network(), "fits": results.fits}
+    content = {"machine": results.machine, "models": _models(), "fits": results.fits}
     text = quality_tables.page(results.fits, machine.sentence(results.machine), paired)
     for name, each in (("quality.json", json.dumps(content, indent=1)), ("quality.md", text)):
         partial = folder / f"{name}.partial"
@@ -192,9 +196,10 @@ def save(
         partial.replace(folder / name)
 
 
-def _network() -> str:
-    """The model in words, whatever the number of inputs."""
-    return str(make_posterior(np.eye(2), np.arange(2.0)).network)
+def _models() -> dict[str, str]:
+    """The networks in words, whatever the number of inputs."""
+    x, y = np.eye(2), np.arange(2.0)
+    return {name: str(make_posterior(name, x, y).network) for name in HIDDEN}
 
 
 def _parser() -> argparse.ArgumentParser:

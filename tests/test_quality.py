@@ -34,7 +34,7 @@ def write(file, header, table):
 
 
 def test_a_run_goes_on_where_it_was(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(quality, "HIDDEN", 5)
+    monkeypatch.setitem(quality.HIDDEN, "UCI", (5,))
     arguments = ["--data", str(folder), "--sets", "plane", "--burn-in", "160"]
     arguments += ["--minutes", "5", "--out", str(tmp_path / "out")]
     assert quality.main([*arguments, "--splits", "1"]) == 0
@@ -52,17 +52,17 @@ def test_a_run_goes_on_where_it_was(folder, tmp_path, capsys, monkeypatch):
     for each in both["fits"]:
         assert (each["rows"], each["tested"]) == (40, 40)
     # Another model's results are not mixed in.
-    file.write_text(json.dumps(both | {"network": "Network(...)"}))
+    file.write_text(json.dumps(both | {"models": {"UCI": "Network(...)"}}))
     with pytest.raises(SystemExit):
         quality.main(arguments)
-    assert "has results of another model, Network(...): give another --out" in (
+    assert "has results of other models, {'UCI': 'Network(...)'}: give another --out" in (
         capsys.readouterr().err
     )
 
 
 def test_scores(folder, monkeypatch):
     """Those of targets divided by the unit, from what each network says and how noisy it is."""
-    monkeypatch.setattr(quality, "HIDDEN", 5)
+    monkeypatch.setitem(quality.HIDDEN, "UCI", (5,))
     made, sample = [], tb.sample
     monkeypatch.setattr(tb, "sample", lambda *a, **k: made.append(sample(*a, **k)) or made[-1])
     case = read_cases(folder, "plane")[0]._replace(unit=8.0)
