@@ -12,11 +12,10 @@ Fits = list[dict[str, Any]]
 Paired = dict[tuple[str, int], tuple[float, float]]
 
 SETTINGS = (
-    "One hidden layer of 50 units (airfoil: two of 20, by predictions of a fifth of the rows to "
-    "train with), tanh, the default prior, the noise learned, columns standardised by the rows to "
-    "train with; `tb.sample` with `until=tb.Converged()`, four chains and {burn_in} transitions of "
-    "burn-in, for at most {minutes} minutes (`quality.json` has the limits of gradients). Nothing "
-    "was chosen by rows that were tested."
+    "One hidden layer of 50 units (airfoil: two of 20), tanh, the default prior, the noise "
+    "learned, columns standardised by the rows to train with; `tb.sample` with "
+    "`until=tb.Converged()`, four chains and {burn_in} transitions of burn-in, for at most "
+    "{minutes} minutes (`quality.json` has the limits of gradients)."
 )
 ABOUT = {
     "rmse": "Mean ± standard error over splits, in the units of the target. Published figures are "
