@@ -41,7 +41,7 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo paper test lint format bench bench-predict bench-samplers soak report-check sanitize docs \
+.PHONY: help demo paper test lint format bench bench-predict bench-samplers quality soak report-check sanitize docs \
     oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -55,6 +55,7 @@ help:
 	@echo 'make bench    measure speed, side by side with others (options: ARGS="--help")'
 	@echo 'make bench-predict   time and memory of predictions'
 	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
+	@echo 'make quality  predictions on public tables next to published figures: ARGS="--data folder"'
 	@echo 'make soak     the long proofs, which make test leaves out'
 	@echo 'make report-check   the report of a run in headless Chromium, which must be installed'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
@@ -99,6 +100,10 @@ bench-predict: $(READY_DEV)
 bench-samplers: $(READY_DEV)
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.mclmc_bias
+
+# `make quality ARGS="--data folder"`: make itself takes no --data
+quality: $(READY_DEV)
+	$(BIN)/python -m benchmarks.quality $(ARGS)
 
 soak: $(READY_DEV)
 	XLA_FLAGS= $(BIN)/python $(PYTEST) -m soak
