@@ -28,6 +28,8 @@ def test_a_chain_that_accepts_nothing_is_stuck():
     assert "accepted 0.0% of its proposals" in stuck(own, OTHERS, dimension=50)
     assert stuck(own[:-1], OTHERS[:, :-1], dimension=50) is None  # one bad round is not enough
     assert stuck(own, OTHERS[:0], dimension=50)  # also a chain that is alone
+    # Where none accepts anything, the step size is to blame, not one of them.
+    assert stuck(own, np.stack([own, own]), dimension=50) is None
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -141,7 +141,9 @@ def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None
         return None
     if not np.isfinite(own[-1, 1]):
         return f"had a log-density of {own[-1, 1]}"
-    if np.all(own[-2:, 0] < NOTHING):
+    # Where no chain accepts anything it is the step size, which still adapts, not where they are.
+    others_move = not len(others) or bool(np.any(others[:, -2:, 0] >= NOTHING))
+    if np.all(own[-2:, 0] < NOTHING) and others_move:
         return f"accepted {own[-2:, 0].mean():.1%} of its proposals"
     level = own[-LOOK_BACK:, 1]
     reference = others[:, -LOOK_BACK:, 1]
