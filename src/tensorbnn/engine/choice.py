@@ -52,7 +52,7 @@ def instruction_set(engine: Engine) -> str | None:
 # where it has only the portable code, up to how many in all matrices times rows of data. Measured
 # (the growth with width of `make bench`): it keeps activations in the cache but not large matrices,
 # and for those XLA calls a library that does.
-MOST_WEIGHTS = {"avx512": 20_000, "avx2": 2_000, "portable": 2_000}
+MOST_WEIGHTS = {"avx512": 12_000, "avx2": 2_000, "portable": 2_000}
 MOST_PRODUCTS = {"portable": 50_000}
 
 
