@@ -6,13 +6,14 @@ chains, and all go on with the same numbers. Nothing is random here and the orde
 fixed, so a run can be stopped anywhere and taken up again.
 
 Step size
-    Dual averaging of the acceptance probability, whose mean errors are averaged at each meeting.
-    Trajectories are capped at first, since a step size found on long ones far from the posterior
-    ends two to three times too small. Begun anew when the trajectory length is final. An average
-    over steps that scatter accepts more than was aimed at: so it is held for the last two rounds,
-    and corrected by what was accepted in them. One trajectory in five takes half the step: where
-    the posterior of a network is narrower than anywhere in burn-in, a chain that always takes the
-    whole one may reject for thousands of transitions.
+    At first, dual averaging of the acceptance probability, whose mean errors are averaged at each
+    meeting. Trajectories are capped, since a step size found on long ones far from the posterior
+    ends two to three times too small. From then on the step is held within a round, and what each
+    chain accepted in each round says how it would have fared with another step: the next is the one
+    at which all of them together accept as often as they should. So the last one rests on more than
+    half of burn-in, and on wide and narrow regions as chains met them. One trajectory in five takes
+    half the step: where the posterior of a network is narrower than anywhere in burn-in, a chain
+    that always takes the whole one may reject for thousands of transitions.
 
 Trajectory length
     What counts is how fast outputs of the network are forgotten. In each of the search's rounds all
@@ -40,9 +41,9 @@ from tensorbnn.inference.probes import features, num_features
 from tensorbnn.inference.sampler import ROUNDS, meetings
 from tensorbnn.inference.target import Target
 
-# Rounds up to which trajectories have at most FIRST_CAP steps, then at most SECOND_CAP; up to which
-# the length is sought; and up to which the step size is averaged: in the rest it is held.
-CAPPED, SEARCH, FINAL, HELD = 4, 8, 16, 18
+# Rounds up to which trajectories have at most FIRST_CAP steps; up to which they have at most
+# SECOND_CAP, and the step size is averaged; and up to which the length is sought.
+CAPPED, SEARCH, FINAL = 4, 8, 16
 FIRST_CAP, SECOND_CAP = 16, 64
 # The length before the search, and without it.
 UNTUNED_LENGTH = 1.0
@@ -57,15 +58,17 @@ LAGS = (1, 2, 4, 8, 16, 32)
 SEEN = 0.25
 _SMOOTHING = 0.5  # octaves
 # No shorter ones are tried, however well they do in a short round: a few steps are a random walk,
-# and draws should be worth keeping, unless such a length takes many steps.
+# and draws should be worth keeping, unless such a length takes many steps. (On networks of a few
+# hundred parameters lengths from 0.35 to 0.7 give as many effective draws a gradient, and the
+# longest of them twice as many a draw.)
 LEAST_STEPS = 4
-LEAST_LENGTH, MANY_STEPS = 0.35, 256
+LEAST_LENGTH, MANY_STEPS = 0.7, 256
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 # How far the acceptance of a chain may lie below the mean before it decides on the step size.
 LAGGING = 0.1
 # Part of the trajectories that take half the step.
 HALVED = 0.2
-_MOST = 0.5  # change of the logarithm of the step size at the end
+_MOST = 0.5  # change of the logarithm of the step size at a meeting
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
 
@@ -285,7 +288,7 @@ def listen_state(state: Any, told: Array, number: Array) -> Any:
 def _varies_step_size(settings: Settings, iteration: Array) -> Array:
     """Whether the step size is being averaged in a transition."""
     # Without rounds, to the end of burn-in.
-    held = jnp.where(settings.round_length > 0, HELD * settings.round_length, settings.end)
+    held = jnp.where(settings.round_length > 0, SEARCH * settings.round_length, settings.end)
     return settings.tunes_step_size & (iteration < held)
 
 
@@ -295,29 +298,46 @@ def _pool_step_size(tuning: Tuning, heard: Told, number: Array) -> DualAveraging
         jnp.mean(heard.mean_error[:, number]),
         jnp.mean(heard.log_average[:, number]),
     )
-    # A new average where trajectories become longer and where their length is final.
-    anew = (number == CAPPED - 1) | (number == SEARCH - 1) | (number == FINAL - 1)
+    # A new average where trajectories become longer.
     fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
-    kept = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, pooled)
-    accepted = jnp.mean(heard.acceptance[:, HELD:], axis=1)
-    # A mean must not hide a chain that accepts far less.
-    found = jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING)
-    correction = _log_correction(found, tuning.settings.target_acceptance)
-    last = number == ROUNDS - 1
-    kept = kept._replace(log_average=kept.log_average + jnp.where(last, correction, 0.0))
+    kept = jax.tree.map(lambda new, old: jnp.where(number == CAPPED - 1, new, old), fresh, pooled)
+    found = _fitting_step_size(heard, number, tuning.settings.target_acceptance)
+    kept = kept._replace(log_average=jnp.where(number >= SEARCH, found, kept.log_average))
     tunes = tuning.settings.tunes_step_size
     return jax.tree.map(lambda new, old: jnp.where(tunes, new, old), kept, tuning.averaging)
 
 
-def _log_correction(acceptance: Array, target: Array) -> Array:
-    """What to add to the logarithm of a step size that led to `acceptance`.
+def _fitting_step_size(heard: Told, number: Array, target: Array) -> Array:
+    """Logarithm of the step size at which chains would have accepted as often as they should.
 
     Energy errors are nearly normal with a mean of half their variance, and the variance goes with
-    the fourth power of the step: the acceptance is ``2 Phi(-c step^2)``.
+    the fourth power of the step: the acceptance is ``2 Phi(-c step^2)``. There is a ``c`` for each
+    chain and round, since some regions are narrower than others.
     """
-    found = jax.scipy.stats.norm.ppf(jnp.clip(acceptance, 0.01, 0.999) / 2)
-    wanted = jax.scipy.stats.norm.ppf(target / 2)
-    return jnp.clip(0.5 * jnp.log(wanted / found), -_MOST, _MOST)
+    rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
+    looked_at = (rounds >= SEARCH) & (rounds <= number)
+    weights = looked_at.astype(heard.acceptance.dtype)
+    weights /= jnp.maximum(jnp.sum(weights), 1.0)
+    log_steps = heard.log_average  # of rounds in which it was held
+    now = jnp.mean(log_steps[:, number])
+    errors = -jax.scipy.stats.norm.ppf(jnp.clip(heard.acceptance, 0.01, 0.9999) / 2)
+    errors = jnp.where(looked_at[None], errors, 1.0)
+    log_steps = jnp.where(looked_at[None], log_steps, now)
+
+    def is_small(log_step: Array) -> Array:
+        grown = errors * jnp.exp(2 * (log_step - log_steps))
+        accepted = 2 * jax.scipy.stats.norm.cdf(-grown) @ weights
+        # A mean must not hide a chain that accepts far less.
+        return jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING) > target
+
+    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = (low + high) / 2
+        small = is_small(middle)
+        return jnp.where(small, middle, low), jnp.where(small, high, middle)
+
+    low, high = jax.lax.fori_loop(0, 20, halve, (now - _MOST, now + _MOST))
+    return (low + high) / 2
 
 
 def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
