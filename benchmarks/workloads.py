@@ -77,7 +77,7 @@ class Workload:
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("W1", "the paper's sparse case", (1, 10, 10, 10, 1), rows=11, steps=4000),
+        Workload("W1", "the paper's sparse case", (1, 10, 10, 10, 1), rows=11, steps=32_000),
         Workload("W2", "the paper's variable case", (1, 10, 10, 10, 1), rows=2055, steps=300),
         Workload("W3", "a table of the usual size", (13, 50, 50, 1), rows=1000, steps=120),
         Workload("W4", "a large table", (20, 100, 100, 100, 1), rows=10_000, steps=4),

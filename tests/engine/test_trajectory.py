@@ -169,6 +169,22 @@ def test_batches_of_batches():
         np.testing.assert_array_equal(found.reshape(expected.shape), expected)
 
 
+def test_priors_are_described_within_vmap():
+    """Numbers of priors are computed once: they must be, too, where that is under `vmap`."""
+    truncated = tb.Normal(0.0, Hyper(0.5, tb.Normal(0.37, 1.3)))  # in no other test
+    ours, _ = targets(tb.Network(tb.Dense(1, truncated), inputs=2), "float32", held=False)
+    positions = jnp.zeros((2, ours.dimension))
+
+    def run(position):
+        density = ours.value_and_gradient
+        start = hmc.Phase(position, position, *density(position))
+        return hmc.leapfrog(density, start, jnp.asarray(0.01), jnp.asarray(1))
+
+    ends = jax.jit(jax.vmap(run))(positions)
+    assert np.all(np.isfinite(ends.log_density)) and not np.array_equal(ends.position, positions)
+    np.testing.assert_allclose(jax.vmap(run)(positions).log_density, ends.log_density, rtol=1e-5)
+
+
 def test_no_steps_and_divergence():
     ours, _ = targets(NETWORKS["default"], "float32", held=False)
     follow = jax.jit(ours.value_and_gradient.follow)

@@ -240,7 +240,8 @@ def _truncated_scale(entry: Entry) -> float:
 @functools.lru_cache(maxsize=256)
 def _log_positive_mass(prior: Prior) -> float:
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        return float(prior.log_positive_mass())
+        # Compiled: within `vmap`, functions with a gradient rule of their own are traced otherwise.
+        return float(jax.jit(prior.log_positive_mass)())
 
 
 @functools.lru_cache(maxsize=256)

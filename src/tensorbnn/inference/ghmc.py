@@ -42,7 +42,7 @@ class GHMC:
     ----------
     step_size
         Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
-        found by dual averaging during burn-in and held from then on, so that what is saved is a
+        found during burn-in and held from then on, so that what is saved is a
         Markov chain; and one transition in five, by chance, takes half of it, as in `HMC`.
     num_leapfrog
         Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum

@@ -39,7 +39,7 @@ class HMC:
     ----------
     step_size
         Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
-        found by dual averaging during burn-in, and held from then on, so that what is saved is a
+        found during burn-in, and held from then on, so that what is saved is a
         Markov chain; and one trajectory in five, by chance, takes half of it, so that a chain does
         not get stuck where the density is narrower than where the step was found.
     num_leapfrog
