@@ -181,7 +181,8 @@ def test_priors_are_described_within_vmap():
         return hmc.leapfrog(density, start, jnp.asarray(0.01), jnp.asarray(1))
 
     ends = jax.jit(jax.vmap(run))(positions)
-    assert np.all(np.isfinite(ends.log_density)) and not np.array_equal(ends.position, positions)
+    assert np.all(np.isfinite(ends.log_density))
+    assert not np.array_equal(ends.position, positions)
     np.testing.assert_allclose(jax.vmap(run)(positions).log_density, ends.log_density, rtol=1e-5)
 
 
