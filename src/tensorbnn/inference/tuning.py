@@ -62,7 +62,7 @@ _SMOOTHING = 0.5  # octaves
 # hundred parameters lengths from 0.35 to 0.7 give as many effective draws a gradient, and the
 # longest of them twice as many a draw.)
 LEAST_STEPS = 4
-LEAST_LENGTH, MANY_STEPS = 0.7, 256
+LEAST_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 # How far the acceptance of a chain may lie below the mean before it decides on the step size.
 LAGGING = 0.1
@@ -316,7 +316,9 @@ def _fitting_step_size(heard: Told, number: Array, target: Array) -> Array:
     """
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     looked_at = (rounds >= SEARCH) & (rounds <= number)
-    weights = looked_at.astype(heard.acceptance.dtype)
+    # Later rounds count more: in the first ones a chain may still be on its way.
+    weights = jnp.where(looked_at, rounds - SEARCH + 1, 0)
+    weights = weights.astype(heard.acceptance.dtype)
     weights /= jnp.maximum(jnp.sum(weights), 1.0)
     log_steps = heard.log_average  # of rounds in which it was held
     now = jnp.mean(log_steps[:, number])
