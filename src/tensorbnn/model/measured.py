@@ -106,7 +106,7 @@ class MeasuredGaussian(Likelihood):
         if bad.size:
             raise ValueError(
                 "standard deviations, the last columns of `y` for a MeasuredGaussian likelihood, "
-                f"must be positive and finite, but {bad.size} of {len(y)} rows have others, such as "
-                f"row {bad[0]} with {', '.join(f'{each:g}' for each in sds[bad[0]].tolist())}"
+                f"must be positive and finite, but {bad.size} of {len(y)} rows have others, such "
+                f"as row {bad[0]} with {', '.join(f'{each:g}' for each in sds[bad[0]].tolist())}"
             )
         return values, np.broadcast_to(sds, values.shape)
