@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from arviz_stats.base import array_stats
+from scipy import stats
 
 import tensorbnn as tb
 from tests.oracles import oracles
@@ -137,6 +138,41 @@ def linear_with_learned_noise(x, y, noise_prior: tb.Prior, exact_prior, *, start
     likelihood = tb.Gaussian(sd=tb.Hyper(start, noise_prior))
     posterior = linear_posterior(x, y, likelihood, tb.Normal(0.0, 1.0), tb.Normal(0.0, 1.0))
     return Case(posterior, statistics)
+
+
+def linear_with_measured_noise(x, y, sds, *, prior: tb.Prior | None = None) -> Case:
+    """A known sd for each row, times a factor of 1, or one that is learned under `prior`.
+
+    Divided by their sds, rows are a regression with one noise, the factor: exact for each factor,
+    and integrated over it on a grid.
+    """
+    phi, target = oracles.add_bias(x) / sds[:, None], y / sds
+    factors, log_weights = np.ones(1), np.zeros(1)
+    if prior is not None:
+        factors = np.geomspace(0.05, 20, 2001)
+        log_weights = np.log(factors) + stats.halfnorm.logpdf(factors, scale=prior.scale)
+    size = phi.shape[1]
+    found = [oracles._gauss_post(phi, target, f, np.zeros(size), np.eye(size)) for f in factors]
+    evidences = [each[2] for each in found] + log_weights
+    locations, covariances = zip(*(each[:2] for each in found), strict=True)
+    exact = oracles.Mix(evidences, locations, covariances, {"factor": factors})
+
+    def statistics(ensemble):
+        values = coefficients(ensemble)
+        known = [
+            *means(values, exact.mean),
+            *means(values**2, exact.mean**2 + np.diag(exact.cov)),
+        ]
+        if prior is not None:
+            factor = ensemble.hyperparameters["likelihood.factor"]
+            factor_mean, factor_sd = exact.aux_mean_sd("factor")
+            known += [mean(factor, factor_mean), mean(factor**2, factor_mean**2 + factor_sd**2)]
+        return known
+
+    likelihood = tb.MeasuredGaussian(1.0 if prior is None else tb.Hyper(1.0, prior))
+    columns = np.column_stack([y, sds])
+    posterior = linear_posterior(x, columns, likelihood, tb.Normal(0.0, 1.0), tb.Normal(0.0, 1.0))
+    return Case(posterior, statistics, least_ess=1000)
 
 
 def hierarchical(family, location, scale):

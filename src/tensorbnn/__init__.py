@@ -40,6 +40,7 @@ from tensorbnn.model.layers import (
     Tanh,
 )
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import (
     Cauchy,
@@ -96,6 +97,7 @@ __all__ = [
     "LeakyReLU",
     "Likelihood",
     "LogNormal",
+    "MeasuredGaussian",
     "Network",
     "Normal",
     "Number",

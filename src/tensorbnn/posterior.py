@@ -307,7 +307,9 @@ class Posterior:
         check_inputs(own[0], self.network)
         if len(own[0]) != len(own[1]):
             raise ValueError(f"`x` has {len(own[0])} rows but `y` has {len(own[1])}")
-        targets = self.likelihood.targets(self.scaling.targets(own[1]), self.network.outputs)
+        outputs = self.network.outputs
+        inside = self.likelihood.inside(own[1], self.scaling, outputs)
+        targets = self.likelihood.targets(inside, outputs)
         inputs = self.scaling.inputs(own[0], self.dtype)
         return Given(*own, inputs, targets.astype(self.dtype))
 
@@ -383,7 +385,7 @@ def _scaling(
     rows = check_rows("x", x, "float64"), check_rows("y", y, "float64")
     return standardisation(
         rows[0],
-        likelihood.observed(rows[1]),
+        likelihood.observed(rows[1], network.outputs),
         targets=likelihood.real_targets,
         weights=likelihood.weights(rows[1]),
     )

@@ -24,7 +24,10 @@ ACTIVATIONS = [
     *(tb.Sigmoid(), tb.Tanh(), tb.Softmax(), tb.Exp(), tb.ReLU(), tb.LeakyReLU(), tb.ELU()),
     *(tb.PReLU(), tb.SquarePReLU(), tb.LeakyReLU(-0.5), tb.LeakyReLU(0.0)),
 ]
-LIKELIHOODS = [tb.Gaussian(0.3), tb.Gaussian(tb.Hyper(0.4)), tb.Bernoulli(), tb.Categorical()]
+LIKELIHOODS = [
+    *(tb.Gaussian(0.3), tb.Gaussian(tb.Hyper(0.4)), tb.Bernoulli(), tb.Categorical()),
+    *(tb.MeasuredGaussian(0.8), tb.MeasuredGaussian(tb.Hyper(1.2))),
+]
 SETS = library.instruction_sets()
 
 
@@ -40,6 +43,9 @@ def as_before():
 def targets(likelihood, rows, outputs, rng):
     if isinstance(likelihood, tb.Gaussian):
         return rng.normal(size=(rows, outputs)).astype("float32")
+    if isinstance(likelihood, tb.MeasuredGaussian):
+        values, sds = rng.normal(size=(rows, outputs)), rng.uniform(0.1, 2, size=(rows, outputs))
+        return np.column_stack([values, sds]).astype("float32")
     if isinstance(likelihood, tb.Bernoulli):
         return rng.integers(0, 2, size=(rows, outputs))
     return rng.integers(0, outputs, size=rows)
@@ -101,7 +107,7 @@ def test_every_activation(activation):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
 def test_every_likelihood(likelihood):
-    for outputs, rows in ((2, 1), (5, 100)):
+    for outputs, rows in ((2, 1), (5, 100), (2, 17)):
         network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(outputs), inputs=2)
         check_agreement(network, likelihood, rows)
 
@@ -118,9 +124,10 @@ def test_any_number_of_units(units):
         check_agreement(network, tb.Gaussian(0.5), rows, ("float32",))
 
 
-def test_rows_in_tiles():
+@pytest.mark.parametrize("likelihood", [tb.Gaussian(0.5), tb.MeasuredGaussian()], ids=repr)
+def test_rows_in_tiles(likelihood):
     wide = tb.Network(tb.Dense(300), tb.Tanh(), tb.Dense(1), inputs=2)
-    check_agreement(wide, tb.Gaussian(0.5), 1003, ("float32",), scale=0.2)
+    check_agreement(wide, likelihood, 1003, ("float32",), scale=0.2)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +176,13 @@ def test_random_architectures(inputs, hidden, rows, likelihood):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("likelihood", [LIKELIHOODS[0], *LIKELIHOODS[2:]], ids=repr)
+@pytest.mark.parametrize("likelihood", [LIKELIHOODS[0], *LIKELIHOODS[2:5]], ids=repr)
 @pytest.mark.parametrize("activation", ACTIVATIONS[:9], ids=repr)
 def test_extreme_parameters(activation, likelihood, dtype):
-    """Saturation and overflow: the same infinities and NaNs as JAX in the same type."""
+    """Saturation and overflow: the same infinities and NaNs as JAX in the same type.
+
+    So are gradients where the likelihood is finite; where it is not, no sampler takes a step.
+    """
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(18, 2)).astype("float32"), targets(likelihood, 18, 2, rng)
     network = tb.Network(tb.Dense(3, **FIXED), activation, tb.Dense(2, **FIXED), inputs=2)
@@ -188,11 +198,11 @@ def test_extreme_parameters(activation, likelihood, dtype):
         if isinstance(activation, tb.PReLU):  # its slopes stand by their logarithm
             theta[9:12] = np.clip(theta[9:12], -50, 50)
         with np.errstate(over="ignore", invalid="ignore"):
-            expected = reference(theta.astype(dtype), phi.astype(dtype))[0]
+            expected, (slope, _) = reference(theta.astype(dtype), phi.astype(dtype))
         for name in SETS:
             library.use_instruction_set(name)
             with np.errstate(over="ignore", invalid="ignore"):
-                found = evaluate(theta.astype(dtype), phi.astype(dtype))[0]
+                found, (own_slope, _) = evaluate(theta.astype(dtype), phi.astype(dtype))
             if name == "portable" and not np.isfinite(expected):
                 # Without fused multiplications a product overflows before it is added.
                 assert not np.isfinite(found)
@@ -201,6 +211,14 @@ def test_extreme_parameters(activation, likelihood, dtype):
             np.testing.assert_allclose(
                 found, expected, rtol=tolerance, err_msg=f"{name}, {size}", equal_nan=True
             )
+            if np.isfinite(expected):
+                largest = np.max(np.abs(slope), where=np.isfinite(slope), initial=0.0)
+                np.testing.assert_allclose(
+                    *(own_slope, slope),
+                    rtol=tolerance,
+                    atol=tolerance * largest,
+                    err_msg=f"gradient, {name}, {size}",
+                )
 
 
 @pytest.mark.parametrize("rows", [11, 300, 5000])

@@ -69,13 +69,17 @@ def as_before():
     library.use_threads(0)
 
 
-def targets(network, dtype, *, held, rows=11):
+GAUSSIAN, MEASURED = tb.Gaussian(Hyper(0.5)), tb.MeasuredGaussian(Hyper(0.8))
+
+
+def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
     """The same density by both engines."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
+    if likelihood == MEASURED:
+        y = np.column_stack([y, rng.uniform(0.2, 2, size=rows)])
     found = []
     for engine in ("native", "jax"):
-        likelihood = tb.Gaussian(Hyper(0.5))
         posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine=engine)
         hypers = posterior.flatten_hypers(posterior.model.start_hypers())
         found.append(Target(posterior.model, posterior.data, jnp.asarray(hypers) if held else None))
@@ -84,13 +88,15 @@ def targets(network, dtype, *, held, rows=11):
 
 @pytest.mark.parametrize("held", [False, True], ids=["sampled", "held"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_trajectories_follow_each_other(name, dtype, held):
+@pytest.mark.parametrize(
+    ("name", "likelihood"), [*((name, GAUSSIAN) for name in NETWORKS), ("default", MEASURED)]
+)
+def test_trajectories_follow_each_other(name, likelihood, dtype, held):
     """One chain, and more than there are lanes, each with its own step size and count."""
     rng = np.random.default_rng(1)
     chains = 20
     with precision(dtype):
-        ours, theirs = targets(NETWORKS[name], dtype, held=held)
+        ours, theirs = targets(NETWORKS[name], dtype, held=held, likelihood=likelihood)
         shape = (chains, ours.dimension)
         position, momentum = (
             jnp.asarray(scale * rng.normal(size=shape), dtype) for scale in (0.5, 1)
@@ -186,8 +192,9 @@ def test_priors_are_described_within_vmap():
     np.testing.assert_allclose(jax.vmap(run)(positions).log_density, ends.log_density, rtol=1e-5)
 
 
-def test_no_steps_and_divergence():
-    ours, _ = targets(NETWORKS["default"], "float32", held=False)
+@pytest.mark.parametrize("likelihood", [GAUSSIAN, MEASURED], ids=repr)
+def test_no_steps_and_divergence(likelihood):
+    ours, _ = targets(NETWORKS["default"], "float32", held=False, likelihood=likelihood)
     follow = jax.jit(ours.value_and_gradient.follow)
     rng = np.random.default_rng(2)
     position = jnp.asarray(rng.normal(size=ours.dimension), "float32")

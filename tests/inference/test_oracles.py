@@ -40,6 +40,19 @@ def test_default_prior_of_learned_noise():
     check(cases.linear_with_learned_noise(case["X"], case["y"], None, exact))
 
 
+@pytest.mark.parametrize(
+    ("engine", "prior"), [("jax", None), ("auto", tb.HalfNormal(2.0))], ids=["known", "learned"]
+)
+def test_linear_network_with_measured_noise(engine, prior):
+    """Weighted least squares: rows with error bars from a tenth to twice the noise of the case."""
+    case = GIVEN["lin_fixed"]
+    x, y = np.asarray(case["X"]), np.asarray(case["y"])
+    sds = 0.4 * np.geomspace(0.1, 2.0, len(y))
+    built = cases.linear_with_measured_noise(x, y, sds, prior=prior)
+    built.posterior.engine = engine
+    check(built)
+
+
 @pytest.mark.parametrize("prior", [PAPER, WIDE], ids=["paper", "wide"])
 def test_linear_network_with_hierarchical_prior(prior):
     case = GIVEN["lin_hier"]

@@ -21,6 +21,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
 from tensorbnn.model.layers import ACTIVATIONS, Dense
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
@@ -198,6 +199,13 @@ def _posterior(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> 
     ]
     likelihood = _likelihood(options.likelihood, encoding)
     outputs = len(encoding.targets)
+    if isinstance(likelihood, MeasuredGaussian):
+        if outputs % 2:
+            raise ValueError(
+                "MeasuredGaussian takes a column of standard deviations for each target: give "
+                "--target the targets first, then their standard deviations"
+            )
+        outputs //= 2
     if isinstance(likelihood, Categorical) and encoding.classes is not None:
         outputs = len(encoding.classes)
     network = Network(*hidden, Dense(outputs, prior, prior), inputs=rows.x.shape[1])

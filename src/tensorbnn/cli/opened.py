@@ -11,6 +11,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Categorical
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.runs.store import DirectoryStore, check_free
@@ -46,9 +47,11 @@ class OpenedRun(NamedTuple):
     def _target_columns(self) -> int:
         data = self.store.data()
         if data is not None:
-            return int(self.ensemble.likelihood.observed(data["y"]).shape[1])
-        classes = isinstance(self.ensemble.likelihood.plain, Categorical)
-        return 1 if classes else self.ensemble.network.outputs
+            return int(self.ensemble.likelihood.unweighted(data["y"]).shape[1])
+        likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
+        if isinstance(likelihood, MeasuredGaussian):
+            return 2 * outputs
+        return 1 if isinstance(likelihood, Categorical) else outputs
 
 
 def open_run(path: Path) -> OpenedRun:

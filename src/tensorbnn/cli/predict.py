@@ -1,9 +1,10 @@
 """``tensorbnn predict``: what the networks of a run say about the rows of a table.
 
 The file that is written has a row for each row of the table. Numbers: ``mean``, ``sd`` (over
-networks), ``sd_total`` (of a new target, noise included), and quantiles over networks, ``q0.05``,
-or of a new target, ``new_q0.05``. Classes: ``class``, the probability ``p_<label>`` of each with
-its ``sd_<label>`` and quantiles, ``entropy`` and ``mutual_information``.
+networks), ``sd_total`` (of a new target, noise included, where that is known), and quantiles over
+networks, ``q0.05``, or of a new target, ``new_q0.05``. Classes: ``class``, the probability
+``p_<label>`` of each with its ``sd_<label>`` and quantiles, ``entropy`` and
+``mutual_information``.
 """
 
 import argparse
@@ -113,13 +114,15 @@ def _describe_numbers(
 ) -> Columns:
     found: Columns = {}
     at = prediction.quantile(quantiles, noise=noise)
-    for output in range(prediction.mean.shape[1]):
-        prefix = f"{targets[output]}_" if len(targets) > 1 else ""
+    outputs = prediction.mean.shape[1]  # targets may be followed by their measured deviations
+    for output in range(outputs):
+        prefix = f"{targets[output]}_" if outputs > 1 else ""
         found |= {
             f"{prefix}mean": prediction.mean[:, output],
             f"{prefix}sd": prediction.sd[:, output],
-            f"{prefix}sd_total": prediction.sd_total[:, output],
         }
+        if prediction.knows_noise:
+            found[f"{prefix}sd_total"] = prediction.sd_total[:, output]
         for level, values in zip(quantiles, at, strict=True):
             found[f"{prefix}{'new_' if noise else ''}q{level:g}"] = values[:, output]
     return found

@@ -1,9 +1,9 @@
 """The native engine: a likelihood and its gradient by fused C++ kernels, through `jax.ffi`.
 
-It serves networks of dense layers and the paper's nine activations under a `Gaussian`, `Bernoulli`
-or `Categorical` likelihood; anything else is computed by the JAX engine. Value and gradient come
-from one call, on the way forward. Several chains (`jax.vmap`) are one call too. The source is in
-``engine/native``.
+It serves networks of dense layers and the paper's nine activations under a `Gaussian`,
+`MeasuredGaussian`, `Bernoulli` or `Categorical` likelihood; anything else is computed by the JAX
+engine. Value and gradient come from one call, on the way forward. Several chains (`jax.vmap`) are
+one call too. The source is in ``engine/native``.
 """
 
 import functools
@@ -34,6 +34,7 @@ from tensorbnn.model.layers import (
     Tanh,
 )
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 
 MOST_STAGES = 128
@@ -42,7 +43,12 @@ MOST_STAGES = 128
 _IDENTITY, _SLOPED = 0, 7
 _FUSED: dict[type[Layer], int] = {Tanh: 1, Sigmoid: 2, Exp: 3, ReLU: 4, ELU: 5, LeakyReLU: 6}
 _ALONE: dict[type[Layer], int] = {PReLU: 8, SquarePReLU: 9, Softmax: 10}
-_LIKELIHOODS: dict[type[Likelihood], int] = {Gaussian: 0, Bernoulli: 1, Categorical: 2}
+_LIKELIHOODS: dict[type[Likelihood], int] = {
+    Gaussian: 0,
+    Bernoulli: 1,
+    Categorical: 2,
+    MeasuredGaussian: 3,
+}
 DENSE: tuple[type[Layer], ...] = (Dense, GaussianDense, CauchyDense)
 
 
@@ -86,10 +92,29 @@ def log_likelihood(
     data
         As `forward.arrange` returned them.
     """
-    sd = jnp.ones((), parameters.dtype)
-    if isinstance(likelihood, Gaussian):
-        sd = jnp.asarray(likelihood.bind(hypers).sd, parameters.dtype)
-    return _log_likelihood(program(network, likelihood), parameters, sd, data)
+    sd = width(likelihood, hypers, parameters.dtype)
+    found = _log_likelihood(program(network, likelihood), parameters, sd, data)
+    constant = left_out(likelihood, data)
+    return found if constant is None else found + constant
+
+
+def width(likelihood: Likelihood, hypers: Mapping[str, Any], dtype: Any) -> Array:
+    """The number that the kernels take for all targets: the sd, or the factor of measured ones."""
+    bound = likelihood.bind(hypers)
+    if isinstance(bound, Gaussian):
+        return jnp.asarray(bound.sd, dtype)
+    return jnp.asarray(bound.factor if isinstance(bound, MeasuredGaussian) else 1, dtype)
+
+
+def left_out(likelihood: Likelihood, data: Data) -> Array | None:
+    """What of the log-likelihood the kernels leave out, as it is the same for all parameters.
+
+    For a `MeasuredGaussian`, minus the logarithms of the measured standard deviations.
+    """
+    if not isinstance(likelihood, MeasuredGaussian):
+        return None
+    tiles, rest = (jnp.split(each, 2, axis=-2)[1] for each in (data.tile_targets, data.targets))
+    return -jnp.sum(jnp.log(tiles)) - jnp.sum(jnp.log(rest))
 
 
 @functools.lru_cache(maxsize=256)

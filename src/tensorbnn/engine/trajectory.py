@@ -24,7 +24,7 @@ from tensorbnn.engine.forward import Data
 from tensorbnn.engine.native import Program
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layout import Entry, Layout, bind_hypers
-from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import (
     Cauchy,
@@ -38,6 +38,9 @@ from tensorbnn.model.priors import (
 )
 
 MOST_HYPERS, MOST_ENTRIES = 256, 512
+
+# What of the likelihoods may be a `Hyper`: see `native.width`.
+_WIDTHS = ("likelihood.sd", "likelihood.factor")
 
 # How `LocationKind` in native/prior.hpp is numbered.
 _VALUE, _LOGARITHM, _NEGATIVE_LOGARITHM = 0, 1, 2
@@ -155,14 +158,18 @@ def follow(
     ) -> Point:
         dtype = position.dtype
         numbers = jnp.stack([_location_scale(entry, hypers, dtype) for entry in entries])
-        sd = jnp.ones((), dtype)
-        if isinstance(likelihood, Gaussian):
-            own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
-            sd = jnp.asarray(likelihood.bind(own).sd, dtype)
+        own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
+        sd = native.width(likelihood, own, dtype)
         start = Point(position, momentum, log_density, gradient)
         sizes = jnp.atleast_1d(step_size)
         chain = Chain(start, sizes, num_steps.astype(jnp.int32), numbers, sd)
-        return _run(program, coordinates)(chain, data)
+        end: Point = _run(program, coordinates)(chain, data)
+        constant = native.left_out(likelihood, data)
+        if constant is None:
+            return end
+        # Without a step the log-density is the one that was given.
+        whole = jnp.where(num_steps > 0, end.log_density + constant, log_density)
+        return end._replace(log_density=whole)
 
     return run
 
@@ -188,7 +195,7 @@ def describe(theta: Layout, phi: Layout, held: bool) -> Coordinates | None:
         entries=tuple(number for each in known for number in each[0]),
         others=tuple(number for each in known for number in each[1]),
         num_hypers=len(hypers),
-        sd_from=names.index("likelihood.sd") if "likelihood.sd" in names else -1,
+        sd_from=next((place for place, name in enumerate(names) if name in _WIDTHS), -1),
         constant=math.fsum(each[2] for each in known),
     )
 

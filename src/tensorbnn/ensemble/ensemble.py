@@ -490,7 +490,7 @@ class Ensemble:
         x
             Inputs ``(rows, inputs)``.
         y
-            Their targets, given as to `Posterior`, without weights.
+            Their targets, given as to `Posterior`: without weights, with measured deviations.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
         every
@@ -519,9 +519,12 @@ class Ensemble:
 
         def draw(own: slice) -> NDArray[Any]:
             first = own.start
-            return self._new_targets(rows.x[own], every=every, seed=seed, first_row=first)
+            part = (rows.x[own], rows.y[own])
+            return self._new_targets(*part, every=every, seed=seed, first_row=first)
 
-        return score_numbers(prediction, rows.y, draw, level=level, seed=seed)
+        observed = self.likelihood.plain.observed(rows.y, self.network.outputs)
+        log_score = prediction.log_score(rows.y)
+        return score_numbers(prediction, observed, draw, log_score, level=level, seed=seed)
 
     def new_targets(self, x: ArrayLike, *, every: int = 1, seed: int = 0) -> NDArray[Any]:
         """A new target from each network for each row of `x`, noise included.
@@ -598,7 +601,8 @@ class Ensemble:
         where = (None if rows is None else rows.x) if x is None else self._rows(x)
         draws = None
         if rows is not None and type(self.likelihood.plain).sample is not Likelihood.sample:
-            draws = self._shape(self._new_targets(rows.x, every=every, seed=seed))
+            y = self.likelihood.unweighted(rows.y)
+            draws = self._shape(self._new_targets(rows.x, y, every=every, seed=seed))
         chosen = {
             group: {name: values[:, ::every] for name, values in arrays.items()}
             for group, arrays in (
@@ -614,7 +618,7 @@ class Ensemble:
                 ),
                 predictions_x=where,
                 x=None if rows is None else rows.x,
-                y=None if rows is None else self.likelihood.observed(rows.y),
+                y=None if rows is None else self.likelihood.observed(rows.y, self.network.outputs),
                 log_likelihood=None if rows is None else self._log_likelihood(rows, every=every),
                 new_targets=draws,
             )
@@ -705,7 +709,7 @@ class Ensemble:
         rows = self._data(given) if needed else None
         if rows is None:
             return None
-        targets = likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)
+        targets = self._targets(likelihood, rows.y)
         inputs = self.scaling.inputs(rows.x, "float64")
         with precision("float64"):
             return forward.arrange(self.network, inputs, targets.astype(np.float64))
@@ -741,7 +745,7 @@ class Ensemble:
 
     def _log_likelihood(self, rows: Rows, *, every: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        targets = self.likelihood.targets(self.scaling.targets(rows.y), self.network.outputs)
+        targets = self._targets(self.likelihood, rows.y)
         inputs = self.scaling.inputs(rows.x, self.dtype)
         batches = self._batches(self.likelihood, every, self._pieces)
         model = (self.network, self.likelihood, self.dtype)
@@ -749,14 +753,30 @@ class Ensemble:
         weights = self.likelihood.weights(rows.y)
         return self._shape(each) + self.scaling.log_jacobian * (1.0 if weights is None else weights)
 
+    def _targets(self, likelihood: Likelihood, y: NDArray[Any]) -> NDArray[Any]:
+        """The user's `y` as the `likelihood` takes it."""
+        outputs = self.network.outputs
+        return likelihood.targets(likelihood.inside(y, self.scaling, outputs), outputs)
+
     def _new_targets(
-        self, x: NDArray[Any], *, every: int, seed: int, first_row: int = 0
+        self,
+        x: NDArray[Any],
+        y: NDArray[Any] | None = None,
+        *,
+        every: int,
+        seed: int,
+        first_row: int = 0,
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``."""
-        model = (self.network, self.likelihood, self.dtype)
-        batches = self._batches(self.likelihood, every, self._pieces)
+        """Noise included, ``(networks, rows, columns)``; where `y` is given, that of its rows."""
+        likelihood = self.likelihood.plain
+        batches = self._batches(likelihood, every, self._pieces)
         inputs = self.scaling.inputs(x, self.dtype)
-        found = new_targets(*model, batches, inputs, seed=seed, first_row=first_row)
+        found = new_targets(
+            *(self.network, likelihood, self.dtype, batches, inputs),
+            None if y is None else self._targets(likelihood, y),
+            seed=seed,
+            first_row=first_row,
+        )
         return self.scaling.natural(found)
 
     def _data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows | None:

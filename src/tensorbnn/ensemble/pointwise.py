@@ -54,6 +54,7 @@ def new_targets(
     dtype: DType,
     batches: Iterable[Batch],
     x: NDArray[Any],
+    targets: NDArray[Any] | None = None,
     *,
     seed: int,
     first_row: int = 0,
@@ -68,6 +69,8 @@ def new_targets(
         The networks.
     x
         Inputs ``(rows, inputs)``.
+    targets
+        ``(rows, n)``, as `Likelihood.targets` returned them: new ones have the noise of these.
     seed
         Seed of the noise, which is drawn anew for each network.
     first_row
@@ -75,13 +78,14 @@ def new_targets(
     """
     with precision(dtype):
         inputs, key = jnp.asarray(x.T), jax.random.fold_in(jax.random.key(seed), first_row)
+        like = None if targets is None else jnp.asarray(targets.T.astype(dtype))
         found: list[NDArray[Any]] = []
         first = 0
         for batch in batches:
             count = len(next(iter(batch.parameters.values())))
             numbers = jnp.arange(first, first + count)
             found.append(
-                np.asarray(_new_targets(network, likelihood, key, numbers, *batch, inputs))
+                np.asarray(_new_targets(network, likelihood, key, numbers, *batch, inputs, like))
             )
             first += count
         return np.concatenate(found).transpose(0, 2, 1)
@@ -112,9 +116,13 @@ def _new_targets(
     parameters: dict[str, Array],
     hypers: dict[str, Array],
     inputs: Array,
+    targets: Array | None,
 ) -> Array:
     def one(each: tuple[Array, dict[str, Array], dict[str, Array]]) -> Array:
-        outputs = network.apply(each[1], inputs)
-        return likelihood.bind(each[2]).sample(jax.random.fold_in(key, each[0]), outputs)
+        outputs, own = network.apply(each[1], inputs), jax.random.fold_in(key, each[0])
+        bound = likelihood.bind(each[2])
+        if targets is None:
+            return bound.sample(own, outputs)
+        return bound.sample_again(own, outputs, targets)
 
     return jax.lax.map(one, (numbers, parameters, hypers))

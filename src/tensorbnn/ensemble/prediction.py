@@ -16,6 +16,7 @@ from tensorbnn.ensemble.information import entropy, mutual_information
 from tensorbnn.model.checks import DType, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.measured import UNKNOWN_NOISE
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import precision
@@ -90,12 +91,12 @@ class Prediction:
     @property
     def sd_noise(self) -> NDArray[Any]:
         """Standard deviation of the noise alone, averaged (in variance) over networks."""
-        return np.sqrt(self._moments[2])
+        return np.sqrt(self._noise)
 
     @property
     def sd_total(self) -> NDArray[Any]:
         """Standard deviation of a new target, ``(rows, outputs)``: networks and noise together."""
-        return np.sqrt(self._moments[1] + self._moments[2])
+        return np.sqrt(self._moments[1] + self._noise)
 
     @property
     def entropy(self) -> NDArray[Any]:
@@ -184,7 +185,9 @@ class Prediction:
         to `Posterior`, and the density is per unit of it.
         """
         rows = check_rows("y", y, self._scaling.user_dtype(self._dtype))
-        targets = self._likelihood.targets(self._scaling.targets(rows), self._network.outputs)
+        outputs = self._network.outputs
+        inside = self._likelihood.inside(rows, self._scaling, outputs)
+        targets = self._likelihood.targets(inside, outputs)
         if len(targets) != self.num_rows:
             raise ValueError(f"`y` has {len(targets)} rows but `x` has {self.num_rows}")
         targets = targets.astype(self._dtype)
@@ -199,13 +202,30 @@ class Prediction:
         """Mean over rows of `log_predictive`: higher is better."""
         return float(np.mean(self.log_predictive(y), dtype=np.float64))
 
+    @property
+    def knows_noise(self) -> bool:
+        """Whether the noise of a new target is known, as it is but for a `MeasuredGaussian`."""
+        return self._likelihood.knows_noise
+
+    @property
+    def _noise(self) -> NDArray[Any]:
+        """Mean variance of the noise, ``(rows, outputs)``."""
+        if not self.knows_noise:
+            raise ValueError(UNKNOWN_NOISE)
+        return self._moments[2]
+
     @functools.cached_property
     def _moments(self) -> NDArray[Any]:
-        """Mean, variance over networks and mean variance of the noise, ``(3, rows, outputs)``."""
+        """Mean and variance over networks, ``(2, rows, outputs)``.
+
+        Where it is known, the mean variance of the noise is a third.
+        """
 
         def moments(block: _Block) -> NDArray[Any]:
-            noise = np.asarray(mixture.mean_variance(*self._mixture(block)), np.float64).T
             own = weighted.moments(block.values, self._weights)
+            if not self.knows_noise:
+                return np.stack(own)
+            noise = np.asarray(mixture.mean_variance(*self._mixture(block)), np.float64).T
             return np.stack([*own, self._scaling.natural_variance(noise)])
 
         return self._collect(moments, axis=1)

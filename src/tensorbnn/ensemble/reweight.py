@@ -32,6 +32,7 @@ from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Model, precision
 from tensorbnn.progress import Bar
 
@@ -121,6 +122,7 @@ def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
     """
     check_networks(run.network, other.network)
     _check_layouts(run, other)
+    _check_columns(run.likelihood, other.likelihood)
     names = {entry.name for entry in other.phi.entries}
     kept = Layout(tuple(entry for entry in run.phi.entries if entry.name in names))
     phis = (Layout(()), Layout(())) if held else (kept, other.phi)
@@ -318,6 +320,18 @@ def _check_layouts(run: Model, other: Model) -> None:
                     f"{entry.name} is {_kind(entry.shape, entry.support)} in the other model, "
                     f"{_kind(own.shape, own.support)} in that of the run: only densities may differ"
                 )
+
+
+def _check_columns(run: Likelihood, other: Likelihood) -> None:
+    """Both are computed from the same columns of `y`."""
+    known = [(isinstance(each, Weighted), each.knows_noise) for each in (run, other)]
+    if known[0] != known[1]:
+        names = [type(each).__name__ for each in (other, run)]
+        raise ValueError(
+            f"a {names[0]} likelihood takes other columns of `y` than the {names[1]} of the run: "
+            "re-weight to one that takes the same, or sample the other model, by "
+            "tb.sample(posterior, start=ensemble)"
+        )
 
 
 def _kind(shape: tuple[int, ...], support: str) -> str:

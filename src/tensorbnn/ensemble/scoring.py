@@ -93,14 +93,16 @@ def score_numbers(
     prediction: Prediction,
     y: NDArray[Any],
     draw: Callable[[slice], NDArray[Any]],
+    log_score: float,
     *,
     level: float,
     seed: int,
 ) -> Scores:
     """Scores of targets ``(rows, outputs)``.
 
-    `draw` gives new targets ``(networks, rows, outputs)`` for some rows; rows are worked through in
-    blocks, so that memory stays bounded.
+    `log_score` is theirs, which may need more than the targets. `draw` gives new targets
+    ``(networks, rows, outputs)`` for some rows; rows are worked through in blocks, so that memory
+    stays bounded.
     """
     step = max(VALUES_AT_ONCE // (prediction.num_networks * y.shape[1]), 1)
     parts = []
@@ -112,7 +114,7 @@ def score_numbers(
         parts.append((crps(draws, y[rows]), inside, width, rank))
     score, inside, width, rank = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Scores(
-        log_score=prediction.log_score(y),
+        log_score=log_score,
         rmse=rmse(prediction.mean, y),
         crps=score.mean(axis=0),
         coverage=inside.mean(axis=0),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tensorbnn.model.hyper import Number, Parametric
 from tensorbnn.model.layers import Layer, Sigmoid, Softmax
 from tensorbnn.model.priors import Normal
+from tensorbnn.model.scaling import Scaling
 
 
 class Likelihood(Parametric, ABC):
@@ -33,6 +34,9 @@ class Likelihood(Parametric, ABC):
 
     real_targets: ClassVar[bool] = False
     """Whether targets are real numbers in some unit, which `standardise` may shift and scale."""
+
+    knows_noise: ClassVar[bool] = True
+    """Whether the noise of a new target is known, whatever its row."""
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
@@ -56,9 +60,17 @@ class Likelihood(Parametric, ABC):
         """The likelihood of a new target: this one, without weights of rows where it has any."""
         return self
 
-    def observed(self, y: NDArray[Any]) -> NDArray[Any]:
-        """The columns of `y` that are targets: all, but for a likelihood with weights of rows."""
+    def unweighted(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The columns of `y` without weights of rows: what is given to `plain`."""
         return y
+
+    def observed(self, y: NDArray[Any], outputs: int) -> NDArray[Any]:
+        """The columns of `y` that are targets: all, but for weights and measured deviations."""
+        return y
+
+    def inside(self, y: NDArray[Any], scaling: Scaling, outputs: int) -> NDArray[Any]:
+        """The user's `y` in the units of the model, for `targets`."""
+        return scaling.targets(y)
 
     def weights(self, y: NDArray[Any]) -> NDArray[Any] | None:
         """Weights ``(rows,)`` of the rows, where `y` holds any."""
@@ -87,6 +99,13 @@ class Likelihood(Parametric, ABC):
         raise NotImplementedError(
             f"{type(self).__name__} can't draw new targets: define its `sample(key, outputs)`"
         )
+
+    def sample_again(self, key: Array, outputs: Array, targets: Array) -> Array:
+        """As `sample`, with the noise of the rows of `targets`, where each row has its own.
+
+        `targets` are ``(n, rows)``, as for `log_density`.
+        """
+        return self.sample(key, outputs)
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
         """Probability that a new target is at most `targets`, both ``(outputs, rows)``, each alone.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tensorbnn.model.hyper import Hyper
 from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.scaling import Scaling
 
 
 @final
@@ -67,6 +68,11 @@ class Weighted(Likelihood):
         return self.likelihood.real_targets
 
     @property
+    def knows_noise(self) -> bool:  # type: ignore[override]
+        """Whether the noise of a new target is known."""
+        return self.likelihood.knows_noise
+
+    @property
     def positive_arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         """Arguments of the likelihood inside that must be positive."""
         return self.likelihood.positive_arguments
@@ -84,8 +90,17 @@ class Weighted(Likelihood):
     def bind(self, values: Mapping[str, Any]) -> Self:
         return replace(self, likelihood=self.likelihood.bind(values))
 
-    def observed(self, y: NDArray[Any]) -> NDArray[Any]:
+    def unweighted(self, y: NDArray[Any]) -> NDArray[Any]:
         return y[:, :-1]
+
+    def observed(self, y: NDArray[Any], outputs: int) -> NDArray[Any]:
+        self.weights(y)
+        return self.likelihood.observed(self.unweighted(y), outputs)
+
+    def inside(self, y: NDArray[Any], scaling: Scaling, outputs: int) -> NDArray[Any]:
+        weights = self.weights(y)
+        inside = self.likelihood.inside(self.unweighted(y), scaling, outputs)
+        return np.column_stack([inside, weights])
 
     def weights(self, y: NDArray[Any]) -> NDArray[Any]:
         """The last column of `y`, checked, ``(rows,)``."""
@@ -104,7 +119,7 @@ class Weighted(Likelihood):
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         weights = self.weights(y)
-        return np.column_stack([self.likelihood.targets(self.observed(y), outputs), weights])
+        return np.column_stack([self.likelihood.targets(self.unweighted(y), outputs), weights])
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
         return targets[-1] * self.likelihood.log_density(outputs, targets[:-1])
@@ -117,6 +132,9 @@ class Weighted(Likelihood):
 
     def sample(self, key: Array, outputs: Array) -> Array:
         return self.likelihood.sample(key, outputs)
+
+    def sample_again(self, key: Array, outputs: Array, targets: Array) -> Array:
+        return self.likelihood.sample_again(key, outputs, targets[:-1])
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
         return self.likelihood.cdf(outputs, targets)

@@ -91,13 +91,17 @@ def _curves(subject: Subject) -> list[Html]:
 
 
 def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[Html]:
-    caption = "Bars are one standard deviation of a new target: networks and noise together."
+    true = subject.ensemble.likelihood.plain.observed(judged.y, prediction.mean.shape[1])
+    sd, caption = prediction.sd, "Bars are one standard deviation over networks."
+    if prediction.knows_noise:
+        sd = prediction.sd_total
+        caption = "Bars are one standard deviation of a new target: networks and noise together."
     return [
         drawn(
             draw_against_truth(
                 prediction.mean[:, output],
-                prediction.sd_total[:, output],
-                judged.y[:, output],
+                sd[:, output],
+                true[:, output],
                 name,
             ),
             f"Predicted against true {name}",

@@ -24,6 +24,7 @@ class Judged(NamedTuple):
 
     x: NDArray[Any]
     y: NDArray[Any]
+    """As `Ensemble.score` takes it: without weights, with measured standard deviations."""
     name: str
     """What they are, in words."""
     unseen: bool | None
@@ -60,10 +61,20 @@ class Subject(NamedTuple):
     def targets(self) -> tuple[str, ...]:
         """A name for each target."""
         if self.encoding is not None:
-            return self.encoding.targets
-        known = self.judged.y if self.judged is not None else (self.data or {}).get("y")
+            # Measured standard deviations may follow them.
+            outputs = self.ensemble.network.outputs
+            return self.encoding.targets[:outputs]
+        known = self.true if self.judged is not None else (self.data or {}).get("y")
         columns = 1 if known is None else known.shape[1]
         return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
+
+    @property
+    def true(self) -> NDArray[Any] | None:
+        """Targets of the rows to judge by, alone."""
+        if self.judged is None:
+            return None
+        ensemble = self.ensemble
+        return ensemble.likelihood.plain.observed(self.judged.y, ensemble.network.outputs)
 
     @property
     def worst_row(self) -> int:
@@ -75,10 +86,11 @@ class Subject(NamedTuple):
 def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subject:
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
-    data = _without_weights(store.data(), ensemble.likelihood)
+    kept = store.data()
     table = store.manifest["notes"].get("table")
     if judged is None:
-        judged = _own_rows(data)
+        judged = _own_rows(kept, ensemble.likelihood)
+    data = _targets_alone(kept, ensemble)
     source = judged.x if data is None and judged is not None else (data or {}).get("x")
     if source is None:
         raise ValueError(
@@ -98,22 +110,23 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
     )
 
 
-def _without_weights(
-    data: dict[str, NDArray[Any]] | None, likelihood: Likelihood
+def _targets_alone(
+    data: dict[str, NDArray[Any]] | None, ensemble: Ensemble
 ) -> dict[str, NDArray[Any]] | None:
-    """Targets alone, where `y` holds weights of rows, too."""
+    """Targets alone, where `y` holds weights of rows or measured standard deviations, too."""
     if data is None:
         return None
-    targets = {name: likelihood.observed(data[name]) for name in data if name.endswith("y")}
-    return data | targets
+    observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
+    return data | {name: observed(data[name], outputs) for name in data if name.endswith("y")}
 
 
-def _own_rows(data: dict[str, NDArray[Any]] | None) -> Judged | None:
+def _own_rows(data: dict[str, NDArray[Any]] | None, likelihood: Likelihood) -> Judged | None:
     if data is None:
         return None
-    if "validation_x" in data:
-        return _some(data["validation_x"], data["validation_y"], "held-out rows", unseen=True)
-    return _some(data["x"], data["y"], "training rows", unseen=False)
+    held_out = "validation_x" in data
+    x, y = ("validation_x", "validation_y") if held_out else ("x", "y")
+    name = "held-out rows" if held_out else "training rows"
+    return _some(data[x], likelihood.unweighted(data[y]), name, unseen=held_out)
 
 
 def _some(x: NDArray[Any], y: NDArray[Any], name: str, *, unseen: bool) -> Judged:

@@ -19,6 +19,7 @@ from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
@@ -40,6 +41,7 @@ _CLASSES: tuple[type, ...] = (
     likelihoods.Gaussian,
     likelihoods.Bernoulli,
     likelihoods.Categorical,
+    MeasuredGaussian,
     Weighted,
     Scaling,
     HMC,

@@ -89,7 +89,7 @@ class Reporting:
         for kind, rows in self.rows.items() if self.metrics else ():
             expected = np.asarray(_expected(target, positions, rows.data))
             predictions = self.scaling.natural(expected)
-            targets = target.model.likelihood.observed(rows.y)
+            targets = target.model.likelihood.observed(rows.y, target.model.network.outputs)
             for chain, own, scores in zip(chains, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:

@@ -34,7 +34,7 @@ std::unique_ptr<T[]> random_array(size_t count, double scale = 1) {
 Network random_network() {
   Network network;
   network.num_stages = number(1, 4);
-  network.likelihood = static_cast<Likelihood>(number(0, 2));
+  network.likelihood = static_cast<Likelihood>(number(0, 3));
   int units = network.inputs = number(1, 20);
   size_t at = 0;
   for (int s = 0; s < network.num_stages; ++s) {
@@ -51,7 +51,8 @@ Network random_network() {
                      stage.activation == Activation::SquarePReLU;
     at += own ? units : 0;
   }
-  network.outputs = network.targets = units;
+  network.outputs = units;
+  network.targets = num_targets(network.likelihood, units);
   network.num_parameters = at;
   return network;
 }

@@ -14,13 +14,15 @@ namespace {
 // Chains stand along the lanes where there are enough of them, and so few rows.
 constexpr int most_rows_of_chains = 64;
 
-// From the kernel's sum to the log-likelihood and its gradient by sd.
+// From the kernel's sum to the log-likelihood and its gradient by sd, or by the factor of measured
+// sds, whose own logarithms, the same for all parameters, are left to the caller.
 class Ending {
  public:
   template <class T>
   Ending(const Network& network, const Data<T>& data)
-      : gaussian_(network.likelihood == Likelihood::Gaussian),
-        count_(static_cast<double>(data.rows()) * network.targets) {}
+      : gaussian_(network.likelihood == Likelihood::Gaussian ||
+                  network.likelihood == Likelihood::MeasuredGaussian),
+        count_(static_cast<double>(data.rows()) * network.outputs) {}
 
   double value(double sum, double sd) {
     if (!gaussian_) return sum;

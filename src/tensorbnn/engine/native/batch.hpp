@@ -27,7 +27,8 @@ struct Threads {
   Schedule schedule;
 };
 
-// Arrays have the chains as their first axis; `sd` is read and its gradient written for a Gaussian.
+// Arrays have the chains as their first axis; `sd` is read and its gradient written for a Gaussian,
+// measured or not.
 template <class T>
 struct Batch {
   int chains;

@@ -27,7 +27,8 @@ using Out = ffi::ResultBuffer<data_type<T>>;
 bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
                   int64_t likelihood, Network& network) {
   if (stages.size() % 4 || stages.size() / 4 > most_stages || stages.size() / 4 != slopes.size() ||
-      stages.size() == 0)
+      stages.size() == 0 || likelihood < 0 ||
+      likelihood > static_cast<int64_t>(Likelihood::MeasuredGaussian))
     return false;
   network.num_stages = static_cast<int>(stages.size() / 4);
   network.likelihood = static_cast<Likelihood>(likelihood);
@@ -51,7 +52,7 @@ bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slope
   network.num_parameters = at;
   network.inputs = network.stages[0].inputs;
   network.outputs = network.stages[network.num_stages - 1].outputs;
-  network.targets = network.outputs;
+  network.targets = num_targets(network.likelihood, network.outputs);
   return true;
 }
 

@@ -29,7 +29,7 @@ class Evaluation {
     other_ = d_ + widest * stride_;
   }
 
-  // `sd` is used by a Gaussian only.
+  // `sd` is used by a Gaussian; by a measured one as its factor.
   Vector<T> tile(int first, int vectors, Vector<T> sd) {
     constexpr int rows_per_vector = Chains ? 1 : lanes<T>;
     vectors_ = vectors;

@@ -56,6 +56,21 @@ Vector<T> gaussian(const Shape& shape, const Targets<T, Chains>& targets, const 
   return total;
 }
 
+// Targets with a standard deviation each, which `factor` multiplies.
+template <class T, bool Chains>
+Vector<T> measured_gaussian(const Shape& shape, const Targets<T, Chains>& targets, const T* f,
+                            Vector<T> factor, T* d) {
+  Vector<T> total = {};
+  for (int j = 0; j < shape.units; ++j)
+    for (int n = 0; n < shape.vectors; ++n) {
+      const size_t at = j * shape.stride + n * lanes<T>;
+      const Vector<T> sd = factor * targets.at(shape.units + j, n);
+      const Vector<T> z = (targets.at(j, n) - load(f + at)) / sd;
+      settle<T, Chains>(z * z, z / sd, targets.count(n), total, d + at);
+    }
+  return total;
+}
+
 template <class T, bool Chains>
 Vector<T> bernoulli(const Shape& shape, const Targets<T, Chains>& targets, const T* f, T* d) {
   Vector<T> total = {};
@@ -96,6 +111,8 @@ Vector<T> likelihood(Likelihood kind, const Shape& shape, const Targets<T, Chain
                      const T* f, Vector<T> sd, T* d) {
   switch (kind) {
     case Likelihood::Gaussian: return gaussian<T, Chains>(shape, targets, f, sd, d);
+    case Likelihood::MeasuredGaussian:
+      return measured_gaussian<T, Chains>(shape, targets, f, sd, d);
     case Likelihood::Bernoulli: return bernoulli<T, Chains>(shape, targets, f, d);
     default: return categorical<T, Chains>(shape, targets, f, d);
   }

@@ -22,7 +22,12 @@ enum class Activation : int64_t {
   Softmax,
 };
 
-enum class Likelihood : int64_t { Gaussian, Bernoulli, Categorical };
+enum class Likelihood : int64_t { Gaussian, Bernoulli, Categorical, MeasuredGaussian };
+
+// Rows of the array of targets: a measured one has its standard deviations after the values.
+inline int num_targets(Likelihood likelihood, int outputs) {
+  return likelihood == Likelihood::MeasuredGaussian ? 2 * outputs : outputs;
+}
 
 // A dense layer (where `dense`) and the activation of its outputs. The last four activations need
 // what goes into them on the way back: they have a stage of their own, without a dense layer.
@@ -57,8 +62,8 @@ struct Rows {
 // The code of one instruction set.
 //
 // `rows` adds to `sum` what the likelihood leaves of some rows (for Bernoulli and Categorical the
-// log-likelihood, for a Gaussian the squares of (target - output) / sd) and to `gradient` that of
-// the log-likelihood. `work` has room for `work_size`; `tile` vectors are worked through at once.
+// log-likelihood, for a Gaussian, measured or not, the squares of (target - output) / sd) and to
+// `gradient` that of the log-likelihood. `work` has room for `work_size`; `tile` vectors are worked through at once.
 template <class T>
 struct Kernel {
   int lanes;

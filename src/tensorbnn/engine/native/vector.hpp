@@ -131,7 +131,9 @@ TENSORBNN_INLINE Vector<T> reciprocal(Vector<T> x) {
   }
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4 && TENSORBNN_VECTOR_BYTES == 32) {
-    const Vector<T> r = (Vector<T>)_mm256_rcp_ps((__m256)x);
+    // Of 12 bits; after one step 1 / 1 would be less than 1, and a saturated sigmoid have a slope.
+    Vector<T> r = (Vector<T>)_mm256_rcp_ps((__m256)x);
+    r += r * (T(1) - x * r);
     return r + r * (T(1) - x * r);
   }
 #endif

@@ -1,0 +1,262 @@
+"""Targets with a known standard deviation each, against SciPy and against `Gaussian`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import tensorbnn as tb
+from tensorbnn.posterior import precision
+from tensorbnn.report.predictions import calibration_section, predictions_section
+from tensorbnn.report.subject import read_subject
+from tensorbnn.runs.description import describe, restore
+from tensorbnn.wording import in_words
+
+RNG = np.random.default_rng(0)
+ROWS = 7
+X = RNG.normal(size=(ROWS, 2))
+Y = 3 + 2 * RNG.normal(size=(ROWS, 2))
+SD = RNG.uniform(0.2, 3, size=(ROWS, 2))
+UNKNOWN = r"not that of a new measurement: use what is without noise \(`mean`, `sd`, noise=False\)"
+
+
+def network(outputs):
+    return tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(outputs), inputs=2)
+
+
+def made(likelihood, *columns, outputs=1, x=X, **options):
+    y = np.column_stack(columns)
+    return tb.Posterior(network(outputs), likelihood, x, y, dtype="float64", **options)
+
+
+def vectors(posterior):
+    rng = np.random.default_rng(1)
+    return rng.normal(size=posterior.num_parameters), rng.normal(size=posterior.num_hyperparameters)
+
+
+def expected_outputs(posterior, theta):
+    """In the user's units, ``(rows, outputs)``."""
+    own = posterior.unflatten(theta)
+    inside = posterior.scaling.inputs(X, "float64")
+    hidden = np.tanh(inside @ own["dense_0.weights"] + own["dense_0.biases"])
+    return posterior.scaling.natural(hidden @ own["dense_1.weights"] + own["dense_1.biases"])
+
+
+@pytest.mark.parametrize("engine", ["jax", "auto"])
+@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_log_likelihood(outputs, standardise, engine):
+    """Per row in the user's units, whatever the scaling; a shared sd is that of each target."""
+    y, sd = Y[:, :outputs], SD[:, :outputs]
+    likelihood = tb.MeasuredGaussian(tb.Hyper(1.3))
+    for columns, sds in ((sd, sd), (sd[:, :1], np.broadcast_to(sd[:, :1], y.shape))):
+        posterior = made(likelihood, y, columns, outputs=outputs, standardise=standardise,
+                         engine=engine)  # fmt: skip
+        theta, phi = vectors(posterior)
+        factor = posterior.unflatten_hypers(phi)["likelihood.factor"]
+        f = expected_outputs(posterior, theta)
+        expected = stats.norm.logpdf(y, f, factor * sds).sum()
+        found = posterior.log_likelihood(theta, phi) + ROWS * posterior.scaling.log_jacobian
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_equal_deviations_are_one_gaussian(standardise):
+    """Values and gradients, that of the factor, too."""
+    same = made(tb.MeasuredGaussian(tb.Hyper(1.0)), Y[:, 0], np.full(ROWS, 0.7),
+                standardise=standardise)  # fmt: skip
+    sd = 0.7 / (same.scaling.y_scale or (1.0,))[0]
+    prior = tb.LogNormal(np.log(sd), 1.0)  # that of the factor, times the sd
+    plain = made(tb.Gaussian(tb.Hyper(sd, prior)), Y[:, 0], standardise=standardise)
+    assert same.scaling == plain.scaling
+    theta, phi = vectors(same)
+    hypers = same.unflatten_hypers(phi)
+    hypers["likelihood.sd"] = sd * hypers.pop("likelihood.factor")
+    value, gradients = same.value_and_gradient(theta, phi)
+    expected, others = plain.value_and_gradient(theta, plain.flatten_hypers(hypers))
+    # The factor is log-normal around 1, the sd around its start: the densities differ by log(sd),
+    # which is the Jacobian between them and cancels in log-coordinates.
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    for ours, theirs in zip(gradients, others, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_weights_of_measured_rows(standardise):
+    """A whole weight is as good as the row so often, with columns y, sd, weight."""
+    weights = np.array([2, 1, 0, 3, 1, 0, 1])
+    again = np.repeat(np.arange(ROWS), weights)
+    for columns, outputs in (((Y[:, 0], SD[:, 0]), 1), ((Y, SD[:, 0]), 2), ((Y, SD), 2)):
+        inside = tb.MeasuredGaussian(tb.Hyper(1.2))
+        options = {"outputs": outputs, "standardise": standardise}
+        weighted = made(tb.Weighted(inside), *columns, weights, **options)
+        repeated = made(inside, *(each[again] for each in columns), x=X[again], **options)
+        at = vectors(weighted)
+        value, gradients = weighted.value_and_gradient(*at)
+        expected, others = repeated.value_and_gradient(*at)
+        np.testing.assert_allclose(value, expected, rtol=1e-11)
+        for ours, theirs in zip(gradients, others, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+@precision("float64")
+def test_density_and_new_draws():
+    likelihood = tb.MeasuredGaussian(factor=0.8)
+    outputs = jnp.asarray(Y.T + 0.3)
+    targets = jnp.asarray(likelihood.targets(np.column_stack([Y, SD]), 2).T)
+    expected = stats.norm.logpdf(Y, Y + 0.3, 0.8 * SD).sum(axis=1)
+    np.testing.assert_allclose(likelihood.log_density(outputs, targets), expected, rtol=1e-13)
+    np.testing.assert_array_equal(likelihood.mean(outputs), outputs)
+    # Draws measured in the same way: 20,000 of them have a mean and an sd within five errors.
+    many = 20_000
+    repeated = [jnp.repeat(each[:, 2:3], many, axis=1) for each in (outputs, targets)]
+    draws = np.asarray(likelihood.sample_again(jax.random.key(0), *repeated))
+    sd = 0.8 * SD[2]
+    assert np.all(np.abs(draws.mean(axis=1) - outputs[:, 2]) < 5 * sd / np.sqrt(many))
+    assert np.all(np.abs(draws.std(axis=1) - sd) < 5 * sd / np.sqrt(2 * many))
+
+
+@pytest.mark.filterwarnings("ignore:these weights can't be trusted")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
+    """All that looks at targets: metrics, scores, other models, ArviZ, reports."""
+    y, sd, weights = Y[:, :1], SD[:, 0], np.array([2.0, 1.0, 0.5, 3.0, 1.0, 2.0, 1.0])
+    likelihood = tb.MeasuredGaussian(tb.Hyper(1.0))
+    columns = (y, sd, weights) if weighted else (y, sd)
+    likelihood = tb.Weighted(likelihood) if weighted else likelihood
+    posterior = made(likelihood, *columns, standardise=True)
+    tb.sample(
+        posterior,
+        tb.HMC(step_size=0.05, num_leapfrog=5),
+        chains=2,
+        burn_in=5,
+        draws=100,
+        path=tmp_path / "run",
+        metrics=[tb.SquaredError()],
+        validation=(X, np.column_stack(columns)),
+        progress=False,
+    )
+    loaded = tb.load(tmp_path / "run")
+    assert loaded.likelihood == likelihood
+    prediction = loaded.predict(X, progress=False)
+    networks = prediction.networks[..., 0]
+    factor = loaded.hyperparameters["likelihood.factor"].reshape(-1, 1)
+    each = stats.norm.logpdf(y[:, 0], networks, factor * sd)
+
+    last = [report for report in loaded.reports if report["chain"] == 0][-1]
+    error = np.mean(np.square(networks[99] - y[:, 0]))
+    np.testing.assert_allclose(last["training.squared_error"], error, rtol=1e-6)
+    np.testing.assert_allclose(last["validation.squared_error"], error, rtol=1e-6)
+
+    given = np.column_stack([y, sd])
+    scores = loaded.score(X, given, progress=False)
+    log_score = np.mean(special.logsumexp(each, axis=0) - np.log(len(networks)))
+    np.testing.assert_allclose(scores.log_score, log_score, rtol=1e-9)
+    np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((prediction.mean - y) ** 2)))
+    # New targets are measured as these were: a width of their 90 % is 3.29 sds of both together.
+    # That of 200 draws is known to about 6 % for a row, 3 % for seven.
+    total = np.sqrt(networks.var(axis=0) + np.mean(factor**2) * sd**2)
+    np.testing.assert_allclose(scores.sharpness, 3.29 * total.mean(), rtol=0.2)
+    assert scores.pit.shape == (ROWS, 1)
+
+    powers = weights if weighted else 1.0
+    tree = loaded.to_arviz(progress=False)
+    np.testing.assert_array_equal(tree.observed_data["y"], y[:, 0])
+    assert tree.posterior_predictive["y"].shape == (2, 100, ROWS)
+    found = tree.log_likelihood["y"].to_numpy().reshape(200, ROWS)
+    np.testing.assert_allclose(found, powers * each, rtol=1e-8, atol=1e-10)
+
+    other = tb.MeasuredGaussian(1.1)
+    other = tb.Weighted(other) if weighted else other
+    again = loaded.reweight(likelihood=other, progress=False)
+    under = stats.norm.logpdf(y[:, 0], networks, 1.1 * sd)
+    expected = np.sum(powers * (under - each), axis=1)
+    np.testing.assert_allclose(again.log_ratios, expected, rtol=1e-8, atol=1e-10)
+
+    subject = read_subject(tmp_path / "run", None, progress=False)
+    assert subject.targets == ("y",)
+    np.testing.assert_array_equal(subject.true, y)
+    assert "standard deviation over networks" in str(predictions_section(subject))
+    assert "coverage" in str(calibration_section(subject))
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    posterior = made(tb.MeasuredGaussian(), Y[:, 0], SD[:, 0])
+    return tb.sample(posterior, tb.HMC(0.05, 5), chains=2, burn_in=5, draws=20, progress=False)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ensemble: ensemble.predict(X).sd_total,
+        lambda ensemble: ensemble.predict(X).sd_noise,
+        lambda ensemble: ensemble.predict(X).quantile(0.5, noise=True),
+        lambda ensemble: ensemble.predict(X).interval(0.9, noise=True),
+        lambda ensemble: ensemble.predict(X).density([0.0, 1.0], noise=True),
+        lambda ensemble: ensemble.new_targets(X),
+    ],
+)
+def test_new_measurements_are_refused(ensemble, ask):
+    with pytest.raises(ValueError, match=UNKNOWN):
+        ask(ensemble)
+
+
+def test_the_quantity_itself_is_predicted(ensemble):
+    prediction = ensemble.predict(X, progress=False)
+    np.testing.assert_allclose(prediction.mean, prediction.networks.mean(axis=0))
+    np.testing.assert_allclose(prediction.sd, prediction.networks.std(axis=0), rtol=1e-9)
+    lower, upper = prediction.interval(0.9)
+    assert np.all(lower < upper)
+    assert not prediction.knows_noise
+
+
+def test_scores_need_the_deviations(ensemble):
+    for ask in (ensemble.score, lambda x, y: ensemble.predict(x).log_score(y)):
+        with pytest.raises(ValueError, match=r"2 columns for a network with 1 output, .* has 1"):
+            ask(X, Y[:, 0])
+
+
+def test_only_the_same_columns_are_reweighted(ensemble):
+    with pytest.raises(ValueError, match="a Gaussian likelihood takes other columns of `y` than"):
+        ensemble.reweight(likelihood=tb.Gaussian(0.1), progress=False)
+    with pytest.raises(ValueError, match="a Weighted likelihood takes other columns of `y` than"):
+        ensemble.reweight(likelihood=tb.Weighted(tb.MeasuredGaussian()), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("columns", "outputs", "message"),
+    [
+        (
+            (Y[:, 0],),
+            1,
+            r"np.column_stack\(\[y, sd\]\): 2 columns for a network with 1 output, but",
+        ),
+        ((Y, SD), 1, "2 columns for a network with 1 output, but `y` has 4"),
+        ((Y,), 2, "3 or 4 columns for a network with 2 outputs, but `y` has 2"),
+        (
+            (Y[:, 0], np.r_[-1.0, SD[1:, 0]]),
+            1,
+            "but 1 of 7 rows have others, such as row 0 with -1",
+        ),
+        ((Y, np.zeros(ROWS)), 2, "must be positive and finite, but 7 of 7 rows have others"),
+        ((Y[:, 0], np.r_[SD[1:, 0], np.nan]), 1, "`y`"),
+    ],
+)
+@pytest.mark.parametrize("standardise", [False, True])
+def test_bad_deviations(columns, outputs, message, standardise):
+    with pytest.raises(ValueError, match=message):
+        made(tb.MeasuredGaussian(), *columns, outputs=outputs, standardise=standardise)
+
+
+def test_description():
+    likelihood = tb.MeasuredGaussian(tb.Hyper(1.0))
+    for each in (likelihood, tb.Weighted(likelihood)):
+        assert restore(describe(each), {}) == each
+        assert list(each.hypers()) == ["factor"]
+        assert each.real_targets
+        assert not each.knows_noise
+    assert in_words(likelihood) == "MeasuredGaussian(factor ~ around 1)"
+    with pytest.raises(ValueError, match=r"`factor` of MeasuredGaussian must be positive, got -1"):
+        tb.MeasuredGaussian(-1.0)
