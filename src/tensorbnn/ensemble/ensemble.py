@@ -33,6 +33,7 @@ from tensorbnn.ensemble.sensitivity import (
     moved_likelihood,
     moved_sides,
 )
+from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
@@ -244,7 +245,7 @@ class Ensemble:
         Returns
         -------
         The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
-        (k-hat above 0.7), and what to do.
+        (k-hat above ``min(1 - 1 / log10(networks), 0.7)``), and what to do.
 
         Examples
         --------
@@ -407,6 +408,7 @@ class Ensemble:
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
+            pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
             sampler=self._store.manifest.get("sampler", {}).get("type"),
             approximation=None if self.approximation is None else self.approximation.verdict,
         )
@@ -624,7 +626,7 @@ class Ensemble:
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
-        ``pareto_k``, which says whether the row's share can be trusted (below 0.7).
+        ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
         ``arviz_stats.compare`` compares several.
 
         Parameters

@@ -23,7 +23,7 @@ def sensitivity(
 ) -> NDArray[Any]:
     """Mean, sd and effective size against the value of the number that was moved.
 
-    Gray, with dotted curves, where the weights can't be trusted (k-hat above 0.7). The dashed line
+    Gray, with dotted curves, where the weights can't be trusted (too high a k-hat). The dashed line
     is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
 
     Parameters
