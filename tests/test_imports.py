@@ -10,6 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = [
+    "tensorbnn.warning",
     "tensorbnn.model",
     "tensorbnn.model.transforms",
     "tensorbnn.model.hyper",

@@ -177,7 +177,7 @@ def test_the_limit_of_k_hat_depends_on_the_number_of_networks():
     assert (many.pareto_k_limit, many.trustworthy) == (0.7, True)
     assert (few.pareto_k_limit, few.trustworthy) == (pytest.approx(0.5), False)
     with pytest.warns(UserWarning, match=r"Pareto k-hat is 0\.60, above 0\.5, and the 100"):
-        warn_where_untrustworthy(few, stacklevel=1)
+        warn_where_untrustworthy(few)
 
 
 def test_smoothing_touches_only_the_tail_and_keeps_its_order():

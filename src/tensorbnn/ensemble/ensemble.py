@@ -2,7 +2,6 @@
 
 import functools
 import numbers
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ from tensorbnn.posterior import Model, Posterior, precision
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.store import Store
+from tensorbnn.warning import warn
 
 _CACHED = ("parameters", "hyperparameters", "info")
 
@@ -282,7 +282,7 @@ class Ensemble:
             progress=progress,
         )
         weights = weigh(self._shape(ratios), other.likelihood)
-        warn_where_untrustworthy(weights, stacklevel=2)
+        warn_where_untrustworthy(weights)
         return weights
 
     def sensitivity(
@@ -792,11 +792,9 @@ class Ensemble:
         damage = self._store.damage() if self._skip_damaged else {}
         if damage:
             first = next(iter(damage.values()))
-            warnings.warn(
+            warn(
                 f"{len(damage)} damaged files are left out, in all chains: {first}"
                 + (", ..." if len(damage) > 1 else ""),
-                UserWarning,
-                stacklevel=2,
             )
         left_out = {index for _, index in damage}
         sizes = [self._store.chunk_sizes(chain, left_out) for chain in range(self.num_chains)]

@@ -15,7 +15,6 @@ shape, k-hat, says whether the weights can be trusted (Vehtari et al. 2024, JMLR
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Model, precision
 from tensorbnn.progress import Bar
+from tensorbnn.warning import warn
 
 # With fewer networks there is no tail to fit.
 LEAST_NETWORKS = 25
@@ -265,20 +265,18 @@ def relative_efficiency(ratios: NDArray[Any]) -> float:
     return size / values.size if np.isfinite(size) else 1.0
 
 
-def warn_where_untrustworthy(weights: Weights, stacklevel: int) -> None:
+def warn_where_untrustworthy(weights: Weights) -> None:
     """Warn, and say what to do, where weights can't be trusted."""
     if weights.trustworthy:
         return
     reason = f"Pareto k-hat is {weights.pareto_k:.2f}, above {weights.pareto_k_limit:.2g}"
     if np.isnan(weights.pareto_k):
         reason = f"{len(weights)} networks are too few to tell, {LEAST_NETWORKS} are needed"
-    warnings.warn(
+    warn(
         f"these weights can't be trusted: {reason}, and the {len(weights)} networks are worth only "
         f"{weights.effective_size:.0f}. The other model is too far from the one that was sampled: "
         "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior "
         "of the other model",
-        UserWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

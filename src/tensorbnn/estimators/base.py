@@ -29,6 +29,7 @@ from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import sample
+from tensorbnn.warning import warn
 
 HIDDEN = (20,)
 # Draws of a chain that a diagnosis looks at: more say the same and take minutes.
@@ -91,11 +92,10 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         verdict = self.diagnostics_.verdict
         if not verdict.startswith("trustworthy"):
-            warnings.warn(
+            warn(
                 f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
                 "`draws`, or a smaller `hidden`, are options of this estimator",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 
