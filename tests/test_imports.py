@@ -58,6 +58,8 @@ ORDER = [
     "tensorbnn.runs.manifest",
     "tensorbnn.runs.report_lines",
     "tensorbnn.runs.store",
+    "tensorbnn.runs.new_directory",
+    "tensorbnn.runs.directory",
     "tensorbnn.runs.interrupt",
     "tensorbnn.runs.start",
     "tensorbnn.runs.report",

@@ -17,6 +17,7 @@ from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.description import describe, restore
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.recipe import (
@@ -32,7 +33,6 @@ from tensorbnn.runs.recipe import (
 )
 from tensorbnn.runs.report import Metric, Reporting
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.sampling import carry_out
 from tensorbnn.until import trim_reports
 from tensorbnn.warning import warn

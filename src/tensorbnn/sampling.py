@@ -25,14 +25,16 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import say
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.manifest import check_notes
+from tensorbnn.runs.new_directory import check_free
 from tensorbnn.runs.recipe import Recipe, fingerprint, make_pace, make_reporting, versions
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan, start_chains
-from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store, check_free
+from tensorbnn.runs.store import MemoryStore, Store
 from tensorbnn.until import run_to_goal
 from tensorbnn.warning import warn
 

@@ -19,13 +19,14 @@ from tensorbnn.ensemble.growing import GrowingPredictions
 from tensorbnn.goal import Ended, Goal, in_words, limit_of
 from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import run_on
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.interrupt import Interrupts, Stop
 from tensorbnn.runs.meeting import meet_again
 from tensorbnn.runs.recipe import Recipe
 from tensorbnn.runs.sample import Outcome
-from tensorbnn.runs.store import DirectoryStore, Store
+from tensorbnn.runs.store import Store
 
 # Draws of all chains together from which on it is said how long it will take.
 FIRST_LOOK = 1000

@@ -11,9 +11,9 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.runs import store as store_module
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.lock import Lock
 from tensorbnn.runs.manifest import read_manifest
-from tensorbnn.runs.store import DirectoryStore
 from tests.runs import small_runs
 from tests.runs.small_runs import PROCESSES
 from tests.runs.test_store import DATA, MANIFEST, chunk, create, state

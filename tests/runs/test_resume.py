@@ -16,8 +16,8 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import pack_manifest, read_manifest
-from tensorbnn.runs.store import DirectoryStore
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)

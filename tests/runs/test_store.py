@@ -9,9 +9,10 @@ import safetensors.numpy
 
 import tensorbnn as tb
 from tensorbnn.runs import store as store_module
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import pack_arrays
 from tensorbnn.runs.manifest import pack_manifest
-from tensorbnn.runs.store import DirectoryStore, MemoryStore
+from tensorbnn.runs.store import MemoryStore
 
 MANIFEST = {
     "format": 1,

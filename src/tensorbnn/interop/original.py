@@ -25,10 +25,11 @@ from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likeli
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.recipe import fingerprint, versions
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store
+from tensorbnn.runs.store import MemoryStore, Store
 from tensorbnn.warning import warn
 
 # The paper's "reasonable" guess of the noise.

@@ -19,12 +19,13 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
 from tensorbnn.runs.description import restore
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import Arrays, RunError
 from tensorbnn.runs.interrupt import Stop
 from tensorbnn.runs.report import Metric, Reporting, Rows
 from tensorbnn.runs.sample import Outcome, Pace, run_chains
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore, Store
+from tensorbnn.runs.store import Store
 from tensorbnn.warning import warn
 
 # Samplers whose bits depend on the version of BlackJAX, too.
