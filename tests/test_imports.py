@@ -81,6 +81,7 @@ ORDER = [
     "tensorbnn.ensemble.information",
     "tensorbnn.ensemble.mixture",
     "tensorbnn.ensemble.prediction",
+    "tensorbnn.ensemble.draws",
     "tensorbnn.ensemble.growing",
     "tensorbnn.ensemble.scores",
     "tensorbnn.ensemble.scoring",

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from types import TracebackType
 
 from tensorbnn.ensemble.converged import POINTS_AT_ONCE, Standing, stand
 from tensorbnn.ensemble.growing import GrowingPredictions
@@ -149,12 +148,7 @@ class _Watch:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ended.set()
         if self._looks_on:
             self._thread.join()

@@ -8,10 +8,8 @@ import numpy as np
 
 from tensorbnn.cli.arguments import add_other_model, add_run
 from tensorbnn.cli.opened import open_run, other_weights
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.output import NOT_TRUSTWORTHY, add_json, print_result
 from tensorbnn.tables.writing import TableWriter, check_free
-
-NOT_TRUSTWORTHY = 3
 
 
 def add(commands: Any) -> None:
