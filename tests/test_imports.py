@@ -10,6 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = [
+    "tensorbnn.warning",
     "tensorbnn.model",
     "tensorbnn.model.transforms",
     "tensorbnn.model.hyper",
@@ -58,6 +59,8 @@ ORDER = [
     "tensorbnn.runs.manifest",
     "tensorbnn.runs.report_lines",
     "tensorbnn.runs.store",
+    "tensorbnn.runs.new_directory",
+    "tensorbnn.runs.directory",
     "tensorbnn.runs.interrupt",
     "tensorbnn.runs.start",
     "tensorbnn.runs.report",
@@ -79,6 +82,7 @@ ORDER = [
     "tensorbnn.ensemble.information",
     "tensorbnn.ensemble.mixture",
     "tensorbnn.ensemble.prediction",
+    "tensorbnn.ensemble.draws",
     "tensorbnn.ensemble.growing",
     "tensorbnn.ensemble.scores",
     "tensorbnn.ensemble.scoring",

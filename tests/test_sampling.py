@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.directory import DirectoryStore
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)

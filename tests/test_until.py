@@ -19,8 +19,8 @@ from tensorbnn import progress, until
 from tensorbnn.ensemble.growing import GrowingPredictions
 from tensorbnn.goal import POINTS_NAMED
 from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import read_manifest
-from tensorbnn.runs.store import DirectoryStore
 from tests.runs.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 X = np.linspace(-1, 1, 20)

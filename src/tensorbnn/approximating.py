@@ -18,9 +18,9 @@ from tensorbnn.inference.variational import Fit, fit
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.checkpoint import first_checkpoint
+from tensorbnn.runs.new_directory import check_free
 from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
 from tensorbnn.runs.start import Plan, Start, start_chains
-from tensorbnn.runs.store import check_free
 from tensorbnn.sampling import carry_out, make_store
 
 # About what a core makes of a narrow network: drawing that takes less shows no bar of its own.

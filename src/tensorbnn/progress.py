@@ -7,7 +7,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -87,12 +86,7 @@ class Bar:
     def __enter__(self) -> "Bar":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._started:
             self._display.stop()
         elif self._show and not self.live and time.monotonic() - self._began >= self._delay:

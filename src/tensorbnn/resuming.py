@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -18,9 +17,11 @@ from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.description import describe, restore
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.recipe import (
+    BY_BLACKJAX,
     Recipe,
     fingerprint,
     make_pace,
@@ -32,9 +33,9 @@ from tensorbnn.runs.recipe import (
 )
 from tensorbnn.runs.report import Metric, Reporting
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.sampling import carry_out
 from tensorbnn.until import trim_reports
+from tensorbnn.warning import warn
 
 
 def resume(
@@ -291,11 +292,9 @@ def _restore_reporting(
     known = restore_metrics(described) | given
     missing = [name for name in described if name not in known]
     if missing:
-        warnings.warn(
+        warn(
             f"the metrics {missing} are functions of your own and no longer reported: give them "
             "again with `metrics`",
-            UserWarning,
-            stacklevel=4,
         )
     named = {name: known[name] for name in described if name in known}
     if validation is None:
@@ -307,13 +306,12 @@ def _restore_reporting(
 
 def _warn_of_versions(store: DirectoryStore) -> None:
     for name, now in versions().items():
-        then = store.manifest[name]
-        if then != now:
-            warnings.warn(
+        then = store.manifest.get(name, now)  # an older run does not say
+        matters = name != "blackjax" or store.manifest["sampler"].get("type") in BY_BLACKJAX
+        if then != now and matters:
+            warn(
                 f"the run was begun with version {then} of {name}, this is {now}: draws from here "
                 "on may differ in their last bits from those of an uninterrupted run",
-                UserWarning,
-                stacklevel=3,
             )
 
 
@@ -323,4 +321,4 @@ def _warn_of_damage(store: DirectoryStore) -> None:
         for chain in range(store.manifest["chains"]):
             store.chunk_sizes(chain)
     except RunError as error:
-        warnings.warn(f"the run goes on, but {error}", UserWarning, stacklevel=3)
+        warn(f"the run goes on, but {error}")

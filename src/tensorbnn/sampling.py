@@ -6,7 +6,6 @@ import datetime
 import os
 import shlex
 import signal
-import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -26,15 +25,18 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import say
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import check_executor, check_sendable
 from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.manifest import check_notes
+from tensorbnn.runs.new_directory import check_free
 from tensorbnn.runs.recipe import Recipe, fingerprint, make_pace, make_reporting, versions
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan, start_chains
-from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store, check_free
+from tensorbnn.runs.store import MemoryStore, Store
 from tensorbnn.until import run_to_goal
+from tensorbnn.warning import warn
 
 
 def sample(
@@ -260,16 +262,14 @@ def carry_out(
     if outcome.signal is not None and (outcome.signal == signal.SIGTERM or not outcome.draws):
         _raise_signal(outcome.signal)
     if outcome.signal is not None:
-        warnings.warn(
+        warn(
             f"interrupted: the ensemble has the {outcome.draws:,} of {ended.plan.draws:,} draws "
             "that all chains have",
-            UserWarning,
-            stacklevel=3,
         )
     check_drawn(ended, goal, path)
     message = shortfall(ended, goal, path)
     if message is not None:
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warn(message)
     return Ensemble.of(store, recipe.posterior)
 
 

@@ -12,20 +12,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from types import TracebackType
 
 from tensorbnn.ensemble.converged import POINTS_AT_ONCE, Standing, stand
 from tensorbnn.ensemble.growing import GrowingPredictions
 from tensorbnn.goal import Ended, Goal, in_words, limit_of
 from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import run_on
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.interrupt import Interrupts, Stop
 from tensorbnn.runs.meeting import meet_again
 from tensorbnn.runs.recipe import Recipe
 from tensorbnn.runs.sample import Outcome
-from tensorbnn.runs.store import DirectoryStore, Store
+from tensorbnn.runs.store import Store
 
 # Draws of all chains together from which on it is said how long it will take.
 FIRST_LOOK = 1000
@@ -148,12 +148,7 @@ class _Watch:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ended.set()
         if self._looks_on:
             self._thread.join()

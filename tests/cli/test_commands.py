@@ -10,7 +10,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.directory import DirectoryStore
 
 
 def table(file):

@@ -1,5 +1,6 @@
 """Weights for another prior or likelihood: closed forms, exact draws, and what must be refused."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,7 +8,12 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
-from tensorbnn.ensemble.reweight import pareto_smooth, relative_efficiency, weigh
+from tensorbnn.ensemble.reweight import (
+    pareto_smooth,
+    relative_efficiency,
+    warn_where_untrustworthy,
+    weigh,
+)
 from tests.ensemble.made import coefficients, ensemble_of, linear
 from tests.oracles import oracles
 
@@ -161,6 +167,17 @@ def test_k_hat_is_the_index_of_the_tail():
         z = np.random.default_rng(3).normal(size=(4, 50_000))
         _, pareto_k = pareto_smooth(0.5 * z**2 * (1 - 1 / scale**2))
         assert pareto_k == pytest.approx(1 - scale**-2, abs=0.15)
+
+
+def test_the_limit_of_k_hat_depends_on_the_number_of_networks():
+    """1 - 1 / log10(100) is 0.5: what 4000 networks can bear is too much for 100."""
+    w = weigh(np.random.default_rng(3).normal(size=(4, 1000)), tb.Gaussian())
+    many = dataclasses.replace(w, pareto_k=0.6)
+    few = dataclasses.replace(many, weights=many.weights[:100])
+    assert (many.pareto_k_limit, many.trustworthy) == (0.7, True)
+    assert (few.pareto_k_limit, few.trustworthy) == (pytest.approx(0.5), False)
+    with pytest.warns(UserWarning, match=r"Pareto k-hat is 0\.60, above 0\.5, and the 100"):
+        warn_where_untrustworthy(few)
 
 
 def test_smoothing_touches_only_the_tail_and_keeps_its_order():

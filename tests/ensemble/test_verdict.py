@@ -1,9 +1,12 @@
 """The verdict names what is wrong, where, and what to do."""
 
+import math
+
 import numpy as np
 import pytest
 
 from tensorbnn.ensemble.diagnostics import diagnose
+from tensorbnn.ensemble.verdict import pareto_k_limit
 
 X = np.array([[-1.0], [0.25], [2.0]])
 
@@ -25,6 +28,26 @@ def noise(chains=4, draws=500, rows=3, seed=0):
 def verdict(values, x=None, hypers=None, sampler=None, **changed):
     numbers = info(*values.shape[:2], **changed)
     return diagnose(values, numbers, x=x, hyperparameters=hypers, sampler=sampler).verdict
+
+
+@pytest.mark.parametrize(
+    ("networks", "limit"),
+    [(1, -math.inf), (10, 0.0), (100, 0.5), (1000, 2 / 3), (10**4, 0.7), (10**6, 0.7)],
+)
+def test_heavy_tails_need_many_networks(networks, limit):
+    if math.isinf(limit):  # k-hat is -inf where all weights are the same, and else unknown
+        assert -math.inf < pareto_k_limit(networks) < 0
+    else:
+        assert pareto_k_limit(networks) == pytest.approx(limit)
+
+
+def test_weights_with_too_high_a_k_hat():
+    values = noise()
+    options = {"weights": np.full((4, 500), 1 / 2000), "pareto_k": 0.6}
+    assert diagnose(values, info(4, 500), **options).trustworthy
+    found = diagnose(values, info(4, 500), **options, pareto_k_limit=0.5)
+    assert not found.trustworthy
+    assert "but the weights can't be trusted (k-hat 0.60, 0.5 is the limit)" in found.verdict
 
 
 def test_trustworthy():

@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.fixes import parse_version
 
 import tensorbnn as tb
 from tests.estimators.quick import QuickHMC
@@ -79,7 +81,10 @@ def test_quick_checks(estimator, check):
 
 
 def test_the_names_are_those_of_checks():
-    assert {each.id.split("-")[1] for each in quick_checks()} == IN_EVERY_TEST
+    """Of this scikit-learn: one of them came with version 1.9."""
+    old = parse_version(sklearn.__version__) < parse_version("1.9")
+    new = {"check_all_zero_sample_weights_error"} if old else set()
+    assert {each.id.split("-")[1] for each in quick_checks()} == IN_EVERY_TEST - new
 
 
 @pytest.mark.soak

@@ -8,6 +8,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn import plots
+from tests.ensemble.made import coefficients, ensemble_of, linear
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -73,6 +74,15 @@ def test_ranks(ensemble, ax):
     for height, own in zip(heights, ranks, strict=True):
         np.testing.assert_allclose(height, np.bincount(own, minlength=4) * 4 / 60)
     np.testing.assert_allclose(np.mean(heights, axis=0), 1)
+
+
+def test_draws_that_say_the_same_favour_no_chain(ax):
+    """As where a probability is so near to one that it is rounded to it."""
+    posterior = tb.Posterior(linear(tb.Normal(), tb.Normal()), tb.Gaussian(sd=0.5))
+    plots.ranks(ensemble_of(posterior, coefficients(np.ones((4000, 2)))), 0.5, bins=5, ax=ax)
+    heights = [each.get_data().values for each in ax.patches if hasattr(each, "get_data")]
+    sd = np.sqrt(5 * (1 - 1 / 4) * (1 - 1 / 5) / 1000)  # of 200 of 1000 draws in each of 5 bins
+    np.testing.assert_allclose(heights, 1, atol=5 * sd)
 
 
 def test_autocorrelation(ensemble, ax):

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 import tensorbnn as tb
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import read_manifest
-from tensorbnn.runs.store import DirectoryStore
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)

@@ -25,9 +25,9 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.resuming import read_recipe
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import DamagedFileError
 from tensorbnn.runs.manifest import read_manifest
-from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.runs.worker import make_task, run_chain
 
 X = np.linspace(-1, 1, 9)

@@ -13,7 +13,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.resuming import read_checkpoints, read_recipe
 from tensorbnn.runs.checkpoint import pack_checkpoint
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.directory import DirectoryStore
 from tests.runs import small_runs
 
 MEGABYTE = 2**20 if sys.platform == "darwin" else 2**10  # in the units of `ru_maxrss`

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import read_manifest
-from tensorbnn.runs.store import DirectoryStore
 from tests.runs import small_runs
 from tests.runs.small_runs import begin_or_go_on, transitions
 

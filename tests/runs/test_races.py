@@ -10,10 +10,10 @@ import traceback
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.runs import store as store_module
+from tensorbnn.runs import new_directory
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.lock import Lock
 from tensorbnn.runs.manifest import read_manifest
-from tensorbnn.runs.store import DirectoryStore
 from tests.runs import small_runs
 from tests.runs.small_runs import PROCESSES
 from tests.runs.test_store import DATA, MANIFEST, chunk, create, state
@@ -177,7 +177,7 @@ def test_of_several_who_make_a_directory_one_does(tmp_path, overwrite):
 @pytest.mark.parametrize("moment", ["check_free", "Lock"])
 def test_a_run_that_somebody_else_has_just_made_is_not_replaced(tmp_path, monkeypatch, moment):
     """Made, filled and closed between two looks at the directory."""
-    original, path = getattr(store_module, moment), tmp_path / "run"
+    original, path = getattr(new_directory, moment), tmp_path / "run"
 
     def slow(*arguments, **options):
         monkeypatch.undo()
@@ -185,7 +185,7 @@ def test_a_run_that_somebody_else_has_just_made_is_not_replaced(tmp_path, monkey
         create(path, seed=99).write_chunk(0, 0, chunk(0))
         return found
 
-    monkeypatch.setattr(store_module, moment, slow)
+    monkeypatch.setattr(new_directory, moment, slow)
     with pytest.raises(FileExistsError, match="already holds a run"):
         create(path)
     assert DirectoryStore(path).chunk_sizes(0) == {0: 4}

@@ -13,8 +13,9 @@ import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.engine import forward
 from tensorbnn.progress import Bar, log_line, rows_table
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.report import MetricError, cells
-from tensorbnn.runs.store import DirectoryStore, MemoryStore
+from tensorbnn.runs.store import MemoryStore
 
 X, XV = np.linspace(-1, 1, 9), np.linspace(-2, 2, 5)
 Y, YV = np.sin(2 * X), np.sin(2 * XV)

@@ -16,8 +16,8 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import pack_manifest, read_manifest
-from tensorbnn.runs.store import DirectoryStore
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -383,6 +383,19 @@ def test_another_version_of_jax_is_mentioned(short):
     (short / "run.json").write_bytes(pack_manifest(read_manifest(short) | {"jax": "0.1"}))
     with pytest.warns(UserWarning, match=r"begun with version 0.1 of jax, this is .* last bits"):
         assert go_on(short, draws=3).num_draws == 3
+
+
+def test_another_version_of_blackjax_is_mentioned_where_it_matters(short, tmp_path):
+    old = {"blackjax": "0.1"}
+    (short / "run.json").write_bytes(pack_manifest(read_manifest(short) | old))
+    assert go_on(short, draws=3).num_draws == 3  # by HMC, which is this library's own
+    run = tmp_path / "nuts"
+    given = {"chains": 1, "burn_in": 5, "draws": 2, "progress": False, "path": run}
+    tb.sample(posterior(), tb.NUTS(), **given)
+    (run / "run.json").write_bytes(pack_manifest(read_manifest(run) | old))
+    with pytest.warns(UserWarning, match=r"version 0.1 of blackjax, this is .* last bits") as told:
+        assert tb.resume(run, draws=3, progress=False).num_draws == 3
+    assert told[0].filename == __file__
 
 
 def test_a_run_that_is_being_written_is_refused(short):

@@ -8,10 +8,11 @@ import pytest
 import safetensors.numpy
 
 import tensorbnn as tb
-from tensorbnn.runs import store as store_module
+from tensorbnn.runs import new_directory
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import pack_arrays
 from tensorbnn.runs.manifest import pack_manifest
-from tensorbnn.runs.store import DirectoryStore, MemoryStore
+from tensorbnn.runs.store import MemoryStore
 
 MANIFEST = {
     "format": 1,
@@ -459,6 +460,6 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_text("text")
     with pytest.raises(FileExistsError, match="is not a run of this library"):
-        store_module.check_free(file, overwrite=True)
+        new_directory.check_free(file, overwrite=True)
     with pytest.raises(tb.RunError, match="can't be made"):
         create(file / "run")

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import OpenedRun, open_run, some_training_rows
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.output import NOT_TRUSTWORTHY, add_json, print_result
 from tensorbnn.tables.reading import read_table
-
-NOT_TRUSTWORTHY = 3
 
 
 def add(commands: Any) -> None:

@@ -9,7 +9,7 @@ from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.runs.description import restore
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.tables.reading import names_of
 from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 

@@ -14,6 +14,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
+# The exit code of a command whose result is not to be trusted.
+NOT_TRUSTWORTHY = 3
+
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """The options that every command with a result has."""

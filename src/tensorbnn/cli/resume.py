@@ -11,7 +11,7 @@ from tensorbnn.cli.opened import check_run, some_training_rows
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.resuming import restore_until, resume
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.directory import DirectoryStore
 
 
 def add(commands: Any) -> None:

@@ -8,10 +8,8 @@ import numpy as np
 
 from tensorbnn.cli.arguments import add_other_model, add_run
 from tensorbnn.cli.opened import open_run, other_weights
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.output import NOT_TRUSTWORTHY, add_json, print_result
 from tensorbnn.tables.writing import TableWriter, check_free
-
-NOT_TRUSTWORTHY = 3
 
 
 def add(commands: Any) -> None:
@@ -20,7 +18,7 @@ def add(commands: Any) -> None:
         "reweight",
         help="ask the same networks about another prior or likelihood",
         description="Weights with which the networks of a run stand for another model. Exits with "
-        f"0 if they can be trusted, with {NOT_TRUSTWORTHY} if they can't (k-hat above 0.7).",
+        f"0 if they can be trusted, with {NOT_TRUSTWORTHY} if they can't (k-hat too high).",
     )
     add_run(parser)
     add_other_model(parser, "weigh for")
@@ -42,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     lines = {
         "networks": f"{len(weights):,}",
         "effective": f"{weights.effective_size:,.1f} networks of equal weight",
-        "k-hat": f"{weights.pareto_k:.2f} (trustworthy up to 0.7)",
+        "k-hat": f"{weights.pareto_k:.2f} (trustworthy up to {weights.pareto_k_limit:.2g})",
         "evidence": f"log ratio {weights.log_evidence_ratio:+.3f}, of this model to the run's",
     }
     facts = {
@@ -50,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
         "networks": len(weights),
         "effective_size": weights.effective_size,
         "pareto_k": weights.pareto_k,
+        "pareto_k_limit": weights.pareto_k_limit,
         "log_evidence_ratio": weights.log_evidence_ratio,
         "trustworthy": bool(weights.trustworthy),
     }

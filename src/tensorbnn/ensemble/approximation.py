@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
+from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.inference.mean_field import MeanField, Normals, Record
+from tensorbnn.inference.variational import ELBO_DRAWS
 from tensorbnn.posterior import Model
 from tensorbnn.runs.store import Store
+
+# Of the ratios at the draws that the ELBO is computed with.
+CLOSE_UP_TO = pareto_k_limit(ELBO_DRAWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +29,8 @@ class Approximation:
         of the model in which they are known.
     pareto_k
         k-hat of the ratios ``p(D, v) / q(v)`` at draws of the density: below 0.5 it is close to the
-        posterior, above 0.7 it is not (Yao et al. 2018). ``-inf`` where all ratios are the same,
-        for then it is the posterior.
+        posterior, above 0.67, the limit for 1000 draws, it is not (Yao et al. 2018). ``-inf`` where
+        all ratios are the same, for then it is the posterior.
     elbos
         ELBO from each start, ``(starts,)``; the best one is the approximation.
     history
@@ -47,8 +51,8 @@ class Approximation:
 
     @property
     def close(self) -> bool:
-        """Whether k-hat is at most 0.7."""
-        return self.pareto_k <= PARETO_K_LIMIT
+        """Whether k-hat is at most 0.67."""
+        return self.pareto_k <= CLOSE_UP_TO
 
     @property
     def verdict(self) -> str:
@@ -60,7 +64,7 @@ class Approximation:
         if self.close:
             return f"{found}: k-hat is {self.pareto_k:.2f}, so the two are close"
         return (
-            f"{found}: k-hat is {self.pareto_k:.2f}, above {PARETO_K_LIMIT}, so the two differ, "
+            f"{found}: k-hat is {self.pareto_k:.2f}, above {CLOSE_UP_TO:.2g}, so the two differ, "
             "and means and sds may be wrong: compare them with those of tb.sample"
         )
 

@@ -8,11 +8,12 @@ The paper's definition, at each row and output, over chains of ``N`` draws:
 of them. So chains that disagree show a correlation that does not die down, as it should be.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tensorbnn.warning import warn
 
 # Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
 WINDOW = 5.0
@@ -80,11 +81,10 @@ def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> 
     lengths, ended = (np.stack(each) for each in zip(*rows, strict=True))
     defined = np.isfinite(lengths)
     if not np.all(ended | ~defined):
-        warnings.warn(
+        warn(
             f"the autocorrelation has not died down within {max_lag} draws at "
             f"{int((defined & ~ended).any(axis=1).sum())} of {len(lengths)} rows, so that its "
             "length is underestimated: look at larger lags (`max_lag`), or run longer",
-            stacklevel=3,
         )
     count = defined.sum(axis=0)
     total = np.where(defined, lengths, 0.0).sum(axis=0)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.ensemble import weighted
-from tensorbnn.ensemble.verdict import Evidence, judge
+from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
 
 LEAST_DRAWS = 4
 TAIL = (0.05, 0.95)
@@ -104,6 +104,7 @@ def diagnose(
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
+    pareto_k_limit: float = PARETO_K_LIMIT,
     sampler: str | None = None,
     approximation: str | None = None,
 ) -> Diagnosis:
@@ -123,8 +124,8 @@ def diagnose(
         Hyper-parameters by name, each ``(chains, draws)``.
     weights
         Weights ``(chains, draws)`` that sum to one.
-    pareto_k
-        k-hat of the weights, for the verdict.
+    pareto_k, pareto_k_limit
+        k-hat of the weights and up to which it is trusted, for the verdict.
     sampler
         Name of the sampler's class: the verdict says where it is not exact.
     approximation
@@ -152,6 +153,7 @@ def diagnose(
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         x=x,
         pareto_k=pareto_k,
+        pareto_k_limit=pareto_k_limit,
         sampler=sampler,
         energy_error=energy_error,
         energy_error_mcse=0.0 if energy_error is None else float(_error(energy_error)),

@@ -2,7 +2,6 @@
 
 import functools
 import numbers
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
+from tensorbnn.ensemble.draws import find_draws
 from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
-from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import (
     Weights,
     both_sides,
@@ -33,6 +33,7 @@ from tensorbnn.ensemble.sensitivity import (
     moved_likelihood,
     moved_sides,
 )
+from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
@@ -40,7 +41,6 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Model, Posterior, precision
 from tensorbnn.runs.description import restore
-from tensorbnn.runs.files import RunError
 from tensorbnn.runs.store import Store
 
 _CACHED = ("parameters", "hyperparameters", "info")
@@ -83,8 +83,8 @@ class Ensemble:
         self.scaling = scaling or Scaling()
         self.dtype: DType = dtype
         self._store, self._skip_damaged = store, skip_damaged
-        self.num_chains: int = store.manifest["chains"]
-        self._pieces = self._find_pieces()
+        self._draws = find_draws(store, skip_damaged=skip_damaged)
+        self.num_chains = self._draws.chains
 
     @classmethod
     def of(cls, store: Store, posterior: Posterior) -> "Ensemble":
@@ -117,7 +117,7 @@ class Ensemble:
     @property
     def num_draws(self) -> int:
         """Draws of each chain."""
-        return sum(self._pieces.values())
+        return self._draws.num_draws
 
     def refresh(self) -> "Ensemble":
         """See what a run that goes on has drawn meanwhile; returns the ensemble itself.
@@ -125,7 +125,7 @@ class Ensemble:
         Predictions that were made before stay what they were.
         """
         self._store.refresh()
-        self._pieces = self._find_pieces()
+        self._draws = find_draws(self._store, skip_damaged=self._skip_damaged)
         for name in _CACHED:
             self.__dict__.pop(name, None)
         return self
@@ -133,12 +133,12 @@ class Ensemble:
     @functools.cached_property
     def parameters(self) -> dict[str, NDArray[Any]]:
         """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
-        return self._read("parameters/")
+        return self._draws.read("parameters/")
 
     @functools.cached_property
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
         """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
-        return self._read("hyperparameters/")
+        return self._draws.read("hyperparameters/")
 
     @functools.cached_property
     def info(self) -> dict[str, NDArray[Any]]:
@@ -148,7 +148,7 @@ class Ensemble:
         of divergences and of gradients), ``energy_error``, ``energy``, ``log_density`` and
         ``step_size`` (of the last transition). Empty for a run that was imported.
         """
-        return self._read("info/")
+        return self._draws.read("info/")
 
     @functools.cached_property
     def approximation(self) -> Approximation | None:
@@ -203,15 +203,15 @@ class Ensemble:
         check_inputs(rows, self.network)
         if not isinstance(every, numbers.Integral) or every < 1:
             raise ValueError(f"`every` must be a whole number of at least 1, got {every!r}")
-        draws, pieces = len(range(0, self.num_draws, every)), self._pieces
+        count, draws = len(range(0, self.num_draws, every)), self._draws
         likelihood = self.likelihood if weights is None else self._checked(weights).likelihood
         return Prediction(
             self.network,
             likelihood.plain,
             self.dtype,
             self.scaling.inputs(rows, self.dtype),
-            lambda: self._batches(likelihood, int(every), pieces),
-            self.num_chains * draws,
+            lambda: draws.batches(likelihood, int(every)),
+            self.num_chains * count,
             progress=progress,
             scaling=self.scaling,
             weights=None if weights is None else self._thinned(weights, every).ravel(),
@@ -244,7 +244,7 @@ class Ensemble:
         Returns
         -------
         The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
-        (k-hat above 0.7), and what to do.
+        (k-hat above ``min(1 - 1 / log10(networks), 0.7)``), and what to do.
 
         Examples
         --------
@@ -281,7 +281,7 @@ class Ensemble:
             progress=progress,
         )
         weights = weigh(self._shape(ratios), other.likelihood)
-        warn_where_untrustworthy(weights, stacklevel=2)
+        warn_where_untrustworthy(weights)
         return weights
 
     def sensitivity(
@@ -407,6 +407,7 @@ class Ensemble:
             hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
+            pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
             sampler=self._store.manifest.get("sampler", {}).get("type"),
             approximation=None if self.approximation is None else self.approximation.verdict,
         )
@@ -628,7 +629,7 @@ class Ensemble:
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
-        ``pareto_k``, which says whether the row's share can be trusted (below 0.7).
+        ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
         ``arviz_stats.compare`` compares several.
 
         Parameters
@@ -686,7 +687,7 @@ class Ensemble:
 
     def _named(self) -> Iterator[dict[str, NDArray[Any]]]:
         """Parameters and hyper-parameters of all networks by name, in batches."""
-        for parameters, hypers in self._draws(1, self._pieces):
+        for parameters, hypers in self._draws.networks(every=1):
             yield parameters | hypers
 
     def _float64_data(
@@ -747,7 +748,7 @@ class Ensemble:
         """Of each training row, ``(chains, draws, rows)``."""
         targets = self._targets(self.likelihood, rows.y)
         inputs = self.scaling.inputs(rows.x, self.dtype)
-        batches = self._batches(self.likelihood, every, self._pieces)
+        batches = self._draws.batches(self.likelihood, every)
         model = (self.network, self.likelihood, self.dtype)
         each = log_likelihood(*model, batches, inputs, targets)
         weights = self.likelihood.weights(rows.y)
@@ -769,7 +770,7 @@ class Ensemble:
     ) -> NDArray[Any]:
         """Noise included, ``(networks, rows, columns)``; where `y` is given, that of its rows."""
         likelihood = self.likelihood.plain
-        batches = self._batches(likelihood, every, self._pieces)
+        batches = self._draws.batches(likelihood, every)
         inputs = self.scaling.inputs(x, self.dtype)
         found = new_targets(
             *(self.network, likelihood, self.dtype, batches, inputs),
@@ -801,78 +802,3 @@ class Ensemble:
                 "likelihood could be looked at; give some as `data=(x, y)`"
             )
         return rows
-
-    def _find_pieces(self) -> dict[int, int]:
-        """Numbers of the chunks that every chain has, and how many draws of each.
-
-        Chunks that are damaged in one chain are left out in all, so that draws stay side by side.
-        """
-        damage = self._store.damage() if self._skip_damaged else {}
-        if damage:
-            first = next(iter(damage.values()))
-            warnings.warn(
-                f"{len(damage)} damaged files are left out, in all chains: {first}"
-                + (", ..." if len(damage) > 1 else ""),
-                UserWarning,
-                stacklevel=2,
-            )
-        left_out = {index for _, index in damage}
-        sizes = [self._store.chunk_sizes(chain, left_out) for chain in range(self.num_chains)]
-        pieces = {
-            index: min(each[index] for each in sizes)
-            for index in sorted(set.intersection(*(set(each) for each in sizes)))
-        }
-        if not pieces:
-            raise RunError(
-                "no draws can be read: every file is damaged in some chain"
-                if damage
-                else "the run holds no draws yet: its chains are still burning in, or were "
-                "stopped before the first draws were saved"
-            )
-        return pieces
-
-    def _read(self, prefix: str) -> dict[str, NDArray[Any]]:
-        chains = []
-        for chain in range(self.num_chains):
-            chunks = [arrays for _, arrays in self._chunks(chain, prefix, self._pieces)]
-            chains.append({name: np.concatenate([c[name] for c in chunks]) for name in chunks[0]})
-        return {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
-
-    def _chunks(
-        self, chain: int, prefix: str, pieces: Mapping[int, int]
-    ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """The `pieces` of a chain, each with the number of draws before it.
-
-        A chunk may have grown since its size was asked for.
-        """
-        first = 0
-        for index, size in pieces.items():
-            arrays = self._store.read_chunk(chain, index, prefix)
-            if any(len(each) < size for each in arrays.values()):
-                raise RunError(
-                    f"file number {index} of chain {chain} has fewer draws than when the run was "
-                    "loaded: it was replaced; load it again"
-                )
-            yield first, {name: each[:size] for name, each in arrays.items()}
-            first += size
-
-    def _draws(
-        self, every: int, pieces: Mapping[int, int]
-    ) -> Iterator[tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]]:
-        """Parameters and hyper-parameters by name, in batches of networks."""
-        for chain in range(self.num_chains):
-            hypers = self._chunks(chain, "hyperparameters/", pieces)
-            for (first, arrays), (_, scalars) in zip(
-                self._chunks(chain, "parameters/", pieces), hypers, strict=True
-            ):
-                chosen = slice(-first % every, None, every)
-                parameters = {name: each[chosen] for name, each in arrays.items()}
-                if len(next(iter(parameters.values()))):
-                    yield parameters, {name: each[chosen] for name, each in scalars.items()}
-
-    def _batches(
-        self, likelihood: Likelihood, every: int, pieces: Mapping[int, int]
-    ) -> Iterator[Batch]:
-        for parameters, hypers in self._draws(every, pieces):
-            own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
-            yield Batch(parameters, own)

@@ -15,7 +15,6 @@ shape, k-hat, says whether the weights can be trusted (Vehtari et al. 2024, JMLR
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data, Outputs
-from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
+from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -35,6 +34,7 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Model, precision
 from tensorbnn.progress import Bar
+from tensorbnn.warning import warn
 
 # With fewer networks there is no tail to fit.
 LEAST_NETWORKS = 25
@@ -59,9 +59,9 @@ class Weights:
         ``1 / sum(weights ** 2)``: how many networks of equal weight are worth as much. That draws
         of a chain are correlated is not in it, but in ``diagnose(x, weights=...)``.
     pareto_k
-        Shape of the distribution of the largest ratios: above 0.7 the weights can't be trusted,
-        from 0.5 their variance is infinite. ``-inf`` where all are the same, NaN for fewer than 25
-        networks, which can't show it.
+        Shape of the distribution of the largest ratios: above `pareto_k_limit` the weights can't be
+        trusted, from 0.5 their variance is infinite. ``-inf`` where all are the same,
+        NaN for fewer than 25 networks, which can't show it.
     log_evidence_ratio
         Log of the evidence of the other model over that of the run's model.
     likelihood
@@ -77,9 +77,14 @@ class Weights:
     likelihood: Likelihood
 
     @property
+    def pareto_k_limit(self) -> float:
+        """``min(1 - 1 / log10(networks), 0.7)``: heavier tails need more networks."""
+        return pareto_k_limit(len(self))
+
+    @property
     def trustworthy(self) -> bool:
-        """Whether k-hat is at most 0.7."""
-        return self.pareto_k <= PARETO_K_LIMIT
+        """Whether k-hat is at most `pareto_k_limit`."""
+        return self.pareto_k <= self.pareto_k_limit
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -262,20 +267,18 @@ def relative_efficiency(ratios: NDArray[Any]) -> float:
     return size / values.size if np.isfinite(size) else 1.0
 
 
-def warn_where_untrustworthy(weights: Weights, stacklevel: int) -> None:
+def warn_where_untrustworthy(weights: Weights) -> None:
     """Warn, and say what to do, where weights can't be trusted."""
     if weights.trustworthy:
         return
-    reason = f"Pareto k-hat is {weights.pareto_k:.2f}, above {PARETO_K_LIMIT}"
+    reason = f"Pareto k-hat is {weights.pareto_k:.2f}, above {weights.pareto_k_limit:.2g}"
     if np.isnan(weights.pareto_k):
         reason = f"{len(weights)} networks are too few to tell, {LEAST_NETWORKS} are needed"
-    warnings.warn(
+    warn(
         f"these weights can't be trusted: {reason}, and the {len(weights)} networks are worth only "
         f"{weights.effective_size:.0f}. The other model is too far from the one that was sampled: "
         "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior "
         "of the other model",
-        UserWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

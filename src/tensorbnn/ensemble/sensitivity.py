@@ -77,7 +77,7 @@ class Sensitivity:
 
     @property
     def trustworthy(self) -> NDArray[np.bool_]:
-        """Where k-hat is at most 0.7, ``(n,)``."""
+        """Where k-hat is at most `Weights.pareto_k_limit`, ``(n,)``."""
         return np.array([each.trustworthy for each in self.weights])
 
     def best(self, by: Criterion = "evidence") -> Choice:

@@ -3,6 +3,7 @@
 Predictions decide. Divergences, energies, acceptance and hyper-parameters add notes.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ ESS_LIMIT = 400.0
 DIVERGENCE_LIMIT = 0.01
 EBFMI_LIMIT = 0.3
 ACCEPTANCE_LIMIT = 0.1
+# At most, however many networks there are: above, weights converge too slowly.
 PARETO_K_LIMIT = 0.7
 # Samplers that reject nothing; their energies are not what E-BFMI is about.
 APPROXIMATE = ("MCLMC", "SGHMC")
@@ -57,6 +59,8 @@ class Evidence(NamedTuple):
     """``(rows, inputs)``."""
     pareto_k: float | None = None
     """k-hat of the weights, where networks have any; `values` are then their influences."""
+    pareto_k_limit: float = PARETO_K_LIMIT
+    """Up to which it is trusted."""
     sampler: str | None = None
     """Name of the sampler's class, where it is known."""
     energy_error: NDArray[Any] | None = None
@@ -72,6 +76,20 @@ def judge(evidence: Evidence, rhat: Rhat) -> str:
     if evidence.approximation is not None:  # chains that agree would say nothing
         return evidence.approximation
     return "; ".join([_on_predictions(evidence, rhat), *_notes(evidence)])
+
+
+def pareto_k_limit(networks: int) -> float:
+    """Up to which k-hat the weights of so many networks can be trusted.
+
+    ``min(1 - 1 / log10(networks), 0.7)``: the heavier the tail, the more draws it takes (Vehtari et
+    al. 2024, JMLR 25:72).
+
+    Examples
+    --------
+    >>> [round(pareto_k_limit(networks), 3) for networks in (100, 1000, 4000)]
+    [0.5, 0.667, 0.7]
+    """
+    return min(1 - 1 / math.log10(max(networks, 2)), PARETO_K_LIMIT)
 
 
 def have_moved(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -169,11 +187,11 @@ def _remedy(values: NDArray[Any], rhat: Rhat) -> str:
 
 def _notes(evidence: Evidence) -> Iterable[str]:
     yield from _on_bias(evidence)
-    if evidence.pareto_k is not None and not evidence.pareto_k <= PARETO_K_LIMIT:
+    if evidence.pareto_k is not None and not evidence.pareto_k <= evidence.pareto_k_limit:
         yield (
-            f"but the weights can't be trusted (k-hat {evidence.pareto_k:.2f}, {PARETO_K_LIMIT} is "
-            "the limit), and these numbers with them: sample the other model, "
-            "tb.sample(posterior, start=ensemble)"
+            f"but the weights can't be trusted (k-hat {evidence.pareto_k:.2f}, "
+            f"{evidence.pareto_k_limit:.2g} is the limit), and these numbers with them: "
+            "sample the other model, tb.sample(posterior, start=ensemble)"
         )
     share = np.mean(evidence.divergent > 0)  # a draw may be several transitions
     if share > DIVERGENCE_LIMIT:

@@ -29,6 +29,7 @@ from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
 from tensorbnn.sampling import sample
+from tensorbnn.warning import warn
 
 HIDDEN = (20,)
 # Draws of a chain that a diagnosis looks at: more say the same and take minutes.
@@ -91,11 +92,10 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         verdict = self.diagnostics_.verdict
         if not verdict.startswith("trustworthy"):
-            warnings.warn(
+            warn(
                 f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
                 "`draws`, or a smaller `hidden`, are options of this estimator",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 
@@ -195,17 +195,28 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
         return rows
 
-    def _choose(
-        self, samples: int | None, random_state: int | np.random.RandomState | None
-    ) -> tuple[NDArray[Any], int]:
-        """Which networks to use, ``(samples,)``, and a seed for their noise."""
-        state = check_random_state(random_state)
+    def _from_networks(
+        self,
+        X: ArrayLike,
+        samples: int | None,
+        *,
+        noise: bool,
+        random_state: int | np.random.RandomState | None,
+    ) -> NDArray[Any]:
+        """What networks chosen at random, or all, predict, or with `noise` draw.
+
+        ``(samples, rows, outputs)``, or ``(samples, rows, columns)`` of targets.
+        """
+        rows, state = self._inputs(X), check_random_state(random_state)
         count = len(self.ensemble_)
         chosen = np.arange(count)
         if samples is not None:
             wanted = check_count("samples", samples, least=1)
             chosen = state.choice(count, wanted, replace=wanted > count)
-        return chosen, int(state.randint(2**31 - 1))
+        if noise:
+            targets = self.ensemble_.new_targets(rows, seed=int(state.randint(2**31 - 1)))
+            return targets[chosen]
+        return self.ensemble_.predict(rows, progress=bool(self.verbose)).networks[chosen]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

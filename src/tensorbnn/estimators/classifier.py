@@ -158,14 +158,11 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         -------
         Probabilities ``(samples, rows, classes)``, or with `noise` classes ``(samples, rows)``.
         """
-        rows = self._inputs(X)
-        chosen, seed = self._choose(samples, random_state)
-        if noise:
-            places = self.ensemble_.new_targets(rows, seed=seed)[chosen, :, 0]
-            classes: NDArray[Any] = self.classes_[places.astype(np.intp)]
-            return classes
-        values = self.ensemble_.predict(rows, progress=bool(self.verbose)).networks
-        return self._probabilities(values[chosen])
+        found = self._from_networks(X, samples, noise=noise, random_state=random_state)
+        if not noise:
+            return self._probabilities(found)
+        classes: NDArray[Any] = self.classes_[found[:, :, 0].astype(np.intp)]
+        return classes
 
     def _probabilities(self, values: NDArray[Any]) -> NDArray[Any]:
         """Predictions ``(..., outputs)`` as probabilities ``(..., classes)`` that sum to one."""

@@ -206,13 +206,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         -------
         ``(samples, rows)``, or ``(samples, rows, outputs)``.
         """
-        rows = self._inputs(X)
-        chosen, seed = self._choose(samples, random_state)
-        if noise:
-            found = self.ensemble_.new_targets(rows, seed=seed)
-        else:
-            found = self.ensemble_.predict(rows, progress=bool(self.verbose)).networks
-        return self._shaped(found[chosen])
+        found = self._from_networks(X, samples, noise=noise, random_state=random_state)
+        return self._shaped(found)
 
     def _likelihood(self, y: NDArray[Any], weights: NDArray[Any] | None) -> Gaussian:
         """In units of the targets' standard deviations."""

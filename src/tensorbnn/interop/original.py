@@ -9,7 +9,6 @@ as square roots, the squares are taken.
 import dataclasses
 import datetime
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -26,10 +25,12 @@ from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likeli
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import describe
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.recipe import fingerprint, versions
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore, MemoryStore, Store
+from tensorbnn.runs.store import MemoryStore, Store
+from tensorbnn.warning import warn
 
 # The paper's "reasonable" guess of the noise.
 NOISE = 0.1
@@ -216,11 +217,9 @@ def _guess_likelihood(run: OldRun, extra: int) -> Likelihood:
         return Bernoulli()
     if run.names[-1] == "softmax":
         return Categorical()
-    warnings.warn(
+    warn(
         f"the run does not say how targets scatter: tb.Gaussian(sd={NOISE}) is assumed. It matters "
         "for noise, scores and other likelihoods; give the `likelihood` of the run",
-        UserWarning,
-        stacklevel=4,
     )
     return Gaussian(sd=NOISE)
 
@@ -229,12 +228,10 @@ def _warn_of_slopes(network: Network, run: OldRun) -> None:
     for (name, parameter), values in zip(network.parameters.items(), run.tensors, strict=True):
         negative = int(np.sum((values < 0).reshape(len(values), -1).any(axis=1)))
         if parameter.prior.support == "positive" and negative:
-            warnings.warn(
+            warn(
                 f"{name} has negative values in {negative} of {len(values)} networks, which "
                 "TensorBNN does not forbid: predictions are right, but under the paper's prior "
                 "such networks are impossible",
-                UserWarning,
-                stacklevel=4,
             )
 
 

@@ -59,7 +59,8 @@ def ranks(
 
     The height is a chain's number of draws in a bin of ranks, relative to that of chains that say
     the same: 1. The gray band holds 95 % of it for independent draws; correlated ones stray
-    further. A chain that slopes sits too low or too high, one that is hollow is too wide.
+    further. A chain that slopes sits too low or too high, one that is hollow is too wide. Draws
+    that say exactly the same are ranked at random.
 
     Parameters
     ----------
@@ -82,12 +83,12 @@ def ranks(
     if not 1 <= bins <= draws:
         raise ValueError(f"`bins` must be 1 to the number of draws, {draws}, got {bins!r}")
     ax = new_figure()[1] if ax is None else ax
-    order = np.argsort(values, axis=None, kind="stable")
+    order = np.lexsort([np.random.default_rng(0).permutation(values.size), values.ravel()])
     rank = np.empty(values.size)
     rank[order] = np.arange(values.size) + 0.5
     edges = np.linspace(0, 1, bins + 1)
     sd = np.sqrt(bins * (1 - 1 / chains) * (1 - 1 / bins) / draws)
-    ax.axhspan(max(1 - 1.96 * sd, 0), 1 + 1.96 * sd, color="0.9", lw=0, label="95 % if the same")
+    ax.axhspan(max(1 - 1.96 * sd, 0), 1 + 1.96 * sd, color="0.9", lw=0, label="95 %")
     ax.axhline(1.0, color="0.6", lw=0.8)
     for chain, own in enumerate(rank.reshape(values.shape) / values.size):
         height = np.histogram(own, edges)[0] * bins / draws

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 # Rows of which curves are drawn.
 MOST_ROWS = 5
+# Marks in a decade, from which ratio of the largest value to the smallest on.
+_TICKS = (
+    (10.0, (1.0, 2.0, 5.0)),
+    (3.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)),
+    (1.0, (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
+)
 
 
 def sensitivity(
@@ -23,7 +29,7 @@ def sensitivity(
 ) -> NDArray[Any]:
     """Mean, sd and effective size against the value of the number that was moved.
 
-    Gray, with dotted curves, where the weights can't be trusted (k-hat above 0.7). The dashed line
+    Gray, with dotted curves, where the weights can't be trusted (too high a k-hat). The dashed line
     is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
 
     Parameters
@@ -89,7 +95,7 @@ def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.b
     positive = bool(np.all(values > 0))
     if positive:
         ax.set_xscale("log")
-        subs = (1.0, 2.0, 5.0) if values[-1] > 10 * values[0] else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        subs = next(own for ratio, own in _TICKS if values[-1] >= ratio * values[0])
         ax.xaxis.set_major_locator(LogLocator(subs=subs))
         ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         ax.xaxis.set_minor_locator(NullLocator())

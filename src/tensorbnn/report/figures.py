@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 MOST_POINTS = 3000
 
 
-def new_axes(width: float = 6.4, height: float = 4.0) -> "Axes":
+# Inches: small, so that their letters can be read on a phone and in two columns on paper.
+WIDTH = 5.0
+
+
+def new_axes(height: float = 3.3) -> "Axes":
     """Axes of a figure that no window will ever show."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("a report needs matplotlib: pip install 'tensorbnn[plots]'") from error
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+    return Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
 
 
 def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
@@ -65,7 +69,7 @@ def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | Non
 
 def draw_against_truth(mean: NDArray[Any], sd: NDArray[Any], y: NDArray[Any], name: str) -> "Axes":
     """Predicted against true values, with bars of one standard deviation of a new target."""
-    ax = new_axes(6.0, 4.6)
+    ax = new_axes(3.9)
     ax.errorbar(y, mean, sd, fmt="o", ms=3, lw=0.7, color="C0", ecolor="0.75", rasterized=True)
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     ax.plot(ends, ends, color="black", lw=0.8, ls="--")
@@ -77,7 +81,7 @@ def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[st
     """How often each class was taken for each."""
     count = np.zeros((len(labels), len(labels)), int)
     np.add.at(count, (true, predicted), 1)
-    ax = new_axes(6.0, 4.6)
+    ax = new_axes(3.9)
     ax.imshow(count / np.maximum(count.sum(axis=1, keepdims=True), 1), cmap="Blues", vmin=0, vmax=1)
     for row, own in enumerate(count):
         for column, each in enumerate(own):

@@ -44,12 +44,12 @@ def calibration_section(subject: Subject) -> Html:
     scores = subject.ensemble.score(
         judged.x, judged.y, every=subject.every, progress=subject.progress
     )
-    ax = plots.calibration(scores, ax=new_axes(5.4, 4.6))
+    ax = plots.calibration(scores, ax=new_axes(4.2))
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
     figures = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
         bins = int(np.clip(len(judged.y) // 20, 5, 20))
-        ax = plots.pit(scores, bins=bins, ax=new_axes(5.4, 4.6))
+        ax = plots.pit(scores, bins=bins, ax=new_axes(4.2))
         caption = "Where targets lie in their predictive distributions: flat if these are right."
         figures.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(

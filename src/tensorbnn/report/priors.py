@@ -38,7 +38,7 @@ def hyperparameters_section(subject: Subject) -> Html:
                 f"{float(found[name].ess):,.0f}",
             )
         )
-    ax = plots.hyperparameters(ensemble, ax=new_axes(7.0, 1.0 + 0.42 * len(rows)))
+    ax = plots.hyperparameters(ensemble, ax=new_axes(0.9 + 0.36 * len(rows)))
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
     return section(
         "hyperparameters",
@@ -68,7 +68,7 @@ def sensitivity_section(subject: Subject) -> Html:
             every=subject.every,
             progress=subject.progress,
         )
-    figure = new_axes(7.0, 7.5).figure
+    figure = new_axes(6.0).figure
     figure.clear()
     panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
     good = int(found.trustworthy.sum())

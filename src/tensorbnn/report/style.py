@@ -29,14 +29,19 @@ th, td { padding: .3rem .9rem .3rem 0; vertical-align: top; border-bottom: 1px s
 thead th { color: var(--soft); font-weight: 600; }
 .number { text-align: right; }
 .text { text-align: left; font-weight: 400; }
-td.text { white-space: normal; min-width: 11rem; }
+td.text:last-child { white-space: normal; min-width: 11rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr));
   gap: 1.25rem; margin: 1rem 0; align-items: start; }
 figure { margin: 0; min-width: 0; }
 img { width: 100%; height: auto; display: block; }
 pre { background: var(--tint); border: 1px solid var(--line); border-radius: .3rem; padding: .7rem;
   overflow-x: auto; font-size: .85rem; line-height: 1.45; }
-@media (max-width: 34rem) { body { padding: 1rem .9rem 3rem; } h1 { font-size: 1.5rem; } }
+@media (max-width: 34rem) {
+  body { padding: 1rem .9rem 3rem; }
+  h1 { font-size: 1.5rem; }
+  th, td { padding-right: .6rem; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+}
 @page { margin: 16mm 14mm; }
 @media print {
   html { font-size: 10pt; }

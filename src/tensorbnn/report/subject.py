@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.runs.store import DirectoryStore
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.sampling import load
 from tensorbnn.tables.encoding import Encoding, restore_encoding
 

@@ -21,6 +21,7 @@ from concurrent.futures import (
 from typing import Any, NamedTuple
 
 from tensorbnn.progress import Bar
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import RunError, write_file
 from tensorbnn.runs.interrupt import Interrupts, Stop
 from tensorbnn.runs.lock import LockedError
@@ -28,7 +29,6 @@ from tensorbnn.runs.recipe import Recipe
 from tensorbnn.runs.report import cells
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore
 from tensorbnn.runs.worker import ChainTask, make_task, run_chain
 
 POLL_SECONDS = 0.5

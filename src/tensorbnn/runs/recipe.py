@@ -3,7 +3,6 @@
 import hashlib
 import importlib.metadata
 import numbers
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,12 +19,17 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
 from tensorbnn.runs.description import restore
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import Arrays, RunError
 from tensorbnn.runs.interrupt import Stop
 from tensorbnn.runs.report import Metric, Reporting, Rows
 from tensorbnn.runs.sample import Outcome, Pace, run_chains
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore, Store
+from tensorbnn.runs.store import Store
+from tensorbnn.warning import warn
+
+# Samplers whose bits depend on the version of BlackJAX, too.
+BY_BLACKJAX = ("NUTS", "MCLMC")
 
 
 class Recipe(NamedTuple):
@@ -112,11 +116,9 @@ def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Lik
         )
     then, now = manifest.get("instruction_set"), choice.instruction_set(manifest["engine"])
     if then is not None and then != now:
-        warnings.warn(
+        warn(
             f"the run was begun with the instruction set {then}, this machine uses {now}: draws "
             "from here on may differ in their last bits from those of an uninterrupted run",
-            UserWarning,
-            stacklevel=2,
         )
 
 
@@ -162,10 +164,8 @@ def make_reporting(
 
 def versions() -> dict[str, str]:
     """Versions on which the bits of a run depend."""
-    return {
-        "library": importlib.metadata.version("tensorbnn"),
-        "jax": importlib.metadata.version("jax"),
-    }
+    packages = {"library": "tensorbnn", "jax": "jax", "blackjax": "blackjax"}
+    return {name: importlib.metadata.version(package) for name, package in packages.items()}
 
 
 def fingerprint(posterior: Posterior) -> dict[str, Any] | None:

@@ -4,12 +4,12 @@ A last line without its end is being written, or was when its writer was killed:
 """
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tensorbnn.runs.files import DamagedFileError, digest
+from tensorbnn.warning import warn
 
 
 def pack(report: Mapping[str, Any]) -> bytes:
@@ -37,7 +37,7 @@ def read(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
             raise DamagedFileError(
                 file, f"{reason}; the other {len(found)} reports are read with `skip_damaged=True`"
             )
-        warnings.warn(f"{file} {reason}: left out", UserWarning, stacklevel=2)
+        warn(f"{file} {reason}: left out")
     return found
 
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from tensorbnn.runs.meeting import Meetings
 from tensorbnn.runs.report import Moment, Reporter, Reporting, Sums
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import Store
+from tensorbnn.warning import warn
 
 # One call of the compiled program is to take about this long, so that progress moves and an
 # interrupt is answered.
@@ -122,7 +122,7 @@ def run_chains(
         bar.describe("sampling")
         _run_all(tasks, stop, dtype)
     for restart in gathering.restarts:
-        warnings.warn(restart, UserWarning, stacklevel=2)
+        warn(restart)
     draws = min(task.drawn for task in tasks)
     return Outcome(
         draws,

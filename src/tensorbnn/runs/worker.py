@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import Arrays, RunError
 from tensorbnn.runs.interrupt import Stop
 from tensorbnn.runs.lock import HEARTBEAT_SECONDS, STALE_SECONDS, Lock, LockedError
@@ -35,7 +36,6 @@ from tensorbnn.runs.recipe import (
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.sample import Pace
 from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import DirectoryStore
 
 # For how long a worker waits for the one before it, which may be saving its last draws, or be dead
 # without the file system knowing it.
