@@ -60,15 +60,17 @@ def test_predictions_are_those_of_the_library(inside, capsys):
 
 def test_prediction_options(inside, capsys):
     options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--every", "2", "--force"]
-    options += ["--prior", "Normal(0, 1)"]
+    # Near the one that was sampled: of 60 networks, few would be left under another.
+    options += ["--prior", "Normal(Hyper(0, Normal(0, 0.1)), Hyper(1, Normal(1, 0.11)))"]
     result(capsys, "predict", "prices", "new.csv", "--out", "p.tsv", *options)
     with open("p.tsv") as lines:
         head, first = (next(lines).rstrip("\n").split("\t") for _ in range(2))
     assert head == ["colour", "size", "mean", "sd", "sd_total", "new_q0.25"]
     ensemble = tb.load("prices")
-    prior = tb.Normal(0, 1)
+    prior = tb.Normal(tb.Hyper(0, tb.Normal(0, 0.1)), tb.Hyper(1, tb.Normal(1, 0.11)))
     layers = [tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1, prior, prior)]
     weights = ensemble.reweight(network=tb.Network(*layers, inputs=3), progress=False)
+    assert np.ptp(weights.weights) > 1e-3 * np.mean(weights.weights)
     expected = ensemble.predict([[0.1, 1, 0]], weights=weights, every=2, progress=False)
     numbers = [expected.mean, expected.sd, expected.sd_total, expected.quantile(0.25, noise=True)]
     # Quantiles with noise are found by bisection in float32.
