@@ -89,7 +89,7 @@ def autoregression(rng, correlation, chains, count):
 
 @pytest.mark.parametrize("correlation", [0.3, 0.7, 0.95])
 def test_scores_are_effective_draws(correlation):
-    """Outputs of known autocorrelation: the score is (1 - rho) / (1 + rho) over the root."""
+    """Outputs of known autocorrelation: draws (1 - rho) / (1 + rho) over a power of the length."""
     chains, length = 40, 0.7
     state = make(burn_in=ROUNDS * tuning.RECORD)
     # Small against the bound, so that it does not distort them.
@@ -104,7 +104,8 @@ def test_scores_are_effective_draws(correlation):
     heard = tuning._unpack(told, state.centre.size)
     tried = jnp.arange(ROUNDS) == tuning.SEARCH
     score = float(tuning._scores(state, heard, tried)[tuning.SEARCH])
-    expected = (1 - correlation) / (1 + correlation) / np.sqrt(length)
+    draws = (1 - correlation) / (1 + correlation)
+    expected = draws / length ** np.interp(draws, tuning.FEW_MANY_DRAWS, [0.5, 1.0])
     # Over 40 chains and 32 outputs the autocorrelation is known within about a percent.
     assert score == pytest.approx(expected, rel=0.1)
 
@@ -156,7 +157,7 @@ def gaussian_efficiency(length):
     Swinging to the other side is no gain: it helps means, not spreads.
     """
     correlation = np.maximum((np.sin(1.5 * length) - np.sin(0.5 * length)) / length, 0.02)
-    return (1 - correlation) / (1 + correlation) / np.sqrt(length)
+    return (1 - correlation) / (1 + correlation) / length
 
 
 def test_tuned_length_is_efficient_on_a_gaussian():
@@ -166,8 +167,8 @@ def test_tuned_length_is_efficient_on_a_gaussian():
     )
     steps = np.mean([each["leapfrog_steps"] for each in ensemble.reports if each["epoch"] > 1000])
     best = max(gaussian_efficiency(np.linspace(0.5, 4, 100)))
-    # Neighbouring lengths differ by the root of two, over which efficiency falls to 0.79.
-    assert gaussian_efficiency(0.2 * steps) > 0.75 * best
+    # Neighbouring lengths differ by the root of two, over which efficiency falls to 0.7.
+    assert gaussian_efficiency(0.2 * steps) > 0.7 * best
 
 
 def small_posterior():

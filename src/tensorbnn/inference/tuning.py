@@ -20,12 +20,12 @@ Trajectory length
     chains use one length, and record the outputs ``f`` at probe inputs. Squared jumps of ``f`` over
     1, 2, 4, ... transitions, against the variance of ``f`` over all chains, give autocorrelations,
     and these the effective draws of a transition for each output. Their harmonic mean, in which
-    slow outputs count most, over the root of the length is the score. (Jumps over one transition
-    alone favour lengths two to three times too short: they see what is fast in ``f``, not what is
-    slow. So do, less so, jumps over as many transitions as a round has, where these are short: that
-    is why the root stands in place of the length, as in the paper's reward. The length and not the
-    number of steps, because the step size still varies.) The search climbs by factors of two, then
-    by their square root.
+    slow outputs count most, over the length is the score. (Jumps over one transition alone favour
+    lengths two to three times too short: they see what is fast in ``f``, not what is slow. So do,
+    less so, jumps over as many transitions as a round has. Where even the best length seen gives
+    only a few effective draws a transition, so that a round is short for it, the root stands in
+    place of the length, as in the paper's reward. The length and not the number of steps, because
+    the step size still varies.) The search climbs by factors of two, then by their square root.
 """
 
 from typing import Any, NamedTuple
@@ -56,6 +56,9 @@ LAGS = (1, 2, 4, 8, 16, 32)
 # The autocorrelation at the longest lag at which it is above this says how fast an output is
 # forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
 SEEN = 0.25
+# Effective draws of a transition that are few, so that the root of the length counts, and many, so
+# that the length itself does.
+FEW_MANY_DRAWS = (0.1, 0.5)
 _SMOOTHING = 0.5  # octaves
 # No shorter ones are tried, however well they do in a short round: a few steps are a random walk,
 # and draws should be worth keeping, unless such a length takes many steps. (On networks of a few
@@ -377,7 +380,7 @@ def _smooth(scores: Array, lengths: Array, tried: Array) -> Array:
 
 
 def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
-    """Effective draws of a transition over the root of its length, in each round, ``(rounds,)``."""
+    """Effective draws of a transition over a power of its length, in each round, ``(rounds,)``."""
 
     def over_chains(values: Array) -> Array:
         return jnp.mean(values, axis=0)
@@ -400,7 +403,14 @@ def _scores(tuning: Tuning, heard: Told, tried: Array) -> Array:
     slowest = jnp.take_along_axis(effective, last[:, None], axis=1)[:, 0]
     mean_time = jnp.sum(jnp.where(moves[None], 1 / slowest, 0.0), axis=1)
     mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
-    return 1 / (jnp.maximum(mean_time, 1.0) * jnp.sqrt(over_chains(heard.path)))
+    draws = 1 / jnp.maximum(mean_time, 1.0)
+    most = jnp.max(jnp.where(tried, draws, 0.0))
+    power = jnp.interp(
+        most,
+        jnp.asarray(FEW_MANY_DRAWS, dtype=draws.dtype),
+        jnp.asarray([0.5, 1.0], dtype=draws.dtype),
+    )
+    return draws / jnp.where(tried, over_chains(heard.path), 1.0) ** power
 
 
 def _unpack(told: Array, count: int) -> Told:
