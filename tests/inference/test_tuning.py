@@ -13,6 +13,8 @@ from tensorbnn.inference.target import Target
 from tensorbnn.posterior import precision
 
 UNIT = tb.Normal(0.0, 1.0)
+# Acceptance that is aimed at: 0.9 of the trajectories, more of those that take half the step.
+OVERALL = (1 - tuning.HALVED) * 0.9 + tuning.HALVED * 2 * norm.cdf(norm.ppf(0.45) / 4)
 
 
 def linear_prior():
@@ -61,7 +63,7 @@ def test_step_size_is_exact_where_errors_are_normal():
         seen = c[:, tuning.SEARCH : number + 1]
         weights = np.arange(1, seen.shape[1] + 1)  # later rounds count more
         mean = np.average(2 * norm.cdf(-seen * found**2), axis=1, weights=weights).mean()
-        assert mean == pytest.approx(0.9, abs=1e-4)
+        assert mean == pytest.approx(OVERALL, abs=1e-4)
 
 
 def test_one_chain_that_accepts_little_decides_on_the_step_size():
@@ -70,7 +72,7 @@ def test_one_chain_that_accepts_little_decides_on_the_step_size():
     steps = np.full(c.shape, 0.015)
     said = heard(2 * norm.cdf(-c * steps**2), steps)
     found = np.exp(tuning._fitting_step_size(said, jnp.asarray(ROUNDS - 1), jnp.asarray(0.9)))
-    assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(0.9 - tuning.LAGGING, abs=1e-4)
+    assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(OVERALL - tuning.LAGGING, abs=1e-4)
 
 
 def told_by(state, record):
@@ -124,7 +126,7 @@ def search(monkeypatch, score, step_sizes):
     state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(step_sizes[0])))
     told = jnp.zeros((1, ROUNDS, tuning.tell(state).size))
     told = told.at[:, :, 1].set(np.log(step_sizes))
-    accepted = 2 * norm.cdf(norm.ppf(0.9 / 2) * (step_sizes / step_sizes[-1]) ** 2)
+    accepted = 2 * norm.cdf(norm.ppf(OVERALL / 2) * (step_sizes / step_sizes[-1]) ** 2)
     told = told.at[:, :, 2].set(accepted)
     for number in range(ROUNDS):
         state = tuning.listen(state, told, jnp.asarray(number))
@@ -181,10 +183,12 @@ def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
     ensemble = tb.sample(small_posterior(), chains=4, burn_in=600, draws=400, progress=False)
     reports = [each for each in ensemble.reports if each["epoch"] > 600]
     assert len({each["step_size"] for each in reports}) == 1
-    # The last step rests on twelve rounds of four chains: four standard errors of their mean.
+    # Transitions of a chain in a narrow region are alike, so that chains are what is independent:
+    # four standard errors, of the draws and of the rounds on which the step rests, about as many.
     accepted = ensemble.info["acceptance"]
-    error = 4 * accepted.std() / np.sqrt(12 * 30 * 4)
-    assert accepted.mean() == pytest.approx(0.9, abs=error)
+    error = 4 * accepted.mean(axis=1).std(ddof=1) / np.sqrt(4) * np.sqrt(2)
+    assert 0 < error < 0.15
+    assert accepted.mean() == pytest.approx(OVERALL, abs=error)
 
 
 def test_nothing_is_tuned_that_is_given():

@@ -58,7 +58,7 @@ class GHMC:
         Time of a transition, which is as many moves as that takes. It sets only how far apart
         draws are. Left out, the decoherence time.
     target_acceptance
-        Acceptance probability of a move that the adaptation of the step size aims at.
+        Acceptance probability of a move with the whole step, that its adaptation aims at.
     slice_step
         How far the slice variable goes round [-1, 1] before each move, on average.
     max_leapfrog

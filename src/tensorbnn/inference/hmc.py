@@ -39,9 +39,9 @@ class HMC:
     ----------
     step_size
         Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
-        found during burn-in, and held from then on, so that what is saved is a
-        Markov chain; and one trajectory in five, by chance, takes half of it, so that a chain does
-        not get stuck where the density is narrower than where the step was found.
+        found during burn-in, and held from then on, so that what is saved is a Markov chain; and
+        one trajectory in five, by chance, takes half of it, so that a chain does not get stuck
+        where the density is narrower than where the step was found.
     num_leapfrog
         Leapfrog steps per trajectory. Left out, as many as `trajectory_length` takes.
     trajectory_length
@@ -51,7 +51,7 @@ class HMC:
         `tensorbnn.inference.tuning`. That takes a burn-in of at least 160 transitions; in a shorter
         one the length is 1.
     target_acceptance
-        Acceptance probability that the adaptation of the step size aims at.
+        Acceptance probability, of trajectories with the whole step, that its adaptation aims at.
     step_size_jitter, num_leapfrog_jitter
         Each trajectory's step size and number of steps are multiplied by a number drawn evenly
         from ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the trajectory.

@@ -68,7 +68,7 @@ LEAST_STEPS = 4
 LEAST_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 # How far the acceptance of a chain may lie below the mean before it decides on the step size.
-LAGGING = 0.1
+LAGGING = 0.05
 # Part of the trajectories that take half the step.
 HALVED = 0.2
 _MOST = 0.5  # change of the logarithm of the step size at a meeting
@@ -315,8 +315,11 @@ def _fitting_step_size(heard: Told, number: Array, target: Array) -> Array:
 
     Energy errors are nearly normal with a mean of half their variance, and the variance goes with
     the fourth power of the step: the acceptance is ``2 Phi(-c step^2)``. There is a ``c`` for each
-    chain and round, since some regions are narrower than others.
+    chain and round, since some regions are narrower than others. The target is that of trajectories
+    with whole steps; of those that take half of it more are accepted.
     """
+    of_halved = 2 * jax.scipy.stats.norm.cdf(jax.scipy.stats.norm.ppf(target / 2) / 4)
+    wanted = (1 - HALVED) * target + HALVED * of_halved
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
     looked_at = (rounds >= SEARCH) & (rounds <= number)
     # Later rounds count more: in the first ones a chain may still be on its way.
@@ -333,7 +336,7 @@ def _fitting_step_size(heard: Told, number: Array, target: Array) -> Array:
         grown = errors * jnp.exp(2 * (log_step - log_steps))
         accepted = 2 * jax.scipy.stats.norm.cdf(-grown) @ weights
         # A mean must not hide a chain that accepts far less.
-        return jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING) > target
+        return jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING) > wanted
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
