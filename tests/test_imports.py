@@ -38,6 +38,8 @@ ORDER = [
     "tensorbnn.inference.options",
     "tensorbnn.inference.dual_averaging",
     "tensorbnn.inference.probes",
+    "tensorbnn.inference.step_fitting",
+    "tensorbnn.inference.length_search",
     "tensorbnn.inference.tuning",
     "tensorbnn.inference.spread",
     "tensorbnn.inference.hmc",

@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import norm
 
 import tensorbnn as tb
-from tensorbnn.inference import tuning
+from tensorbnn.inference import length_search, step_fitting, tuning
 from tensorbnn.inference.sampler import ROUNDS, meetings
 from tensorbnn.inference.target import Target
 from tensorbnn.posterior import precision
 
 UNIT = tb.Normal(0.0, 1.0)
 # Acceptance that is aimed at: 0.9 of the trajectories, more of those that take half the step.
-OVERALL = (1 - tuning.HALVED) * 0.9 + tuning.HALVED * 2 * norm.cdf(norm.ppf(0.45) / 4)
+OVERALL = (1 - step_fitting.HALVED) * 0.9 + step_fitting.HALVED * 2 * norm.cdf(norm.ppf(0.45) / 4)
 
 
 def linear_prior():
@@ -41,13 +41,12 @@ def test_chains_meet_after_equal_rounds():
     assert meetings(159) == ()
 
 
-def heard(acceptance, steps):
-    """What chains told that accepted `acceptance` with `steps`, both ``(chains, ROUNDS)``."""
-    told = np.zeros((*np.shape(acceptance), 4))
-    told[:, :, 1] = np.log(steps)
-    told[:, :, 2] = acceptance
-    return tuning._unpack(
-        jnp.asarray(np.concatenate([told, np.zeros((*told.shape[:2], 10))], axis=2)), 1
+def fitting(acceptance, steps, number):
+    """The step size after round `number` for what chains had, both ``(chains, ROUNDS)``."""
+    weights = tuning._weights(jnp.asarray(number), float)
+    now = jnp.log(steps[0, number])
+    return np.exp(
+        step_fitting.fitting_step_size(jnp.log(steps), acceptance, weights, now, jnp.asarray(0.9))
     )
 
 
@@ -58,8 +57,7 @@ def test_step_size_is_exact_where_errors_are_normal():
     steps = np.broadcast_to(np.exp(rng.uniform(-0.3, 0.3, size=ROUNDS)) * 0.006, c.shape)
     accepted = 2 * norm.cdf(-c * steps**2)
     for number in (tuning.SEARCH, 12, ROUNDS - 1):
-        said = heard(np.where(np.arange(ROUNDS) <= number, accepted, 0.3), steps)
-        found = np.exp(tuning._fitting_step_size(said, jnp.asarray(number), jnp.asarray(0.9)))
+        found = fitting(np.where(np.arange(ROUNDS) <= number, accepted, 0.3), steps, number)
         seen = c[:, tuning.SEARCH : number + 1]
         weights = np.arange(1, seen.shape[1] + 1)  # later rounds count more
         mean = np.average(2 * norm.cdf(-seen * found**2), axis=1, weights=weights).mean()
@@ -70,9 +68,10 @@ def test_one_chain_that_accepts_little_decides_on_the_step_size():
     c = np.full((8, ROUNDS), 100.0)
     c[3] *= 16.0
     steps = np.full(c.shape, 0.015)
-    said = heard(2 * norm.cdf(-c * steps**2), steps)
-    found = np.exp(tuning._fitting_step_size(said, jnp.asarray(ROUNDS - 1), jnp.asarray(0.9)))
-    assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(OVERALL - tuning.LAGGING, abs=1e-4)
+    found = fitting(2 * norm.cdf(-c * steps**2), steps, ROUNDS - 1)
+    assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(
+        OVERALL - step_fitting.LAGGING, abs=1e-4
+    )
 
 
 def told_by(state, record):
@@ -82,8 +81,8 @@ def told_by(state, record):
 
 def autoregression(rng, correlation, chains, count):
     """Stationary AR(1) series ``(chains, RECORD, count)`` of unit variance."""
-    values = rng.normal(size=(chains, tuning.RECORD, count))
-    for row in range(1, tuning.RECORD):
+    values = rng.normal(size=(chains, length_search.RECORD, count))
+    for row in range(1, length_search.RECORD):
         values[:, row] *= np.sqrt(1 - correlation**2)
         values[:, row] += correlation * values[:, row - 1]
     return values
@@ -93,21 +92,22 @@ def autoregression(rng, correlation, chains, count):
 def test_scores_are_effective_draws(correlation):
     """Outputs of known autocorrelation: draws (1 - rho) / (1 + rho) over a power of the length."""
     chains, length = 40, 0.7
-    state = make(burn_in=ROUNDS * tuning.RECORD)
+    state = make(burn_in=ROUNDS * length_search.RECORD)
     # Small against the bound, so that it does not distort them.
     state = state._replace(
-        scale=jnp.full_like(state.scale, 20.0),
-        path=jnp.asarray(length * tuning.RECORD),
+        units=state.units._replace(scale=jnp.full_like(state.units.scale, 20.0)),
+        path=jnp.asarray(length * length_search.RECORD),
     )
     rng = np.random.default_rng(3)
-    series = autoregression(rng, correlation, chains, state.centre.size)
+    series = autoregression(rng, correlation, chains, state.record.shape[1])
     told = jnp.zeros((chains, ROUNDS, tuning.tell(state).size))
     told = told.at[:, tuning.SEARCH].set(jax.vmap(lambda each: told_by(state, each))(series))
-    heard = tuning._unpack(told, state.centre.size)
+    heard = tuning._unpack(told, state.record.shape[1])
     tried = jnp.arange(ROUNDS) == tuning.SEARCH
-    score = float(tuning._scores(state, heard, tried)[tuning.SEARCH])
+    found = length_search.scores(heard.outputs, heard.path, tried, state.settings.round_length)
+    score = float(found[tuning.SEARCH])
     draws = (1 - correlation) / (1 + correlation)
-    expected = draws / length ** np.interp(draws, tuning.FEW_MANY_DRAWS, [0.5, 1.0])
+    expected = draws / length ** np.interp(draws, length_search.FEW_MANY_DRAWS, [0.5, 1.0])
     # Over 40 chains and 32 outputs the autocorrelation is known within about a percent.
     assert score == pytest.approx(expected, rel=0.1)
 
@@ -118,10 +118,13 @@ def search(monkeypatch, score, step_sizes):
     Chains accept as they should with the last of them.
     """
     state = make(burn_in=1000)
+    best_and_next = length_search.best_and_next
     monkeypatch.setattr(
-        tuning,
-        "_scores",
-        lambda each, heard, tried: jnp.asarray(score(np.asarray(each.lengths)), dtype=float),
+        length_search,
+        "best_and_next",
+        lambda scored, lengths, *others: best_and_next(
+            jnp.asarray(score(np.asarray(lengths)), dtype=float), lengths, *others
+        ),
     )
     state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(step_sizes[0])))
     told = jnp.zeros((1, ROUNDS, tuning.tell(state).size))
@@ -140,7 +143,7 @@ def test_search_climbs_to_the_best_length(monkeypatch):
         return np.exp(-(np.log(length / 4.0) ** 2))
 
     tried, found = search(monkeypatch, score, np.full(ROUNDS, 0.004))
-    assert tried[0] == pytest.approx(tuning.LEAST_LENGTH, rel=1e-5)
+    assert tried[0] == pytest.approx(length_search.LEAST_LENGTH, rel=1e-5)
     assert max(score(tried)) > score(4.0 * 2**0.25)  # the best is tried, to half a rung
     assert found == pytest.approx(tried[np.argmax(score(tried))])
 
@@ -149,8 +152,8 @@ def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
     """What is many steps while steps are tiny may be a single one at the end."""
     step_sizes = np.where(np.arange(ROUNDS) < tuning.FINAL, 1e-4, 1e-3)
     tried, found = search(monkeypatch, lambda length: 1 / length, step_sizes)
-    assert max(tried) < 3 * tuning.MANY_STEPS * 1e-4
-    assert found >= 0.95 * tuning.MANY_STEPS * 1e-3
+    assert max(tried) < 3 * length_search.MANY_STEPS * 1e-4
+    assert found >= 0.95 * length_search.MANY_STEPS * 1e-3
 
 
 def gaussian_efficiency(length):
