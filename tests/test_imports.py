@@ -132,6 +132,7 @@ ORDER = [
     "tensorbnn.wording",
     "tensorbnn.tables",
     "tensorbnn.tables.reading",
+    "tensorbnn.tables.columns",
     "tensorbnn.tables.encoding",
     "tensorbnn.tables.writing",
     "tensorbnn.report.html",

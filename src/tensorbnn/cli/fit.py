@@ -26,7 +26,8 @@ from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling import sample
-from tensorbnn.tables.encoding import Encoding, Missing, Task, learn
+from tensorbnn.tables.columns import Missing
+from tensorbnn.tables.encoding import Encoding, Task, learn
 from tensorbnn.tables.reading import Table, names_of, read_table
 
 DEFAULTS: dict[str, Any] = {
