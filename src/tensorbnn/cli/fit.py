@@ -28,7 +28,7 @@ from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling import sample
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.encoding import Encoding, Task, learn
-from tensorbnn.tables.reading import Table, names_of, read_table
+from tensorbnn.tables.reading import Table, read_table
 
 DEFAULTS: dict[str, Any] = {
     "hidden": (50,),
@@ -37,6 +37,7 @@ DEFAULTS: dict[str, Any] = {
     "chains": 4,
     "burn_in": 500,
     "seed": 0,
+    "target_sd": [],
     "missing": "refuse",
     "hold_out": 0.0,
     "ignore": [],
@@ -52,6 +53,7 @@ class _Rows(NamedTuple):
 
     x: NDArray[Any]
     y: NDArray[Any]
+    """With the standard deviations of targets, where they have any."""
     held_out: tuple[NDArray[Any], NDArray[Any]] | None
 
 
@@ -67,6 +69,12 @@ def add(commands: Any) -> None:
     parser.add_argument("data", type=Path, nargs="?", help="a CSV, TSV or Parquet file")
     parser.add_argument("--out", type=Path, help="the run directory to make")
     parser.add_argument("--target", action="append", help="the column to predict; repeat for more")
+    parser.add_argument(
+        "--target-sd",
+        action="append",
+        help="the column with the standard deviation of each value of the target, its error bar; "
+        "repeat for each --target",
+    )
     parser.add_argument("--settings", type=Path, help="a TOML file with any of these options")
     table = parser.add_argument_group("table")
     table.add_argument("--task", choices=get_args(Task), help="default: by the target's values")
@@ -110,6 +118,7 @@ def run(options: argparse.Namespace) -> int:
     encoding = learn(
         table,
         options.target,
+        target_sds=options.target_sd,
         task=options.task,
         ignored=options.ignore,
         categorical=options.categorical,
@@ -184,7 +193,8 @@ def _say_what_is_odd(encoding: Encoding, rows: _Rows) -> None:
     ]
     if constant:
         complain(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
-    if encoding.classes is None and len(np.unique(rows.y)) == 2:
+    values = rows.y[:, : len(encoding.targets)]
+    if encoding.classes is None and len(np.unique(values)) == 2:
         complain(
             f"warning: {encoding.targets[0]} has only two values, but is fitted as a number: for "
             "classes use --task classification"
@@ -200,13 +210,6 @@ def _posterior(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> 
     ]
     likelihood = _likelihood(options.likelihood, encoding)
     outputs = len(encoding.targets)
-    if isinstance(likelihood, MeasuredGaussian):
-        if outputs % 2:
-            raise ValueError(
-                "MeasuredGaussian takes a column of standard deviations for each target: give "
-                "--target the targets first, then their standard deviations"
-            )
-        outputs //= 2
     if isinstance(likelihood, Categorical) and encoding.classes is not None:
         outputs = len(encoding.classes)
     network = Network(*hidden, Dense(outputs, prior, prior), inputs=rows.x.shape[1])
@@ -214,8 +217,15 @@ def _posterior(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> 
 
 
 def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
+    if encoding.target_sds:
+        return _measured(text)
     if text is not None:
         likelihood = read_likelihood(text)
+        if isinstance(likelihood.plain, MeasuredGaussian):
+            raise ValueError(
+                f"{text} takes the standard deviation of each target from the table: name its "
+                "column with --target-sd, one for each --target"
+            )
         if likelihood.real_targets and encoding.classes is not None:
             raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
         if encoding.classes is None and isinstance(likelihood, Bernoulli | Categorical):
@@ -227,6 +237,17 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
     if encoding.classes is None:
         return LEARNED_NOISE
     return Bernoulli() if len(encoding.classes) == 2 else Categorical()
+
+
+def _measured(text: str | None) -> MeasuredGaussian:
+    likelihood = MeasuredGaussian() if text is None else read_likelihood(text)
+    if not isinstance(likelihood, MeasuredGaussian):
+        raise ValueError(
+            f"--likelihood {text} does not go with --target-sd, which says how targets scatter: "
+            "leave one of them out, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
+            "learn whether the standard deviations are too small or too large"
+        )
+    return likelihood
 
 
 def _sample(
@@ -272,6 +293,7 @@ def _report(
     lines |= {"time": f"{seconds:.1f} s"} | summaries.sampler(ensemble)
     lines |= summaries.convergence(diagnosis)
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
+    facts |= {"targets": table["targets"], "target_sds": table["target_sds"]}
     facts |= {"rows": table["rows"], "held_out": table["held_out"], "dropped": table["dropped"]}
     facts |= summaries.convergence_facts(diagnosis)
     if rows.held_out is not None:
@@ -292,5 +314,4 @@ def _data_line(table: dict[str, Any]) -> str:
         parts.append(f"{table['held_out']:,} held out")
     if table["dropped"]:
         parts.append(f"{table['dropped']:,} with missing values dropped")
-    names = [each["name"] for each in table["inputs"]]
-    return f"{', '.join(parts)}: {', '.join(table['targets'])} from {names_of(names)}"
+    return f"{', '.join(parts)}: {summaries.predicted(table)}"

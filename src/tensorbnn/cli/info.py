@@ -10,7 +10,6 @@ from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.tables.reading import names_of
 from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
@@ -43,9 +42,7 @@ def run(options: argparse.Namespace) -> int:
     }
     table = manifest["notes"].get("table")
     if isinstance(table, dict):
-        names = [each["name"] for each in table["inputs"]]
-        targets = ", ".join(table["targets"])
-        lines["table"] = f"{targets} of {table['file']} from {names_of(names)}"
+        lines["table"] = summaries.predicted(table, of=f" of {table['file']}")
     if isinstance(manifest["notes"].get("command"), str):
         lines["command"] = manifest["notes"]["command"]
     print_result(options, lines, facts)

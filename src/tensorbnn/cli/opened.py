@@ -10,7 +10,7 @@ from tensorbnn.cli.expressions import read_likelihood, read_prior
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.model.layers import AbstractDense, Layer
-from tensorbnn.model.likelihoods import Categorical
+from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
@@ -42,17 +42,32 @@ class OpenedRun(NamedTuple):
 
     def encoding_for(self, table: Table, *, targets: bool = False) -> Encoding:
         """The same, for a table whose columns may have to do."""
-        count = self._target_columns() if targets else 0
-        return self.encoding or plain_encoding(table, self.ensemble.network.inputs, count)
+        if self.encoding is not None:
+            return self.encoding
+        network = self.ensemble.network
+        if targets:
+            return plain_encoding(table, network.inputs, *self._target_columns())
+        names = ("y",) if network.outputs == 1 else tuple(f"y{n}" for n in range(network.outputs))
+        plain = plain_encoding(table, network.inputs)
+        return dataclasses.replace(plain, targets=names, classes=self._classes())
 
-    def _target_columns(self) -> int:
+    def _target_columns(self) -> tuple[int, int]:
+        """How many targets there are, and how many standard deviations of theirs."""
+        likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         data = self.store.data()
-        if data is not None:
-            return int(self.ensemble.likelihood.unweighted(data["y"]).shape[1])
+        known = None if data is None else likelihood.unweighted(data["y"]).shape[1]
+        if isinstance(likelihood.plain, MeasuredGaussian):
+            return outputs, outputs if known is None else known - outputs
+        if known is None:
+            known = 1 if isinstance(likelihood.plain, Categorical) else outputs
+        return known, 0
+
+    def _classes(self) -> tuple[str, ...] | None:
+        """Their numbers, for a likelihood of classes; several outputs of 0 and 1 are none."""
         likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
-        if isinstance(likelihood, MeasuredGaussian):
-            return 2 * outputs
-        return 1 if isinstance(likelihood, Categorical) else outputs
+        if isinstance(likelihood, Categorical):
+            return tuple(map(str, range(outputs)))
+        return ("0", "1") if isinstance(likelihood, Bernoulli) and outputs == 1 else None
 
 
 def open_run(path: Path) -> OpenedRun:
@@ -101,9 +116,26 @@ def other_weights(
         return None
     return run.ensemble.reweight(
         network=None if prior is None else with_prior(run.ensemble.network, prior),
-        likelihood=None if likelihood is None else read_likelihood(likelihood),
+        likelihood=None if likelihood is None else _other_likelihood(run.ensemble, likelihood),
         progress=progress,
     )
+
+
+def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
+    """One that takes standard deviations of targets if, and only if, that of the run does."""
+    likelihood = read_likelihood(text)
+    if likelihood.knows_noise and not ensemble.likelihood.knows_noise:
+        raise ValueError(
+            f"{text} takes no standard deviations of targets, but the run has them: re-weight it "
+            "to such as 'MeasuredGaussian(factor=1.2)', or fit the other likelihood anew, without "
+            "--target-sd"
+        )
+    if ensemble.likelihood.knows_noise and not likelihood.knows_noise:
+        raise ValueError(
+            f"{text} takes standard deviations of targets, which the run has not: fit it anew, "
+            "with --target-sd"
+        )
+    return likelihood
 
 
 def with_prior(network: Network, text: str) -> Network:

@@ -92,6 +92,8 @@ def describe(
 ) -> Columns:
     """Columns that say what is predicted, a value for each row."""
     if encoding.classes is None:
+        if noise and not prediction.knows_noise:
+            raise ValueError(_unknown_noise(encoding))
         return _describe_numbers(prediction, encoding.targets, quantiles, noise=noise)
     if noise:
         raise ValueError("--noise is about numbers, but this run predicts classes")
@@ -114,7 +116,7 @@ def _describe_numbers(
 ) -> Columns:
     found: Columns = {}
     at = prediction.quantile(quantiles, noise=noise)
-    outputs = prediction.mean.shape[1]  # targets may be followed by their measured deviations
+    outputs = prediction.mean.shape[1]
     for output in range(outputs):
         prefix = f"{targets[output]}_" if outputs > 1 else ""
         found |= {
@@ -126,6 +128,15 @@ def _describe_numbers(
         for level, values in zip(quantiles, at, strict=True):
             found[f"{prefix}{'new_' if noise else ''}q{level:g}"] = values[:, output]
     return found
+
+
+def _unknown_noise(encoding: Encoding) -> str:
+    sds = dict.fromkeys(encoding.target_sds)
+    known = f"those in {', '.join(sds)} are" if sds else "it has those"
+    return (
+        "--noise is about a new measurement, whose standard deviation this run can't know: "
+        f"{known} of the training rows; leave --noise out, and add yours to sd in quadrature"
+    )
 
 
 def _likeliest(mean: NDArray[Any]) -> list[int]:

@@ -1,6 +1,7 @@
 """What several commands say of a run: its networks, its sampler, its convergence."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,22 @@ import numpy as np
 
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.tables.reading import names_of
+
+
+def predicted(table: Mapping[str, Any], of: str = "") -> str:
+    """What is predicted from what, of the table that a run has noted.
+
+    Examples
+    --------
+    >>> table = {"inputs": [{"name": "x"}], "targets": ["y"], "target_sds": ["y_sd"]}
+    >>> predicted(table, of=" of data.csv")
+    'y of data.csv from x, with standard deviations from y_sd'
+    """
+    inputs = names_of([each["name"] for each in table["inputs"]])
+    found = f"{', '.join(table['targets'])}{of} from {inputs}"
+    sds = dict.fromkeys(table.get("target_sds", ()))  # targets may share one
+    return f"{found}, with standard deviations from {', '.join(sds)}" if sds else found
 
 
 def networks(ensemble: Ensemble) -> dict[str, str]:

@@ -67,14 +67,28 @@ def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | Non
     return ax
 
 
-def draw_against_truth(mean: NDArray[Any], sd: NDArray[Any], y: NDArray[Any], name: str) -> "Axes":
-    """Predicted against true values, with bars of one standard deviation of a new target."""
+def draw_against_truth(
+    mean: NDArray[Any],
+    sd: NDArray[Any],
+    y: NDArray[Any],
+    name: str,
+    y_sd: NDArray[Any] | None = None,
+) -> "Axes":
+    """Predicted against true values, with bars of one standard deviation of either."""
     ax = new_axes(3.9)
-    ax.errorbar(y, mean, sd, fmt="o", ms=3, lw=0.7, color="C0", ecolor="0.75", rasterized=True)
+    ax.errorbar(
+        y, mean, sd, y_sd, fmt="o", ms=3, lw=0.7, color="C0", ecolor="0.75", rasterized=True
+    )
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     ax.plot(ends, ends, color="black", lw=0.8, ls="--")
     ax.set(xlabel=f"true {name}", ylabel=f"predicted {name}")
     return ax
+
+
+def draw_error_bars(ax: "Axes", x: NDArray[Any], y: NDArray[Any], sd: NDArray[Any]) -> None:
+    """Standard deviations of points that are there."""
+    pixels = len(x) > MOST_POINTS
+    ax.errorbar(x, y, sd, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
 
 
 def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[str, ...]) -> "Axes":

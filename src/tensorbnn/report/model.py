@@ -63,6 +63,9 @@ def data_section(subject: Subject) -> Html:
     if classes is None:
         named = zip(subject.targets, y.T, strict=True)
         rows += [_column(name, "target", own) for name, own in named]
+    if "y_sd" in subject.data:
+        sds = zip(subject.target_sds, subject.targets, subject.data["y_sd"].T, strict=True)
+        rows += [_column(name, f"sd of {target}", own) for name, target, own in sds]
     shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
     inside = [facts(said), shown]
     if classes is not None:
@@ -86,4 +89,7 @@ def _units(subject: Subject) -> str:
     if not scaling.x_scale and not scaling.y_scale:
         return "as given"
     both = "inputs and targets" if scaling.y_scale else "inputs"
-    return f"{both} are shifted and scaled to mean 0 and sd 1; priors and noise are in these units"
+    noise = "priors and noise are"
+    if not subject.ensemble.likelihood.knows_noise:
+        noise = "the standard deviations of targets are scaled with them, and priors are"
+    return f"{both} are shifted and scaled to mean 0 and sd 1; {noise} in these units"

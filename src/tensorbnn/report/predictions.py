@@ -5,7 +5,13 @@ import numpy as np
 from tensorbnn import plots
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scoring import ClassScores, Scores
-from tensorbnn.report.figures import draw_against_truth, draw_confusion, drawn, new_axes
+from tensorbnn.report.figures import (
+    draw_against_truth,
+    draw_confusion,
+    draw_error_bars,
+    drawn,
+    new_axes,
+)
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Judged, Subject
 
@@ -77,7 +83,7 @@ def _curves(subject: Subject) -> list[Html]:
     classes = subject.ensemble.likelihood.link is not None
     if subject.ensemble.network.inputs > 1 or classes or subject.data is None:
         return []
-    x, y = subject.data["x"][:, 0], subject.data["y"]
+    x, y, sds = subject.data["x"][:, 0], subject.data["y"], subject.data.get("y_sd")
     pad = 0.1 * float(np.ptp(x))
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
     prediction = subject.ensemble.predict(grid, every=subject.every, progress=subject.progress)
@@ -86,13 +92,21 @@ def _curves(subject: Subject) -> list[Html]:
         ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
         ax.set(xlabel=subject.columns[0], ylabel=name)
         caption = "The mean of the networks, and one and two standard deviations over them."
+        if sds is not None:
+            draw_error_bars(ax, x, y[:, output], sds[:, output])
+            caption += (
+                f" Bars are the standard deviations of the data, {subject.target_sds[output]}."
+            )
         found.append(drawn(ax, f"Predicted {name} against {subject.columns[0]}", caption))
     return found
 
 
 def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[Html]:
     true = subject.ensemble.likelihood.plain.observed(judged.y, prediction.mean.shape[1])
+    true_sd = subject.true_sd
     sd, caption = prediction.sd, "Bars are one standard deviation over networks."
+    if true_sd is not None:
+        caption = "Bars are one standard deviation: of the data across, over networks upright."
     if prediction.knows_noise:
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
@@ -103,6 +117,7 @@ def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[H
                 sd[:, output],
                 true[:, output],
                 name,
+                None if true_sd is None else true_sd[:, output],
             ),
             f"Predicted against true {name}",
             caption,

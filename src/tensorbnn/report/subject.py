@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.sampling import load
 from tensorbnn.tables.encoding import Encoding, restore_encoding
@@ -38,6 +39,7 @@ class Subject(NamedTuple):
     manifest: dict[str, Any]
     ensemble: Ensemble
     data: dict[str, NDArray[Any]] | None
+    """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
     encoding: Encoding | None
     judged: Judged | None
     rows: NDArray[Any]
@@ -61,12 +63,17 @@ class Subject(NamedTuple):
     def targets(self) -> tuple[str, ...]:
         """A name for each target."""
         if self.encoding is not None:
-            # Measured standard deviations may follow them.
-            outputs = self.ensemble.network.outputs
-            return self.encoding.targets[:outputs]
+            return self.encoding.targets
         known = self.true if self.judged is not None else (self.data or {}).get("y")
         columns = 1 if known is None else known.shape[1]
         return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
+
+    @property
+    def target_sds(self) -> tuple[str, ...]:
+        """A name for the measured standard deviations of each target."""
+        if self.encoding is not None and self.encoding.target_sds:
+            return self.encoding.target_sds
+        return tuple(f"{name} sd" for name in self.targets)
 
     @property
     def true(self) -> NDArray[Any] | None:
@@ -75,6 +82,13 @@ class Subject(NamedTuple):
             return None
         ensemble = self.ensemble
         return ensemble.likelihood.plain.observed(self.judged.y, ensemble.network.outputs)
+
+    @property
+    def true_sd(self) -> NDArray[Any] | None:
+        """Measured standard deviations of `true`, where there are any."""
+        if self.judged is None:
+            return None
+        return _deviations(self.judged.y, self.ensemble)
 
     @property
     def worst_row(self) -> int:
@@ -113,11 +127,21 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
 def _targets_alone(
     data: dict[str, NDArray[Any]] | None, ensemble: Ensemble
 ) -> dict[str, NDArray[Any]] | None:
-    """Targets alone, where `y` holds weights of rows or measured standard deviations, too."""
+    """Targets apart from weights of rows and from measured standard deviations."""
     if data is None:
         return None
     observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
-    return data | {name: observed(data[name], outputs) for name in data if name.endswith("y")}
+    alone = data | {name: observed(data[name], outputs) for name in data if name.endswith("y")}
+    sds = _deviations(ensemble.likelihood.unweighted(data["y"]), ensemble)
+    return alone if sds is None else alone | {"y_sd": sds}
+
+
+def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:
+    """Standard deviations ``(rows, outputs)`` of measured targets."""
+    likelihood, outputs = ensemble.likelihood.plain, ensemble.network.outputs
+    if not isinstance(likelihood, MeasuredGaussian):
+        return None
+    return likelihood.targets(y, outputs)[:, outputs:]
 
 
 def _own_rows(data: dict[str, NDArray[Any]] | None, likelihood: Likelihood) -> Judged | None:

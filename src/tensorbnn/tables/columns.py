@@ -1,4 +1,4 @@
-"""One column of a table as numbers, or as labels and their codes.
+"""One column of a table as numbers, as standard deviations, or as labels and their codes.
 
 Whatever can't be is an error that names the column and the row.
 """
@@ -78,6 +78,20 @@ def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.f
     if len(bad):
         raise TableError(f"column {name!r} is infinite in {table.place(int(bad[0]))}")
     return column[kept]
+
+
+def as_deviations(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The rows of a column of standard deviations that are kept."""
+    found = as_numbers(table, name, kept)
+    bad = np.flatnonzero(found <= 0)
+    if len(bad):
+        row = int(np.flatnonzero(kept)[bad[0]])
+        more = f" ({len(bad):,} rows have such)" if len(bad) > 1 else ""
+        raise TableError(
+            f"column {name!r} has {found[bad[0]]:g} in {table.place(row)}{more}, but a standard "
+            "deviation must be above 0: correct it, or leave the row out"
+        )
+    return found
 
 
 def as_codes(

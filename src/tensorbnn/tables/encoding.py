@@ -2,7 +2,8 @@
 
 A column of numbers is one input. A column of texts is a category: one input for each of its
 values, 1 where a row has it and 0 elsewhere. What was found in the training table is an `Encoding`,
-which a run keeps, so that later tables are turned into numbers alike or refused.
+which a run keeps, so that later tables are turned into numbers alike or refused. Targets may have
+columns of standard deviations, their error bars, which are no inputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from tensorbnn.tables.columns import (
     Missing,
     as_codes,
+    as_deviations,
     as_labels,
     as_numbers,
     categories_of,
@@ -28,11 +30,13 @@ Task = Literal["regression", "classification"]
 
 
 class Numbers(NamedTuple):
-    """Rows of a table as numbers; `kept` says which rows of the table they are."""
+    """Rows of a table as numbers."""
 
     x: NDArray[np.float64]
     y: NDArray[np.float64] | None
+    """Targets, then their standard deviations, where they have any: as `Posterior` takes them."""
     kept: NDArray[np.bool_]
+    """Which rows of the table they are."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,16 @@ class Encoding:
         Labels of the classes, in the order in which they are numbered; ``None`` for numbers.
     missing
         Whether a row with a missing value is refused or dropped.
+    target_sds
+        Names of the columns with the standard deviations of targets, one for each; none where they
+        are not known.
     """
 
     inputs: tuple[Input, ...]
     targets: tuple[str, ...]
     classes: tuple[str, ...] | None = None
     missing: Missing = "refuse"
+    target_sds: tuple[str, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -84,14 +92,17 @@ class Encoding:
 
     def encode(self, table: Table, *, targets: bool = False) -> Numbers:
         """Inputs, and targets where they are wanted, of the rows without missing values."""
-        wanted = [each.name for each in self.inputs] + (list(self.targets) if targets else [])
+        wanted = [each.name for each in self.inputs]
+        if targets:
+            wanted += [*self.targets, *self.target_sds]
         check_there(table, wanted)
         kept = complete_rows(table, wanted, self.missing)
         x = np.column_stack([_encode_input(table, each, kept) for each in self.inputs])
         if not targets:
             return Numbers(x, None, kept)
-        y = np.column_stack([self._target(table, name, kept) for name in self.targets])
-        return Numbers(x, y, kept)
+        y = [self._target(table, name, kept) for name in self.targets]
+        sds = [as_deviations(table, name, kept) for name in self.target_sds]
+        return Numbers(x, np.column_stack(y + sds), kept)
 
     def describe(self) -> dict[str, Any]:
         """JSON of all of it."""
@@ -110,36 +121,42 @@ def restore_encoding(described: Mapping[str, Any]) -> Encoding:
             Input(str(each["name"]), _texts(each["categories"])) for each in described["inputs"]
         )
         targets, classes = _texts(described["targets"]), _texts(described["classes"])
-        missing = described["missing"]
+        missing, sds = described["missing"], _texts(described.get("target_sds", ()))
         if not inputs or not targets or missing not in get_args(Missing):
             raise ValueError("nothing to predict, or from")
     except (KeyError, TypeError, ValueError) as error:
         raise TableError(f"the run describes its table in a way that can't be read: {error}") from (
             error
         )
-    return Encoding(inputs, targets, classes, missing)
+    return Encoding(inputs, targets, classes, missing, sds)
 
 
-def plain_encoding(table: Table, inputs: int, targets: int = 0) -> Encoding:
+def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) -> Encoding:
     """For a run that was not made from a table: the columns are its inputs, in their order.
 
-    With `targets`, so many columns after them are its targets; classes are numbered from 0.
+    With `targets`, so many columns after them are its targets, and `sds` their standard deviations;
+    classes are numbered from 0.
     """
     names = list(table.columns)
-    if len(names) != inputs + targets:
+    if len(names) != inputs + targets + sds:
         also, then = (f" and {targets} targets", ", then its targets") if targets else ("", "")
+        if sds:
+            also = f", {targets} targets and {sds} standard deviations"
+            then += ", then their standard deviations"
         raise TableError(
             f"the network has {inputs} inputs{also}, but {table.file} has {len(names)} columns "
             f"({names_of(names)}); the run was not made by `tensorbnn fit` and does not know which "
             f"to take: give just its inputs, in their order{then}"
         )
-    return Encoding(tuple(map(Input, names[:inputs])), tuple(names[inputs:]) or ("target",))
+    first, known = tuple(map(Input, names[:inputs])), tuple(names[inputs:])
+    return Encoding(first, known[:targets] or ("target",), target_sds=known[targets:])
 
 
 def learn(
     table: Table,
     targets: Sequence[str],
     *,
+    target_sds: Sequence[str] = (),
     task: Task | None = None,
     ignored: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -153,6 +170,8 @@ def learn(
         The training table.
     targets
         The columns to predict; one for classes.
+    target_sds
+        The columns with their standard deviations, one for each target, in the same order.
     task
         ``"classification"`` where the target is text, if left out.
     ignored
@@ -162,13 +181,14 @@ def learn(
     missing
         Whether rows with missing values are refused or dropped.
     """
-    check_there(table, [*targets, *ignored, *categorical])
+    check_there(table, [*targets, *target_sds, *ignored, *categorical])
     if len(set(targets)) < len(targets):
         raise TableError(f"a target is given twice: {names_of(targets)}")
-    names = [name for name in table.columns if name not in {*targets, *ignored}]
+    _check_sds(targets, target_sds, categorical)
+    names = [name for name in table.columns if name not in {*targets, *target_sds, *ignored}]
     if not names:
         raise TableError(f"{table.file} has no columns left to predict {names_of(targets)} from")
-    kept = complete_rows(table, [*names, *targets], missing)
+    kept = complete_rows(table, [*names, *targets, *target_sds], missing)
     if not kept.any():
         raise TableError(f"every row of {table.file} has a missing value: no row is left")
     inputs = tuple(
@@ -178,7 +198,35 @@ def learn(
         for name in names
     )
     classes = _learn_classes(table, targets, task, kept)
-    return Encoding(inputs, tuple(targets), classes, missing)
+    if classes is not None and target_sds:
+        raise TableError(
+            f"--target-sd {target_sds[0]} is about numbers, but the target {targets[0]!r} has "
+            "classes: leave it out"
+        )
+    return Encoding(inputs, tuple(targets), classes, missing, tuple(target_sds))
+
+
+def _check_sds(
+    targets: Sequence[str], target_sds: Sequence[str], categorical: Sequence[str]
+) -> None:
+    """Each target has one, which is nothing else; several targets may share one."""
+    if target_sds and len(target_sds) != len(targets):
+        raise TableError(
+            f"--target-sd is needed once for each --target, in the same order, but is given "
+            f"{len(target_sds)} times ({names_of(target_sds)}) for {len(targets)} "
+            f"({names_of(targets)})"
+        )
+    for name in target_sds:
+        if name in targets:
+            raise TableError(
+                f"column {name!r} is a target and can't hold standard deviations, too: give "
+                "--target-sd another column"
+            )
+        if name in categorical:
+            raise TableError(
+                f"column {name!r} holds standard deviations and is no input: leave out "
+                f"--categorical {name}"
+            )
 
 
 def _learn_classes(
