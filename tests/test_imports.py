@@ -148,6 +148,7 @@ ORDER = [
     "tensorbnn.cli.output",
     "tensorbnn.cli.arguments",
     "tensorbnn.cli.expressions",
+    "tensorbnn.cli.modelling",
     "tensorbnn.cli.settings",
     "tensorbnn.cli.opened",
     "tensorbnn.cli.summaries",

@@ -1,23 +1,15 @@
 """Small runs that the commands are tried on, made by the command line itself."""
 
-import csv
 import os
 
 import numpy as np
 import pytest
 
 from tensorbnn.cli import main
+from tests.cli.running import write
 
 QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "60", "--draws", "30", "--quiet"]
 ROWS = 60
-
-
-def write(file, columns):
-    with file.open("w", newline="") as lines:
-        writer = csv.writer(lines)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return file
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """The commands on runs that `fit` has made, and what a Python user sees of them."""
 
-import csv
-import json
 import shutil
 from pathlib import Path
 
@@ -11,18 +9,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.runs.directory import DirectoryStore
-
-
-def table(file):
-    with open(file, newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def result(capsys, *arguments, code=0):
-    """The JSON that a command prints."""
-    assert main([*arguments, "--json", "--quiet"]) == code
-    return json.loads(capsys.readouterr().out)
+from tests.cli.running import result, table, write
 
 
 def test_a_run_knows_its_table(folder):
@@ -156,6 +143,42 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     for bad in ({"a": object()}, {"a": float("nan")}, "text"):
         with pytest.raises(ValueError, match="`notes` must be a dict"):
             tb.sample(posterior, path="other", notes=bad, **{"draws": 1, "burn_in": 0})
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "outputs", "columns"),
+    [
+        (tb.Gaussian(sd=0.3), 2, ["y0_mean", "y0_sd", "y0_sd_total", "y0_q0.5", "y1_mean"]),
+        (tb.MeasuredGaussian(), 1, ["mean", "sd", "q0.5"]),
+        (tb.Bernoulli(), 1, ["class", "p_1", "sd_1", "q0.5_1", "entropy"]),
+        (tb.Categorical(), 2, ["class", "p_0", "sd_0", "q0.5_0", "p_1"]),
+    ],
+)
+def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, outputs, columns):
+    """They have numbers for names, and so have classes."""
+    monkeypatch.chdir(tmp_path)
+    x, y = np.linspace(-1, 1, 12), np.tile([0.0, 1.0], 6)
+    network = tb.Network(tb.Dense(outputs), inputs=1)
+    both = isinstance(likelihood, tb.Gaussian | tb.MeasuredGaussian)
+    posterior = tb.Posterior(network, likelihood, x, np.column_stack([y, 1 + y]) if both else y)
+    if isinstance(likelihood, tb.MeasuredGaussian):
+        write(tmp_path / "xy.csv", {"x": [0.5], "y": [1.0], "error": [-1.0]})
+    tb.sample(
+        posterior,
+        tb.HMC(step_size=0.1, num_leapfrog=5),
+        **{"chains": 2, "burn_in": 5, "draws": 5, "path": "run", "progress": False},
+    )
+    write(tmp_path / "x.csv", {"x": [0.5]})
+    options = ["--quantiles", "0.5", "--out", "p.csv"]
+    assert result(capsys, "predict", "run", "x.csv", *options)["columns"][:5] == columns
+    if isinstance(likelihood, tb.MeasuredGaussian):
+        for arguments, message in (
+            (["predict", "run", "x.csv", "--noise", "--out", "q.csv"], "it has those of the train"),
+            (["report", "run", "--data", "x.csv"], "1 inputs, 1 targets and 1 standard deviations"),
+            (["report", "run", "--data", "xy.csv"], "column 'error' has -1 in data row 1"),
+        ):
+            assert main(arguments) == 1
+            assert message in capsys.readouterr().err
 
 
 def test_an_imported_run_is_judged_by_a_table(tmp_path, monkeypatch, capsys):

@@ -16,6 +16,7 @@ def test_scripts(shell, capsys, tmp_path):
     for command in COMMANDS:
         assert command.__name__.rpartition(".")[2].rstrip("_") in script
     assert "hold-out" in script
+    assert "target-sd" in script
     program = shutil.which(shell)
     if program is not None and shell != "tcsh":
         (tmp_path / "script").write_text(script)

@@ -27,6 +27,11 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--prior", "print(1)"], "print is not known"),
         ([*FIT, *DROP, "--likelihood", "bernoulli"], "use --task classification"),
         ([*FIT, *DROP, "--likelihood", "poison"], "is not a likelihood"),
+        ([*FIT, *DROP, "--likelihood", "weighted"], "'weighted' is not a likelihood"),
+        (
+            [*FIT, *DROP, "--likelihood", "Weighted(Gaussian(sd=0.1))"],
+            "needs a weight for each row, which only Python can give it",
+        ),
         ([*FIT, *DROP, "--chains", "0"], "`chains` must be a whole number of at least 1"),
         ([*FIT, *DROP, "--hold-out", "0.999"], "leaves none to train with"),
         ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
@@ -46,6 +51,10 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ),
         (["diagnose", "new.csv"], "new.csv is not a run: it has no run.json"),
         (["reweight", "prices"], "give another --prior"),
+        (
+            ["reweight", "prices", "--likelihood", "MeasuredGaussian()"],
+            "which the run has not: fit it anew, with --target-sd",
+        ),
         (["report", "prices", "--out", "none/r.html"], "there is no directory none"),
         (["report", "prices", "--data", "new.csv"], "has no column 'price'"),
         (["resume", "none"], "there is no run none"),

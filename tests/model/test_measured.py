@@ -177,7 +177,9 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     subject = read_subject(tmp_path / "run", None, progress=False)
     assert subject.targets == ("y",)
     np.testing.assert_array_equal(subject.true, y)
-    assert "standard deviation over networks" in str(predictions_section(subject))
+    np.testing.assert_array_equal(subject.true_sd, sd[:, None])
+    np.testing.assert_array_equal(subject.data["y_sd"], sd[:, None])
+    assert "of the data across, over networks upright" in str(predictions_section(subject))
     assert "coverage" in str(calibration_section(subject))
 
 

@@ -56,6 +56,60 @@ def test_classes():
     assert learn(table({"x": ["1", "2"], "y": ["0", "1"]}), ["y"]).task == "regression"
 
 
+def test_standard_deviations_of_targets():
+    columns = {
+        "s": ["0.1", None, "0.3", "4"],
+        "y": ["1", "2", "3", "4"],
+        "t": np.array([5.0, 6, 7, 8]),
+        "x": ["-1", "-2", "-3", "-4"],
+        "z": ["9", "8", "7", "6"],
+    }
+    sds = ["s", "t"]
+    encoding = learn(table(columns), ["z", "y"], target_sds=sds, missing="drop")
+    assert encoding.columns == ("x",)  # they are no inputs
+    found = encoding.encode(table(columns), targets=True)
+    np.testing.assert_array_equal(found.kept, [True, False, True, True])
+    np.testing.assert_array_equal(found.x, [[-1], [-3], [-4]])
+    np.testing.assert_array_equal(found.y, [[9, 1, 0.1, 5], [7, 3, 0.3, 7], [6, 4, 4, 8]])
+    assert restore_encoding(json.loads(json.dumps(encoding.describe()))) == encoding
+    # A table without them has inputs all the same.
+    np.testing.assert_array_equal(encoding.encode(table({"x": ["5"]})).x, [[5]])
+    others = {name: columns[name] for name in "xyzs"}
+    with pytest.raises(TableError, match=r"t\.csv has no column 't'"):
+        encoding.encode(table(others), targets=True)
+    # Targets may share one.
+    shared = learn(table(columns), ["z", "y"], target_sds=["t", "t"], ignored=["s"])
+    np.testing.assert_array_equal(
+        shared.encode(table(columns), targets=True).y[0], [9.0, 1.0, 5.0, 5.0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (["1", "2", "0", "-1"], {}, r"'s' has 0 in data row 3 of t\.csv \(2 rows have such\), but"),
+        ([None, "2", "-2", "1"], {"missing": "drop"}, r"'s' has -2 in data row 3 of t\.csv, but a"),
+        (["1", "2", "inf", "1"], {}, r"'s' is infinite in data row 3 of t\.csv"),
+        (
+            ["1", "2", "3 mm", "1"],
+            {},
+            r"'s' is one of numbers, but has the text '3 mm' in data row 3",
+        ),
+        (["0,5"] * 4, {}, r"the text '0,5' in data row 1 .* a decimal point"),
+        (["1", None, "3", "1"], {}, r"missing values in 1 of 4 rows \(1 in 's'\)"),
+        (["1"] * 4, {"target_sds": ["e"]}, "has no column 'e'"),
+        (["1"] * 4, {"target_sds": ["y"]}, "'y' is a target and can't hold standard deviations"),
+        (["1"] * 4, {"target_sds": ["s", "x"]}, r"same order: there are 2 \(s, x\) for 1 \(y\)"),
+        (["1"] * 4, {"categorical": ["s"]}, "no input: leave out --categorical s"),
+        (["1"] * 4, {"task": "classification"}, "target 'y' has classes: leave --target-sd out"),
+    ],
+)
+def test_mistakes_with_standard_deviations(values, options, message):
+    columns = table({"x": ["1", "2", "3", "4"], "y": ["1", "2", "3", "4"], "s": values})
+    with pytest.raises(TableError, match=message):
+        learn(columns, ["y"], **({"target_sds": ["s"]} | options)).encode(columns, targets=True)
+
+
 def test_other_tables_need_only_the_inputs_in_any_order():
     encoding = learn(table({"a": ["1", "2"], "b": ["3", "5"], "y": ["1", "2"]}), ["y"])
     found = encoding.encode(table({"other": ["?"], "b": ["5"], "a": ["1"]}))
@@ -123,6 +177,10 @@ def test_runs_without_a_table():
     found = plain_encoding(table(columns), 1, 1).encode(table(columns), targets=True)
     np.testing.assert_array_equal(found.x, [[1], [2]])
     np.testing.assert_array_equal(found.y, [[3], [4]])
+    found = plain_encoding(table(columns | {"w": ["5", "6"]}), 1, 1, 1)
+    assert (found.targets, found.target_sds) == (("v",), ("w",))
+    with pytest.raises(TableError, match=r"2 targets and 1 standard deviations, .*, then its targ"):
+        plain_encoding(table(columns), 1, 2, 1)
     with pytest.raises(TableError, match=r"has 3 inputs, but t\.csv has 2 columns \(u, v\)"):
         plain_encoding(table(columns), 3)
     for bad in ({}, {"inputs": [], "targets": ["y"], "classes": None, "missing": "refuse"}):

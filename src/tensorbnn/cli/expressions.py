@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.weighted import Weighted
 from tensorbnn.runs.description import KNOWN
 
 _T = TypeVar("_T")
@@ -46,7 +47,11 @@ def read_likelihood(text: str) -> Likelihood:
     >>> read_likelihood("Gaussian(sd=0.1)"), read_likelihood("bernoulli")
     (Gaussian(sd=0.1), Bernoulli())
     """
-    kinds = {name.lower(): known for name, known in KNOWN.items() if issubclass(known, Likelihood)}
+    kinds = {
+        name.lower(): known
+        for name, known in KNOWN.items()
+        if issubclass(known, Likelihood) and known is not Weighted  # which needs one inside
+    }
     words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
     if text.lower() in kinds:
         # Noise that is not known is learned.

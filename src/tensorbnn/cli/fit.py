@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 
 from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import fraction, whole_numbers
-from tensorbnn.cli.expressions import LEARNED_NOISE, read_likelihood, read_prior
+from tensorbnn.cli.modelling import make_posterior
 from tensorbnn.cli.opened import check_free_run
 from tensorbnn.cli.output import add_json, complain, print_result
 from tensorbnn.cli.settings import fill_in
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
-from tensorbnn.model.layers import ACTIVATIONS, Dense
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
-from tensorbnn.model.network import Network
+from tensorbnn.model.layers import ACTIVATIONS
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling import sample
@@ -72,8 +69,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--target-sd",
         action="append",
-        help="the column with the standard deviation of each value of the target, its error bar; "
-        "repeat for each --target",
+        help="the column with the target's standard deviations, its error bars; repeat for each "
+        "--target",
     )
     parser.add_argument("--settings", type=Path, help="a TOML file with any of these options")
     table = parser.add_argument_group("table")
@@ -97,7 +94,8 @@ def add(commands: Any) -> None:
         "--prior", help="of weights and biases: gaussian (default), cauchy, 'Normal(0, 1)', ..."
     )
     model.add_argument(
-        "--likelihood", help="such as 'Gaussian(sd=0.1)'; default: learned noise, or classes"
+        "--likelihood",
+        help="such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes",
     )
     sampling = parser.add_argument_group("sampling")
     sampling.add_argument("--chains", type=int, help="number of chains; 4")
@@ -128,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
     rows = _split(numbers.x, np.asarray(numbers.y), options.hold_out, options.seed)
     notes = _notes(options, table, encoding, rows, dropped=int((~numbers.kept).sum()))
     _say_what_is_odd(encoding, rows)
-    posterior = _posterior(options, encoding, rows)
+    posterior = make_posterior(options, encoding, rows.x, rows.y)
     began = time.monotonic()
     ensemble = _sample(options, posterior, rows, notes, encoding)
     _report(options, ensemble, notes, rows, time.monotonic() - began)
@@ -199,55 +197,6 @@ def _say_what_is_odd(encoding: Encoding, rows: _Rows) -> None:
             f"warning: {encoding.targets[0]} has only two values, but is fitted as a number: for "
             "classes use --task classification"
         )
-
-
-def _posterior(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> Posterior:
-    prior = read_prior(options.prior)
-    hidden = [
-        layer
-        for units in options.hidden
-        for layer in (Dense(units, prior, prior), ACTIVATIONS[options.activation]())
-    ]
-    likelihood = _likelihood(options.likelihood, encoding)
-    outputs = len(encoding.targets)
-    if isinstance(likelihood, Categorical) and encoding.classes is not None:
-        outputs = len(encoding.classes)
-    network = Network(*hidden, Dense(outputs, prior, prior), inputs=rows.x.shape[1])
-    return Posterior(network, likelihood, rows.x, rows.y, standardise=True)
-
-
-def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
-    if encoding.target_sds:
-        return _measured(text)
-    if text is not None:
-        likelihood = read_likelihood(text)
-        if isinstance(likelihood.plain, MeasuredGaussian):
-            raise ValueError(
-                f"{text} takes the standard deviation of each target from the table: name its "
-                "column with --target-sd, one for each --target"
-            )
-        if likelihood.real_targets and encoding.classes is not None:
-            raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
-        if encoding.classes is None and isinstance(likelihood, Bernoulli | Categorical):
-            raise ValueError(
-                f"{text} is a likelihood of classes, but the target is a number: use --task "
-                "classification"
-            )
-        return likelihood
-    if encoding.classes is None:
-        return LEARNED_NOISE
-    return Bernoulli() if len(encoding.classes) == 2 else Categorical()
-
-
-def _measured(text: str | None) -> MeasuredGaussian:
-    likelihood = MeasuredGaussian() if text is None else read_likelihood(text)
-    if not isinstance(likelihood, MeasuredGaussian):
-        raise ValueError(
-            f"--likelihood {text} does not go with --target-sd, which says how targets scatter: "
-            "leave one of them out, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
-            "learn whether the standard deviations are too small or too large"
-        )
-    return likelihood
 
 
 def _sample(

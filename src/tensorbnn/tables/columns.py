@@ -70,9 +70,11 @@ def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.f
             column = np.array(texts, np.float64)
         except ValueError:
             row = next(row for row, text in enumerate(texts) if not _parses(text))
+            comma = _DECIMAL_COMMA.fullmatch(texts[row])
+            remedy = ": numbers must be written with a decimal point" if comma else ""
             raise TableError(
                 f"column {name!r} is one of numbers, but has the text {texts[row]!r} in "
-                f"{table.place(row)}"
+                f"{table.place(row)}{remedy}"
             ) from None
     bad = np.flatnonzero(np.isinf(column))
     if len(bad):

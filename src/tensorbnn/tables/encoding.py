@@ -201,7 +201,7 @@ def learn(
     if classes is not None and target_sds:
         raise TableError(
             f"--target-sd {target_sds[0]} is about numbers, but the target {targets[0]!r} has "
-            "classes: leave it out"
+            "classes: leave --target-sd out"
         )
     return Encoding(inputs, tuple(targets), classes, missing, tuple(target_sds))
 
@@ -212,9 +212,8 @@ def _check_sds(
     """Each target has one, which is nothing else; several targets may share one."""
     if target_sds and len(target_sds) != len(targets):
         raise TableError(
-            f"--target-sd is needed once for each --target, in the same order, but is given "
-            f"{len(target_sds)} times ({names_of(target_sds)}) for {len(targets)} "
-            f"({names_of(targets)})"
+            "give one --target-sd for each --target, in the same order: there are "
+            f"{len(target_sds)} ({names_of(target_sds)}) for {len(targets)} ({names_of(targets)})"
         )
     for name in target_sds:
         if name in targets:

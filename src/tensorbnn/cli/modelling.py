@@ -1,0 +1,69 @@
+"""What `fit` samples: a network with its priors, and the likelihood that goes with the targets."""
+
+import argparse
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tensorbnn.cli.expressions import LEARNED_NOISE, read_likelihood, read_prior
+from tensorbnn.model.layers import ACTIVATIONS, Dense
+from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
+from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.model.network import Network
+from tensorbnn.model.weighted import Weighted
+from tensorbnn.posterior import Posterior
+from tensorbnn.tables.encoding import Encoding
+
+
+def make_posterior(
+    options: argparse.Namespace, encoding: Encoding, x: NDArray[Any], y: NDArray[Any]
+) -> Posterior:
+    """The network and the likelihood that the options ask for, with training data."""
+    prior = read_prior(options.prior)
+    hidden = [
+        layer
+        for units in options.hidden
+        for layer in (Dense(units, prior, prior), ACTIVATIONS[options.activation]())
+    ]
+    likelihood = _likelihood(options.likelihood, encoding)
+    outputs = len(encoding.targets)
+    if isinstance(likelihood, Categorical) and encoding.classes is not None:
+        outputs = len(encoding.classes)
+    network = Network(*hidden, Dense(outputs, prior, prior), inputs=x.shape[1])
+    return Posterior(network, likelihood, x, y, standardise=True)
+
+
+def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
+    if encoding.target_sds:
+        return _measured(text)
+    if text is not None:
+        likelihood = read_likelihood(text)
+        if isinstance(likelihood, Weighted):
+            raise ValueError(f"{text} needs a weight for each row, which only Python can give it")
+        if likelihood.real_targets and encoding.classes is not None:
+            raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
+        if isinstance(likelihood, MeasuredGaussian):
+            raise ValueError(
+                f"{text} takes the standard deviation of each target from the table: name its "
+                "column with --target-sd, one for each --target"
+            )
+        if encoding.classes is None and isinstance(likelihood, Bernoulli | Categorical):
+            raise ValueError(
+                f"{text} is a likelihood of classes, but the target is a number: use --task "
+                "classification"
+            )
+        return likelihood
+    if encoding.classes is None:
+        return LEARNED_NOISE
+    return Bernoulli() if len(encoding.classes) == 2 else Categorical()
+
+
+def _measured(text: str | None) -> MeasuredGaussian:
+    likelihood = MeasuredGaussian() if text is None else read_likelihood(text)
+    if not isinstance(likelihood, MeasuredGaussian):
+        raise ValueError(
+            f"--likelihood {text} does not go with --target-sd, which says how targets scatter: "
+            "leave one of them out, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
+            "learn whether the standard deviations are too small or too large"
+        )
+    return likelihood
