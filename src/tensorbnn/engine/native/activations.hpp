@@ -22,14 +22,41 @@ TENSORBNN_INLINE void map(const Shape& shape, const T* in, size_t in_stride, T* 
       store(out + j * shape.stride + n * lanes<T>, f(load(in + j * in_stride + n * lanes<T>)));
 }
 
+// Where gradients go on the way back. Chains add sums over rows to `biases` as they pass, where the
+// stage has some; a lone chain, whose sums are over lanes too, leaves them to `Evaluation`.
+template <class T>
+struct Gradients {
+  T* all;
+  T* biases;   // or null
+  bool begin;  // as in `add_or_begin`
+};
+
 // d <- d times the derivative, which is a function of the activation's output h.
-template <class T, class Function>
-TENSORBNN_INLINE void pull_back(const Shape& shape, const T* h, T* d, Function f) {
-  for (int j = 0; j < shape.units; ++j)
+template <class T, bool Chains, class Function>
+TENSORBNN_INLINE void pull_back(const Shape& shape, const T* h, T* d, const Gradients<T>& to,
+                                Function f) {
+  for (int j = 0; j < shape.units; ++j) {
+    Vector<T> total = {};
     for (int n = 0; n < shape.vectors; ++n) {
       T* at = d + j * shape.stride + n * lanes<T>;
-      store(at, f(load(h + j * shape.stride + n * lanes<T>), load(at)));
+      const Vector<T> back = f(load(h + j * shape.stride + n * lanes<T>), load(at));
+      store(at, back);
+      if constexpr (Chains) total += back;
     }
+    if constexpr (Chains)
+      if (to.biases) add_or_begin(to.biases + j * lanes<T>, total, to.begin);
+  }
+}
+
+// The same for the identity: d stays as it is.
+template <class T, bool Chains>
+void pass_back(const Shape& shape, const T* d, const Gradients<T>& to) {
+  if (!Chains || !to.biases) return;
+  for (int j = 0; j < shape.units; ++j) {
+    Vector<T> total = {};
+    for (int n = 0; n < shape.vectors; ++n) total += load(d + j * shape.stride + n * lanes<T>);
+    add_or_begin(to.biases + j * lanes<T>, total, to.begin);
+  }
 }
 
 template <class T, bool Chains>
@@ -54,7 +81,7 @@ void sloped(const Stage& stage, const Shape& shape, const T* parameters, const T
 
 template <class T, bool Chains>
 void sloped_back(const Stage& stage, const Shape& shape, const T* parameters, const T* in,
-                 size_t in_stride, T* d, T* gradient) {
+                 size_t in_stride, T* d, const Gradients<T>& to) {
   for (int j = 0; j < shape.units; ++j) {
     const Vector<T> slope = slope_of<T, Chains>(stage, parameters, j);
     Vector<T> total = {};
@@ -71,9 +98,9 @@ void sloped_back(const Stage& stage, const Shape& shape, const T* parameters, co
     if (stage.activation == Activation::SquarePReLU)
       total = total * (T(2) * parameter<T, Chains>(parameters + index));
     if constexpr (Chains)
-      store(gradient + index, load(gradient + index) + total);
+      add_or_begin(to.all + index, total, to.begin);
     else
-      gradient[index] += static_cast<T>(sum<T>(total));
+      to.all[index] += static_cast<T>(sum<T>(total));
   }
 }
 
@@ -139,26 +166,23 @@ void activate(const Stage& stage, const Shape& shape, const T* parameters, const
 // d, the gradient by the outputs, becomes that by the inputs; gradients by slopes are added.
 template <class T, bool Chains>
 void activate_back(const Stage& stage, const Shape& shape, const T* parameters, const T* in,
-                   size_t in_stride, const T* out, T* d, T* gradient) {
+                   size_t in_stride, const T* out, T* d, const Gradients<T>& to) {
   using V = Vector<T>;
   const T slope = static_cast<T>(stage.slope);
+  const auto pull = [&](auto f) { pull_back<T, Chains>(shape, out, d, to, f); };
   switch (stage.activation) {
-    case Activation::Identity: return;
-    case Activation::Tanh:
-      return pull_back(shape, out, d, [](V h, V g) { return g - g * (h * h); });
-    case Activation::Sigmoid:
-      return pull_back(shape, out, d, [](V h, V g) { return g * h * (T(1) - h); });
-    case Activation::Exp: return pull_back(shape, out, d, [](V h, V g) { return g * h; });
-    case Activation::ReLU:
-      return pull_back(shape, out, d, [](V h, V g) -> V { return h > T(0) ? g : V{}; });
+    case Activation::Identity: return pass_back<T, Chains>(shape, d, to);
+    case Activation::Tanh: return pull([](V h, V g) { return g - g * (h * h); });
+    case Activation::Sigmoid: return pull([](V h, V g) { return g * h * (T(1) - h); });
+    case Activation::Exp: return pull([](V h, V g) { return g * h; });
+    case Activation::ReLU: return pull([](V h, V g) -> V { return h > T(0) ? g : V{}; });
     case Activation::ELU:
-      return pull_back(shape, out, d,
-                       [](V h, V g) -> V { return h > T(0) ? g : g * (h + T(1)); });
+      return pull([](V h, V g) -> V { return h > T(0) ? g : g * (h + T(1)); });
     case Activation::LeakyReLU:
-      return pull_back(shape, out, d, [=](V h, V g) -> V { return h > T(0) ? g : slope * g; });
+      return pull([=](V h, V g) -> V { return h > T(0) ? g : slope * g; });
     case Activation::Softmax: return softmax_back(shape, out, d);
     default:
-      return sloped_back<T, Chains>(stage, shape, parameters, in, in_stride, d, gradient);
+      return sloped_back<T, Chains>(stage, shape, parameters, in, in_stride, d, to);
   }
 }
 

@@ -53,7 +53,8 @@ class RowEvaluation {
         room_(work_size(network, tile_, kernel.lanes)),
         gradients_((pieces_.count() - 1) * network.num_parameters) {}
 
-  double operator()(const T* parameters, T sd, T* gradient, T* sd_gradient) {
+  // `value` and `sd_gradient` may be null, as in `Trajectory`.
+  void operator()(const T* parameters, T sd, T* gradient, double* value, T* sd_gradient) {
     const size_t size = network_.num_parameters;
     double sums[most_pieces] = {};
     // The first piece writes where the result is wanted.
@@ -73,13 +74,13 @@ class RowEvaluation {
       for (size_t i = 0; i < size; ++i) gradient[i] += own[i];
     }
     const double wide = static_cast<double>(sd);
-    *sd_gradient = static_cast<T>(ending_.sd_gradient(sum, wide));
-    return ending_.value(sum, wide);
+    if (sd_gradient) *sd_gradient = static_cast<T>(ending_.sd_gradient(sum, wide));
+    if (value) *value = ending_.value(sum, wide);
   }
 
   static void call(void* self, const T* values, const T* sd, T* by_values, double* value,
                    T* sd_gradient) {
-    *value = (*static_cast<RowEvaluation*>(self))(values, *sd, by_values, sd_gradient);
+    (*static_cast<RowEvaluation*>(self))(values, *sd, by_values, value, sd_gradient);
   }
 
  private:
@@ -108,13 +109,15 @@ class ChainEvaluation {
 
   void operator()(const T* parameters, const T* sd, T* gradient, double* value, T* sd_gradient) {
     T* work = scratch<T>(work_size(network_, tile_, kernel_.lanes));
-    std::fill(gradient, gradient + network_.num_parameters * kernel_.lanes, T(0));
+    const size_t size = network_.num_parameters * kernel_.lanes;
+    if (!data_.rest.count) std::fill(gradient, gradient + size, T(0));
     std::fill(sums_.begin(), sums_.end(), 0.0);
     kernel_.chains(network_, data_.rest, tile_, parameters, sd, work, gradient, sums_.data());
     for (int lane = 0; lane < kernel_.lanes; ++lane) {
       const double wide = static_cast<double>(sd[lane]);
-      value[lane] = endings_[lane].value(sums_[lane], wide);
-      sd_gradient[lane] = static_cast<T>(endings_[lane].sd_gradient(sums_[lane], wide));
+      if (value) value[lane] = endings_[lane].value(sums_[lane], wide);
+      if (sd_gradient)
+        sd_gradient[lane] = static_cast<T>(endings_[lane].sd_gradient(sums_[lane], wide));
     }
   }
 
@@ -259,9 +262,11 @@ void log_likelihood(const Kernel<T>& kernel, const Network& network, const Data<
       },
       [&](int chain, const Threads& own) {
         const size_t at = chain * network.num_parameters;
-        batch.value[chain] = static_cast<T>(RowEvaluation<T>(kernel, network, data, own)(
-            batch.parameters + at, batch.sd[chain], batch.gradient + at,
-            batch.sd_gradient + chain));
+        double value;
+        RowEvaluation<T>(kernel, network, data, own)(batch.parameters + at, batch.sd[chain],
+                                                     batch.gradient + at, &value,
+                                                     batch.sd_gradient + chain);
+        batch.value[chain] = static_cast<T>(value);
       });
 }
 

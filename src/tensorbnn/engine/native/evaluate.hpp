@@ -33,6 +33,7 @@ class Evaluation {
   Vector<T> tile(int first, int vectors, Vector<T> sd) {
     constexpr int rows_per_vector = Chains ? 1 : lanes<T>;
     vectors_ = vectors;
+    begin_ = Chains && first == 0;
     first_row_ = first * rows_per_vector;
     const int left = rows_.count - first_row_, most = vectors * rows_per_vector;
     num_rows_ = left < most ? left : most;
@@ -96,10 +97,11 @@ class Evaluation {
   void backward(int s) {
     const Stage& stage = network_.stages[s];
     const T* in = before(s);
-    activate_back<T, Chains>(stage, shape(stage.outputs), parameters_, in, stride_before(s),
-                             outputs_[s], d_, gradient_);
-    if (!stage.dense) return;
     constexpr size_t wide = step<T, Chains>;
+    T* const biases = stage.dense ? gradient_ + stage.biases * wide : nullptr;
+    activate_back<T, Chains>(stage, shape(stage.outputs), parameters_, in, stride_before(s),
+                             outputs_[s], d_, {gradient_, biases, begin_});
+    if (!stage.dense) return;
     add_weights(stage, in, stride_before(s));
     if (s == 0) return;
     product<T, Chains>({parameters_ + stage.weights * wide, 1, static_cast<size_t>(stage.outputs),
@@ -113,12 +115,10 @@ class Evaluation {
   void add_weights(const Stage& stage, const T* in, size_t in_stride) {
     constexpr size_t wide = step<T, Chains>;
     const Outer<T> o{in, in_stride, d_, stride_, gradient_ + stage.weights * wide, stage.inputs,
-                     stage.outputs, vectors_};
+                     stage.outputs, vectors_, begin_};
     T* bias = gradient_ + stage.biases * wide;
     if constexpr (Chains) {
       outer<T, Chains>(o);
-      for (int j = 0; j < stage.outputs; ++j)
-        store(bias + j * wide, load(bias + j * wide) + sum_of_rows(j));
     } else if (vectors_ <= 2 && stage.outputs > 1) {
       outer_of_few<T>(o, num_rows_, bias);
     } else {
@@ -152,6 +152,7 @@ class Evaluation {
   const T* input_ = nullptr;
   size_t input_stride_ = 0;
   int vectors_ = 0, first_row_ = 0, num_rows_ = 0;
+  bool begin_ = false;
 };
 
 template <class T>

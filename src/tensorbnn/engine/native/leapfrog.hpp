@@ -15,7 +15,7 @@ struct Move {
   const T* sizes;            // the step size of each coordinate, or null
   Vector<T> size;            // that of all
   Integers<T> kicks, drifts;  // lanes that do
-  bool last;                  // only then the gradient is asked for
+  bool last;                  // only then gradient and log-density are asked for
 
   // With one chain the next vector may begin inside of this one, and its z is still to be read:
   // all of them move later.
@@ -95,9 +95,11 @@ class Leapfrog {
       current = sd;
     }
     double value[lanes<T>];
-    t_.likelihood(t_.context, t_.values, current, t_.by_values, value, sd_gradient);
+    t_.likelihood(t_.context, t_.values, current, t_.by_values, move.last ? value : nullptr,
+                  from >= 0 ? sd_gradient : nullptr);
     if (from >= 0) coordinates_.add_to_hyper(from, parameter<T, Chains>(sd_gradient));
     coordinates_.backward(t_.position, t_.values, t_.by_values, move);
+    if (!move.last) return;
     if constexpr (Chains)
       for (int chain = 0; chain < lanes<T>; ++chain)
         t_.log_density[chain] = static_cast<T>(

@@ -70,7 +70,7 @@ struct Kernel {
   void (*rows)(const Network&, const Rows<T>&, int tile, const T* parameters, T sd, T* work,
                T* gradient, double* sum);
   // The same for as many chains as there are lanes: parameters, gradient, sd and sum have the
-  // chains as their last axis.
+  // chains as their last axis, and the gradient, of at least one row, need not be zero before.
   void (*chains)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,
                  T* work, T* gradient, double* sum);
   // Whole trajectories, of one chain and of as many as there are lanes.

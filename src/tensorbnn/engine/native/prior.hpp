@@ -51,7 +51,8 @@ struct Trajectory {
   const int32_t* steps;
   T *position, *momentum, *gradient, *log_density;  // before, and after
   T *values, *by_values;                            // room for natural values and a gradient
-  // Log-likelihood of natural values with its gradient; `value` and `sd_gradient` one a chain.
+  // Log-likelihood of natural values with its gradient; `value` and `sd_gradient` one a chain, each
+  // null where it is not asked for.
   void (*likelihood)(void* context, const T* values, const T* sd, T* by_values, double* value,
                      T* sd_gradient);
   void* context;

@@ -98,7 +98,14 @@ void product(const Product<T>& p) {
   }
 }
 
-// gradient(i, j) += sum over rows of h[i] d[j]; gradient is (inputs, outputs).
+// Add to a number of each chain, or begin its sum.
+template <class T>
+TENSORBNN_INLINE void add_or_begin(T* at, Vector<T> value, bool begin) {
+  store(at, begin ? value : load(at) + value);
+}
+
+// gradient(i, j) += sum over rows of h[i] d[j]; gradient is (inputs, outputs). Where chains `begin`,
+// it holds nothing yet.
 template <class T>
 struct Outer {
   const T* h;
@@ -107,6 +114,7 @@ struct Outer {
   size_t d_stride;
   T* gradient;
   int inputs, outputs, vectors;
+  bool begin;
 };
 
 // Add the sums over lanes of `count` vectors to as many numbers, found by `at`.
@@ -146,10 +154,8 @@ void outer_block(const Outer<T>& o, int i0, int j0) {
   const size_t outputs = o.outputs;
   if constexpr (Chains) {
 #pragma GCC unroll 25
-    for (int k = 0; k < I * J; ++k) {
-      T* at = gradient + ((i0 + k / J) * outputs + j0 + k % J) * lanes<T>;
-      store(at, load(at) + sums[k]);
-    }
+    for (int k = 0; k < I * J; ++k)
+      add_or_begin(gradient + ((i0 + k / J) * outputs + j0 + k % J) * lanes<T>, sums[k], o.begin);
   } else {
     add_lane_sums<T>(sums, [&](int k) { return gradient + (i0 + k / J) * outputs + j0 + k % J; });
   }
