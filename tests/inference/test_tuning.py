@@ -153,7 +153,14 @@ def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
     step_sizes = np.where(np.arange(ROUNDS) < tuning.FINAL, 1e-4, 1e-3)
     tried, found = search(monkeypatch, lambda length: 1 / length, step_sizes)
     assert max(tried) < 3 * length_search.MANY_STEPS * 1e-4
-    assert found >= 0.95 * length_search.MANY_STEPS * 1e-3
+    assert found == pytest.approx(length_search.LEAST_LENGTH, rel=1e-5)  # in fewer steps than many
+
+
+def test_a_short_length_is_not_taken_where_steps_are_tiny(monkeypatch):
+    """Rounds are too short to see what is slow: whatever they say, it becomes longer in the end."""
+    tried, found = search(monkeypatch, lambda length: 1 / length, np.full(ROUNDS, 1e-5))
+    assert max(tried) < 3 * length_search.MANY_STEPS * 1e-5
+    assert found == pytest.approx(length_search.MANY_STEPS_IN_THE_END * 1e-5, rel=1e-5)
 
 
 def gaussian_efficiency(length):

@@ -209,7 +209,8 @@ def _sample(
     by_itself = options.draws is None and options.chains > 1
     minutes = MINUTES if by_itself and options.minutes is None else options.minutes
     if not options.quiet:
-        inside = f"{len(rows.x):,} rows, {rows.x.shape[1]} inputs"
+        inputs = rows.x.shape[1]
+        inside = f"{len(rows.x):,} rows, {inputs} input{'' if inputs == 1 else 's'}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
     return sample(
         posterior,

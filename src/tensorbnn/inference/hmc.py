@@ -71,7 +71,7 @@ class HMC:
     target_acceptance: float = 0.9
     step_size_jitter: float = 0.0
     num_leapfrog_jitter: float | None = None
-    max_leapfrog: int = 2048
+    max_leapfrog: int = 8192
 
     def __post_init__(self) -> None:
         _check_options(self)

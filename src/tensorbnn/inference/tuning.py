@@ -275,7 +275,8 @@ def _weights(number: Array, dtype: Any) -> Array:
 def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     """The length of the round after round `number`."""
     settings, step = tuning.settings, jnp.exp(tuning.averaging.log_average)
-    least = length_search.least_length(step)
+    least = length_search.least_length(step, length_search.MANY_STEPS)
+    in_the_end = length_search.least_length(step, length_search.MANY_STEPS_IN_THE_END)
     most = settings.max_steps.astype(step.dtype) * step
     first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), least)
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
@@ -286,8 +287,8 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     # The step size may have grown since a length was tried, and the least length with it.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, jnp.maximum(best, least)],
-        jnp.maximum(tuning.length, least),
+        [tuning.length, first, neighbour, jnp.maximum(best, in_the_end)],
+        jnp.maximum(tuning.length, in_the_end),
     )
 
 
