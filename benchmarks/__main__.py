@@ -1,12 +1,14 @@
 """The benchmark: all parts, each in a process of its own, side by side in one run.
 
-    python -m benchmarks                       # everything: about 15 minutes on two quiet cores
+    python -m benchmarks                       # everything: about 20 minutes on two quiet cores
     python -m benchmarks --only leapfrog
     python -m benchmarks --data folder         # a UCI table too: folder/concrete.csv
+    python -m benchmarks --instruction-set avx2 --only growth   # as on an older processor
     python -m benchmarks --quick               # does everything run? Its numbers mean nothing
 
 What is compared takes turns, so that a disturbance of the machine hits all of it: read ratios, not
-seconds. Results go to ``benchmarks/results``: JSON, Markdown and a figure.
+seconds. Results go to ``benchmarks/results``: JSON, Markdown and a figure; those of a part of it
+only to the folder given with ``--out``.
 """
 
 import argparse
@@ -30,6 +32,8 @@ from benchmarks.options import Options
 # How many cores each part uses; None stands for all.
 PARTS = {"leapfrog": 1, "growth": 1, "threads": None, "costs": None, "efficiency": None}
 RESULTS = Path(__file__).parent / "results"
+# Those of the native engine, and what XLA may use beside it.
+INSTRUCTION_SETS = {"avx512": "AVX512", "avx2": "AVX2", "portable": "SSE4_2"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if os.environ.get("XLA_FLAGS"):
         raise SystemExit("XLA_FLAGS is set: unset it, so that XLA runs as it does for a user")
+    if options.instruction_set:
+        os.environ["TENSORBNN_INSTRUCTION_SET"] = options.instruction_set
+        limit = INSTRUCTION_SETS[options.instruction_set]
+        os.environ["XLA_FLAGS"] = f"--xla_cpu_max_isa={limit}"
     console, about = Console(), machine.describe()
     console.print(machine.sentence(about), soft_wrap=True)
     began, found = time.monotonic(), {}
@@ -48,10 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found[table.name] = table
             console.print(tables.terminal(table))
         console.print(f"{part}: {time.monotonic() - began:.0f} s since the start\n")
-    if not options.quick or options.out != RESULTS:
-        save(found, about, options.out)
-        console.print(f"results are in {options.out}")
+    out = options.out or (None if _is_partial(options) else RESULTS)
+    if out is not None:
+        save(found, about, out)
+        console.print(f"results are in {out}")
     return 0
+
+
+def _is_partial(options: argparse.Namespace) -> bool:
+    """Whether the results are not to replace those of a whole run."""
+    return options.quick or bool(options.instruction_set) or set(options.only) != set(PARTS)
 
 
 def save(found: dict[str, tables.Table], about: dict[str, Any], folder: Path) -> None:
@@ -91,10 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--only", type=_parts, default=list(PARTS), metavar=",".join(PARTS), help="default: all")
-    add("--quick", action="store_true", help="a smoke test; saved only with --out")
+    add("--quick", action="store_true", help="a smoke test")
     add("--data", type=Path, help="a folder with concrete.csv, its target last")
     add("--tensorflow", action="store_true", help="TensorFlow Probability, too, where installed")
-    add("--out", type=Path, default=RESULTS, help="folder for the results")
+    add("--instruction-set", choices=INSTRUCTION_SETS, help="of both engines; default: the best")
+    add("--out", type=Path, help="folder for the results; default for a whole run: its own")
     add("--part", choices=PARTS, help=argparse.SUPPRESS)
     return parser
 

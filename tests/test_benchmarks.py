@@ -1,10 +1,12 @@
 """The benchmark runs, and says what it found."""
 
 import json
+import os
 
 import jax
 import pytest
 
+import benchmarks.__main__ as program
 from benchmarks import growth
 from benchmarks.__main__ import main, save
 from benchmarks.leapfrog import measure
@@ -52,6 +54,31 @@ def test_what_grows():
 )
 def test_numbers(cell, text):
     assert shown(cell) == text
+
+
+def test_only_a_whole_run_replaces_the_results(tmp_path, monkeypatch):
+    """Some parts, a smoke test, or another instruction set are saved where one says."""
+    table = Table("growth-width", "t", "", ("width", "a", "b", "c", "d"), [(1, 2, 3, 4, 5.0)])
+    seen, saved = [], []
+
+    def run(part, options):
+        seen.append((part, os.environ.get("TENSORBNN_INSTRUCTION_SET"), os.environ["XLA_FLAGS"]))
+        return [table]
+
+    monkeypatch.setattr(program, "_run", run)
+    monkeypatch.setattr(program, "save", lambda found, about, folder: saved.append(folder))
+    for name in ("XLA_FLAGS", "TENSORBNN_INSTRUCTION_SET"):
+        monkeypatch.setenv(name, "")
+    main(["--only", "growth"])
+    main(["--quick"])
+    assert not saved
+    main(["--only", "growth", "--out", str(tmp_path)])
+    main([])
+    assert saved == [tmp_path, program.RESULTS]
+    seen.clear()
+    main(["--only", "growth", "--instruction-set", "portable"])
+    assert seen == [("growth", "portable", "--xla_cpu_max_isa=SSE4_2")]
+    assert len(saved) == 2
 
 
 def test_unknown_parts(capsys):

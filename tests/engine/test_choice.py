@@ -15,6 +15,7 @@ def network(*units, inputs=1):
     [
         ((10, 10, 10, 1), 1, 11, {"avx512", "avx2", "portable"}),  # the paper's sparse case
         ((10, 10, 10, 1), 1, 2055, {"avx512", "avx2"}),  # its variable case
+        ((50, 50, 1), 13, 50, {"avx512", "avx2"}),
         ((50, 50, 1), 13, 1000, {"avx512"}),
         ((100, 100, 100, 1), 20, 10_000, {"avx512"}),
         ((200, 200, 1), 20, 1000, set()),
@@ -24,7 +25,7 @@ def network(*units, inputs=1):
 def test_sizes_decide(units, inputs, rows, sets):
     found = {
         each
-        for each in choice.MOST_WEIGHTS
+        for each in choice.FASTER_UP_TO
         if choice.is_native_faster(network(*units, inputs=inputs), rows, each)
     }
     assert found == sets

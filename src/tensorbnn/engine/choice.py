@@ -48,12 +48,15 @@ def instruction_set(engine: Engine) -> str | None:
     return library.instruction_set() if engine == "native" else None
 
 
-# Up to how many numbers in the largest matrix of weights the native engine is the faster one, and,
-# where it has only the portable code, up to how many in all matrices times rows of data. Measured
-# (the growth with width of `make bench`): it keeps activations in the cache but not large matrices,
-# and for those XLA calls a library that does.
-MOST_WEIGHTS = {"avx512": 12_000, "avx2": 2_000, "portable": 2_000}
-MOST_PRODUCTS = {"portable": 50_000}
+# Up to how many numbers in the largest matrix of weights, with up to how many in all matrices times
+# rows of data, the native engine is the faster one. Measured (the growth of `make bench`, with its
+# `--instruction-set`): it keeps activations in the cache but not large matrices, and for those XLA
+# calls a library that does; what it saves is most where there is little to do.
+FASTER_UP_TO = {
+    "avx512": ((12_000, math.inf),),
+    "avx2": ((400, math.inf), (2_500, 300_000)),
+    "portable": ((2_500, 50_000),),
+}
 
 
 def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
@@ -65,8 +68,9 @@ def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
         if isinstance(layer, native.DENSE):
             weights.append(units * outputs)
         units = outputs
-    few = sum(weights) * rows <= MOST_PRODUCTS.get(instruction_set, math.inf)
-    return rows > 0 and few and max(weights) <= MOST_WEIGHTS[instruction_set]
+    largest, products = max(weights), sum(weights) * rows
+    limits = FASTER_UP_TO[instruction_set]
+    return rows > 0 and any(largest <= most and products <= few for most, few in limits)
 
 
 # As in native/batch.cpp.
