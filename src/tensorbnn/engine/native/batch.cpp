@@ -94,13 +94,14 @@ class RowEvaluation {
   std::vector<T> gradients_;
 };
 
-// As many chains as there are lanes.
+// As many chains as there are lanes; one thread makes and calls it.
 template <class T>
 class ChainEvaluation {
  public:
   ChainEvaluation(const Kernel<T>& kernel, const Network& network, const Data<T>& data)
       : kernel_(kernel), network_(network), data_(data), endings_(kernel.lanes, {network, data}),
-        tile_(tile_for(network, kernel, data.rest.count)), sums_(kernel.lanes) {}
+        tile_(tile_for(network, kernel, data.rest.count)),
+        work_(scratch<T>(work_size(network, tile_, kernel.lanes))), sums_(kernel.lanes) {}
 
   static void call(void* self, const T* values, const T* sd, T* by_values, double* value,
                    T* sd_gradient) {
@@ -108,11 +109,11 @@ class ChainEvaluation {
   }
 
   void operator()(const T* parameters, const T* sd, T* gradient, double* value, T* sd_gradient) {
-    T* work = scratch<T>(work_size(network_, tile_, kernel_.lanes));
     const size_t size = network_.num_parameters * kernel_.lanes;
     if (!data_.rest.count) std::fill(gradient, gradient + size, T(0));
     std::fill(sums_.begin(), sums_.end(), 0.0);
-    kernel_.chains(network_, data_.rest, tile_, parameters, sd, work, gradient, sums_.data());
+    kernel_.chains(network_, data_.rest, tile_, parameters, sd, work_, gradient, sums_.data());
+    if (!value && !sd_gradient) return;
     for (int lane = 0; lane < kernel_.lanes; ++lane) {
       const double wide = static_cast<double>(sd[lane]);
       if (value) value[lane] = endings_[lane].value(sums_[lane], wide);
@@ -127,6 +128,7 @@ class ChainEvaluation {
   const Data<T>& data_;
   std::vector<Ending> endings_;
   int tile_;
+  T* work_;  // of this thread
   std::vector<double> sums_;
 };
 

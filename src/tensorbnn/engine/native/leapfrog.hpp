@@ -50,7 +50,9 @@ class Leapfrog {
  public:
   explicit Leapfrog(const Trajectory<T>& trajectory)
       : t_(trajectory), coordinates_(*trajectory.prior, trajectory.numbers),
-        count_(trajectory.dimension * step<T, Chains>) {}
+        count_(trajectory.dimension * step<T, Chains>) {
+    for (int lane = 0; lane < lanes<T>; ++lane) steps_[lane] = t_.steps[Chains ? lane : 0];
+  }
 
   void run() {
     constexpr int chains = Chains ? lanes<T> : 1;
@@ -78,12 +80,7 @@ class Leapfrog {
 
  private:
   // Lanes whose trajectory has more than `s` steps.
-  Integers<T> goes_beyond(int s) const {
-    if constexpr (!Chains) return Integers<T>{} - (s < *t_.steps ? 1 : 0);
-    Integers<T> result;
-    for (int lane = 0; lane < lanes<T>; ++lane) result[lane] = s < t_.steps[lane] ? -1 : 0;
-    return result;
-  }
+  Integers<T> goes_beyond(typename Types<T>::Integer s) const { return steps_ > s; }
 
   void evaluate(const Move<T, Chains>& move) {
     const Vector<T> log_prior = coordinates_.forward(t_.position, t_.values);
@@ -111,6 +108,7 @@ class Leapfrog {
   const Trajectory<T>& t_;
   Coordinates<T, Chains> coordinates_;
   size_t count_;
+  Integers<T> steps_;  // of the chain in each lane
 };
 
 template <class T>
