@@ -205,7 +205,9 @@ def test_divergence_is_reported_and_rejected():
 def test_numbers_recompile_nothing():
     from tensorbnn.runs.advance import advance
 
+    # Twice at most: a number of steps that is given needs no records of a search.
     run_linear(tb.HMC(step_size=0.01, num_leapfrog=3), burn_in=5, draws=5)
+    run_linear(tb.HMC(), burn_in=5, draws=5)
     compiled = advance._cache_size()
     run_linear(tb.HMC(step_size=0.02, num_leapfrog=7), burn_in=9, draws=8, seed=3)
     run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, every=2)

@@ -77,7 +77,7 @@ class GHMC:
     trajectory_length: float | None = None
     target_acceptance: float = 0.9
     slice_step: float = 0.03
-    max_leapfrog: int = 8192
+    max_leapfrog: int = 2048
 
     def __post_init__(self) -> None:
         check_positive(self, "step_size", "decoherence_time", "trajectory_length")

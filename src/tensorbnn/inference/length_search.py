@@ -32,11 +32,6 @@ _SMOOTHING = 0.5  # octaves
 # longest of them twice as many a draw.)
 LEAST_STEPS = 4
 LEAST_LENGTH, MANY_STEPS = 0.7, 512
-# Nor is a shorter one taken in the end, unless it takes so many steps: where steps are tiny, no
-# round is long enough to see what is slowest. (On the paper's variable case 4,000 steps give three
-# times as many effective draws a gradient as 800, which the search preferred.) The search itself
-# stays with fewer, or burn-in would be most of the work.
-MANY_STEPS_IN_THE_END = 4096
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
@@ -126,7 +121,7 @@ def scores(told: Summary, paths: Array, tried: Array, round_length: Array) -> Ar
     return draws / jnp.where(tried, over_chains(paths), 1.0) ** power
 
 
-def least_length(step_size: Array, many_steps: int) -> Array:
+def least_length(step_size: Array, many_steps: int | Array) -> Array:
     """The shortest length, with at most `many_steps`."""
     few, many = LEAST_STEPS * step_size, many_steps * step_size
     return jnp.maximum(jnp.minimum(LEAST_LENGTH, many), few)

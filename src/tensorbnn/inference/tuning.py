@@ -21,7 +21,7 @@ from jax import Array
 
 from tensorbnn.inference import dual_averaging, length_search, step_fitting
 from tensorbnn.inference.dual_averaging import DualAveraging
-from tensorbnn.inference.length_search import LAGS, RECORD, Summary, Units
+from tensorbnn.inference.length_search import LAGS, MANY_STEPS, RECORD, Summary, Units
 from tensorbnn.inference.probes import features, num_features
 from tensorbnn.inference.sampler import ROUNDS, meetings
 from tensorbnn.inference.target import Target
@@ -48,6 +48,8 @@ class Settings(NamedTuple):
     tunes_length: Array
     target_acceptance: Array
     max_steps: Array
+    many_steps: Array
+    """More of them than these are never due to the least length, when the search is over."""
 
 
 class Tuning(NamedTuple):
@@ -77,11 +79,13 @@ def init(
     search: bool,
     target_acceptance: float,
     max_steps: int,
+    many_steps: int = MANY_STEPS,
 ) -> Tuning:
     """Before the first transition of one chain.
 
     A `step_size` that is given is kept. A `length` that is given is kept; else it is sought, if
-    `search`. Without `search` there are no records of outputs.
+    `search`. Without `search` there are no records of outputs. A length that was found is made at
+    least 0.7 in the end, unless that takes `many_steps`.
     """
     round_length = burn_in // ROUNDS if meetings(burn_in) else 0
     searches = search and length is None and round_length > 0
@@ -103,6 +107,7 @@ def init(
             tunes_length=jnp.asarray(searches),
             target_acceptance=jnp.asarray(target_acceptance, dtype=float),
             max_steps=jnp.asarray(max_steps, jnp.int32),
+            many_steps=jnp.asarray(many_steps, jnp.int32),
         ),
     )
 
@@ -275,8 +280,8 @@ def _weights(number: Array, dtype: Any) -> Array:
 def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     """The length of the round after round `number`."""
     settings, step = tuning.settings, jnp.exp(tuning.averaging.log_average)
-    least = length_search.least_length(step, length_search.MANY_STEPS)
-    in_the_end = length_search.least_length(step, length_search.MANY_STEPS_IN_THE_END)
+    least = length_search.least_length(step, MANY_STEPS)
+    in_the_end = length_search.least_length(step, settings.many_steps.astype(step.dtype))
     most = settings.max_steps.astype(step.dtype) * step
     first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), least)
     rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
