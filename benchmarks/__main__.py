@@ -14,6 +14,7 @@ only to the folder given with ``--out``.
 import argparse
 import datetime
 import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -42,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.part:
         _measure(options)
         return 0
-    if os.environ.get("XLA_FLAGS"):
-        raise SystemExit("XLA_FLAGS is set: unset it, so that XLA runs as it does for a user")
+    _check(options)
     if options.instruction_set:
         os.environ["TENSORBNN_INSTRUCTION_SET"] = options.instruction_set
         limit = INSTRUCTION_SETS[options.instruction_set]
@@ -61,6 +61,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save(found, about, out)
         console.print(f"results are in {out}")
     return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Whether all can be measured that is asked for, before a quarter of an hour has gone."""
+    if os.environ.get("XLA_FLAGS"):
+        raise SystemExit("XLA_FLAGS is set: unset it, so that XLA runs as it does for a user")
+    if options.data and not (options.data / "concrete.csv").is_file():
+        raise SystemExit(f"there is no concrete.csv in {options.data}: give another --data folder")
+    needed = ("tensorflow", "tensorflow_probability", "tf_keras") if options.tensorflow else ()
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SystemExit(
+            f"--tensorflow needs {', '.join(missing)}: "
+            "pip install tensorflow-cpu tensorflow-probability tf-keras"
+        )
 
 
 def _is_partial(options: argparse.Namespace) -> bool:

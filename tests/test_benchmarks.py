@@ -81,6 +81,18 @@ def test_only_a_whole_run_replaces_the_results(tmp_path, monkeypatch):
     assert len(saved) == 2
 
 
+def test_what_is_missing_is_said_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    with pytest.raises(SystemExit, match=r"there is no concrete\.csv in"):
+        main(["--data", str(tmp_path)])
+    monkeypatch.setattr(program.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="--tensorflow needs tensorflow, tensorflow_probability"):
+        main(["--tensorflow"])
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
+    with pytest.raises(SystemExit, match="XLA_FLAGS is set: unset it"):
+        main([])
+
+
 def test_unknown_parts(capsys):
     with pytest.raises(SystemExit):
         main(["--only", "speed"])
