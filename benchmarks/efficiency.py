@@ -25,7 +25,7 @@ ABOUT = (
     "hyper-parameters held. "
     "Gradients and seconds are those of all chains after burn-in, compilation left out; an ESS "
     "means little where the largest R-hat is well above 1. NumPyro's NUTS samples the same "
-    "density in the same coordinates. On the variable case all begin where HMC was after 1,000 "
+    "density in the same coordinates. On the variable case all begin where HMC was after 500 "
     "transitions."
 )
 COLUMNS = (
@@ -141,7 +141,7 @@ def _cases(options: Options) -> list[Case]:
     of_variable = tb.Posterior(network, likelihood, variable, curve(variable))
     found = [
         Case("sparse", of_sparse, grid, 1000, 500),
-        Case("variable", of_variable, grid, 200, 60, _warm(of_variable)),
+        Case("variable", of_variable, grid, 200, 40, _warm(of_variable)),
         _classifier(),
     ]
     if options.data is not None:
@@ -152,7 +152,7 @@ def _cases(options: Options) -> list[Case]:
 def _warm(posterior: tb.Posterior) -> tb.Ensemble:
     """Chains that have left their start behind."""
     return tb.sample(
-        posterior, chains=CHAINS, burn_in=1000, draws=1, sample_hyperparameters=False,
+        posterior, chains=CHAINS, burn_in=500, draws=1, sample_hyperparameters=False,
         progress=False,
     )  # fmt: skip
 
