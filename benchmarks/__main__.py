@@ -1,6 +1,6 @@
 """The benchmark: all parts, each in a process of its own, side by side in one run.
 
-    python -m benchmarks                       # everything: about 20 minutes on two quiet cores
+    python -m benchmarks                       # everything: about 17 minutes on two quiet cores
     python -m benchmarks --only leapfrog
     python -m benchmarks --data folder         # a UCI table too: folder/concrete.csv
     python -m benchmarks --instruction-set avx2 --only growth   # as on an older processor
