@@ -3,6 +3,7 @@
 To add a sampler, add it to `samplers`.
 """
 
+import math
 import tempfile
 import time
 import warnings
@@ -20,6 +21,8 @@ from tensorbnn.ensemble.diagnostics import convergence
 from tensorbnn.inference.target import Target
 
 CHAINS = 2
+# What is timed takes at least so long.
+LEAST_SECONDS = 2.0
 ABOUT = (
     "Bulk ESS of the network's output, median and 10 % quantile over inputs; two chains, "
     "hyper-parameters held. "
@@ -73,7 +76,8 @@ def measure(options: Options) -> list[Table]:
     cases = _cases(options)
     for case in cases:
         for name, sampler in samplers(case.name).items():
-            rows.append(_row(case.name, name, _ours(case, sampler)))
+            found = _ours(case, sampler, 0.0 if options.quick else LEAST_SECONDS)
+            rows.append(_row(case.name, name, found))
         rows.append(_row(case.name, "NumPyro NUTS", _numpyro(case)))
     given = Table("efficiency", "What samplers give", ABOUT, COLUMNS, rows)
     return [given, _time_to_trust(cases[0], options)]
@@ -177,26 +181,38 @@ def _table(folder: Path) -> Case:
     return Case("concrete", posterior, x[::20], 300, 100)
 
 
-def _ours(case: Case, sampler: Any) -> Found:
-    """Sampled to half its length, then resumed, which is timed: all is compiled by then."""
-    options = {"chains": CHAINS, "burn_in": case.burn_in, "draws": case.draws, "every": 1}
+def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
+    """Sampled, then resumed, which is timed: all is compiled by then."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         began = time.perf_counter()
-        half = tb.sample(
+        ensemble = tb.sample(
             case.posterior, sampler, start=case.start, path=path, sample_hyperparameters=False,
-            progress=False, **options,
+            chains=CHAINS, burn_in=case.burn_in, draws=case.draws, every=1, progress=False,
         )  # fmt: skip
         first = time.perf_counter() - began
-        began = time.perf_counter()
-        ensemble = tb.resume(path, draws=2 * case.draws, progress=False)
-        seconds = time.perf_counter() - began
-        gradients = float(ensemble.info["num_steps"].sum())
-        before = float(half.info["num_steps"].sum())
+        ensemble, seconds, timed = _resumed(path, ensemble, case.draws)
+        burn_in, more = max(first - seconds, 0.0), case.draws
+        # What it costs to open a run and to close it should not count.
+        while seconds < least_seconds:
+            more = math.ceil(more * min(1.5 * least_seconds / seconds, 20))
+            ensemble, seconds, timed = _resumed(path, ensemble, more)
+        gradients = _gradients(ensemble)
         values = ensemble.predict(case.x, progress=False).networks[..., 0]
-    share = gradients / (gradients - before)
-    values = np.asarray(values).reshape(CHAINS, 2 * case.draws, -1)
-    return Found(values, gradients, seconds * share, max(first - seconds, 0.0))
+    values = np.asarray(values).reshape(CHAINS, ensemble.num_draws, -1)
+    return Found(values, gradients, seconds * gradients / timed, burn_in)
+
+
+def _resumed(path: Path, ensemble: tb.Ensemble, more: int) -> tuple[tb.Ensemble, float, float]:
+    """The run with so many more draws, and the seconds and gradients they took."""
+    began = time.perf_counter()
+    longer = tb.resume(path, draws=ensemble.num_draws + more, progress=False)
+    seconds = time.perf_counter() - began
+    return longer, seconds, _gradients(longer) - _gradients(ensemble)
+
+
+def _gradients(ensemble: tb.Ensemble) -> float:
+    return float(ensemble.info["num_steps"].sum())
 
 
 def _numpyro(case: Case) -> Found:
