@@ -86,7 +86,7 @@ Prior random_prior(const Network& network) {
 template <class T>
 void run_once(const Threads& threads) {
   const Network network = random_network();
-  const int tiles = number(0, 1) * number(1, 3), tile_rows = tiles ? 16 * number(1, 5) : 0;
+  const int tiles = number(0, 1) * number(1, 12), tile_rows = tiles ? 16 * number(1, 5) : 0;
   const int rows = number(tiles ? 0 : 1, 150), padded = (rows + 15) / 16 * 16;
   const auto tile_inputs = random_array<T>(static_cast<size_t>(tiles) * tile_rows * network.inputs);
   const auto tile_targets =
@@ -96,7 +96,8 @@ void run_once(const Threads& threads) {
   const Data<T> data{tile_inputs.get(), tile_targets.get(), tiles, tile_rows,
                      {inputs.get(), static_cast<size_t>(padded), targets.get(),
                       static_cast<size_t>(rows), rows}};
-  const int chains = number(1, 20);
+  // One chain alone has its rows shared by threads, where there are enough of them.
+  const int chains = number(0, 2) ? number(1, 20) : 1;
   // Now and then numbers that overflow.
   const double scale = number(0, 4) ? 0.3 : 1e20;
   const auto parameters = random_array<T>(chains * network.num_parameters, scale);

@@ -47,8 +47,8 @@ class RowEvaluation {
  public:
   RowEvaluation(const Kernel<T>& kernel, const Network& network, const Data<T>& data,
                 const Threads& threads)
-      : kernel_(kernel), network_(network), threads_(threads),
-        pieces_(network, data, kernel.lanes), ending_(network, data),
+      : kernel_(kernel), network_(network), pieces_(network, data, kernel.lanes),
+        team_(pieces_.count(), threads.count, threads.schedule), ending_(network, data),
         tile_(tile_for(network, kernel, (data.rows() + kernel.lanes - 1) / kernel.lanes)),
         room_(work_size(network, tile_, kernel.lanes)),
         gradients_((pieces_.count() - 1) * network.num_parameters) {}
@@ -66,7 +66,7 @@ class RowEvaluation {
         kernel_.rows(network_, rows, tile_, parameters, sd, work, own, &sums[index]);
       });
     };
-    for_each_piece(pieces_.count(), threads_.count, threads_.schedule, piece);
+    team_.run(piece);
     double sum = sums[0];
     for (int index = 1; index < pieces_.count(); ++index) {
       sum += sums[index];
@@ -86,8 +86,8 @@ class RowEvaluation {
  private:
   const Kernel<T>& kernel_;
   const Network& network_;
-  const Threads& threads_;
   Pieces<T> pieces_;
+  Team team_;
   Ending ending_;
   int tile_;
   size_t room_;

@@ -11,8 +11,8 @@ namespace tensorbnn {
 // vectors than the second number make nothing faster (both measured).
 constexpr size_t tile_bytes = 800 * 1024;
 constexpr int most_tile_vectors = 24;
-// Parameters times rows that are worth a thread of their own (about 40 microseconds).
-constexpr int64_t piece_work = 1 << 19;
+// Parameters times rows that are worth a thread of their own (about 20 microseconds).
+constexpr int64_t piece_work = 250'000;
 constexpr int most_pieces = 16;
 // What of the data a piece is: vectors `first` to `last`, counted through tiles and rest.
 template <class T>

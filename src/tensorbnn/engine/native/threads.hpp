@@ -4,9 +4,12 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 namespace tensorbnn {
 
@@ -63,5 +66,90 @@ void for_each_piece(int count, int threads, const Schedule& schedule, const Piec
   shared->finished.wait(lock, [&] { return shared->done == count; });
   if (shared->error) std::rethrow_exception(shared->error);
 }
+
+// Between two looks at what another thread is to change.
+inline void spin(int64_t looks) {
+  if (looks > 500) return std::this_thread::yield();  // after some 20 microseconds
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Threads that stay together while the same number of short pieces is to be done again and again,
+// as in the steps of a trajectory: waking one takes as long as a piece. As in `for_each_piece` the
+// caller works too, and a helper that comes late, or never, delays nothing.
+class Team {
+ public:
+  template <class Schedule>
+  Team(int count, int threads, const Schedule& schedule)
+      : count_(count) {
+    if (threads < 2 || count < 2) return;
+    shared_ = std::make_shared<Shared>();
+    for (int helper = 1; helper < threads && helper < count; ++helper)
+      schedule([shared = shared_, count] { help(*shared, count); });
+  }
+  ~Team() {
+    if (shared_) shared_->ended = true;
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // Run `piece(0)` ... `piece(count - 1)`, each once, and return when all are done.
+  template <class Piece>
+  void run(const Piece& piece) {
+    if (!shared_) {
+      for (int i = 0; i < count_; ++i) piece(i);
+      return;
+    }
+    Shared& shared = *shared_;
+    shared.done = 0;
+    shared.context = &piece;
+    shared.call = [](const void* context, int i) { (*static_cast<const Piece*>(context))(i); };
+    shared.ticket = (shared.ticket / round + 1) * round;  // a new round begins
+    take_pieces(shared, count_);
+    for (int64_t looks = 0; shared.done != count_; ++looks) spin(looks);
+    if (shared.error) std::rethrow_exception(std::exchange(shared.error, nullptr));
+  }
+
+ private:
+  static constexpr int64_t round = 1 << 16;  // more than there are pieces
+
+  struct Shared {
+    std::atomic<int64_t> ticket{round - 1};  // the round, and the next piece in it: none yet
+    std::atomic<int> done{0};
+    std::atomic<bool> ended{false};
+    // Read only by who has taken a piece, while the caller waits for it.
+    const void* context = nullptr;
+    void (*call)(const void*, int) = nullptr;
+    std::mutex mutex;
+    std::exception_ptr error;
+  };
+
+  static void take_pieces(Shared& shared, int count) {
+    for (int64_t ticket = shared.ticket; ticket % round < count;)
+      if (shared.ticket.compare_exchange_weak(ticket, ticket + 1)) {
+        try {
+          shared.call(shared.context, static_cast<int>(ticket % round));
+        } catch (...) {
+          std::lock_guard<std::mutex> lock(shared.mutex);
+          shared.error = std::current_exception();
+        }
+        ++shared.done;
+        ticket = shared.ticket;
+      }
+  }
+
+  static void help(Shared& shared, int count) {
+    for (int64_t looks = 0; !shared.ended; ++looks) {
+      const int64_t before = shared.ticket;
+      take_pieces(shared, count);
+      if (shared.ticket != before) looks = 0;
+      spin(looks);
+    }
+  }
+
+  const int count_;
+  std::shared_ptr<Shared> shared_;  // none where the caller is alone
+};
 
 }  // namespace tensorbnn
