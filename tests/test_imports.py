@@ -30,6 +30,7 @@ ORDER = [
     "tensorbnn.engine.native",
     "tensorbnn.engine.trajectory",
     "tensorbnn.engine.choice",
+    "tensorbnn.density",
     "tensorbnn.posterior",
     "tensorbnn.progress",
     "tensorbnn.inference",

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.density import Model
 from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.inference.mean_field import MeanField, Normals, Record
 from tensorbnn.inference.variational import ELBO_DRAWS
-from tensorbnn.posterior import Model
 from tensorbnn.runs.store import Store
 
 # Of the ratios at the draws that the ELBO is computed with.

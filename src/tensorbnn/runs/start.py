@@ -12,10 +12,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from tensorbnn.density import Model
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.target import Target
 from tensorbnn.model.checks import check_starts
-from tensorbnn.posterior import Model, Posterior, precision
+from tensorbnn.posterior import Posterior, precision
 
 
 @dataclass(frozen=True)
