@@ -92,6 +92,7 @@ ORDER = [
     "tensorbnn.ensemble.pointwise",
     "tensorbnn.ensemble.rows",
     "tensorbnn.ensemble.datatree",
+    "tensorbnn.ensemble.ratios",
     "tensorbnn.ensemble.reweight",
     "tensorbnn.ensemble.sensitivity",
     "tensorbnn.ensemble.ensemble",

@@ -15,11 +15,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.ensemble.reweight import Side, Weights
+from tensorbnn.density import Model
+from tensorbnn.ensemble.ratios import Side
+from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.layout import Entry, Layout
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.posterior import Model
 
 Criterion = Literal["evidence", "score"]
 _P = TypeVar("_P", bound=Parametric)
