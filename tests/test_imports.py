@@ -70,6 +70,8 @@ ORDER = [
     "tensorbnn.runs.advance",
     "tensorbnn.runs.checkpoint",
     "tensorbnn.runs.meeting",
+    "tensorbnn.runs.draws_file",
+    "tensorbnn.runs.chain_group",
     "tensorbnn.runs.sample",
     "tensorbnn.runs.recipe",
     "tensorbnn.runs.worker",

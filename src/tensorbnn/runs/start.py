@@ -39,6 +39,10 @@ class Plan:
         """Transitions of one chain in all."""
         return self.burn_in + self.draws * self.every
 
+    def drawn(self, transitions: int) -> int:
+        """Whole draws of a chain that has made so many transitions."""
+        return max(transitions - self.burn_in, 0) // self.every
+
     def is_over(self, transitions: int, gradients: int) -> bool:
         """Whether a chain that has made and spent so many is at its end, or may spend no more."""
         return transitions >= self.transitions or self.is_spent(gradients)
