@@ -61,6 +61,7 @@ ORDER = [
     "tensorbnn.runs.lock",
     "tensorbnn.runs.manifest",
     "tensorbnn.runs.report_lines",
+    "tensorbnn.runs.chunks",
     "tensorbnn.runs.store",
     "tensorbnn.runs.new_directory",
     "tensorbnn.runs.directory",
