@@ -106,7 +106,10 @@ ORDER = [
     # The front-ends.
     "tensorbnn.goal",
     "tensorbnn.until",
+    "tensorbnn.running",
+    "tensorbnn.storing",
     "tensorbnn.sampling",
+    "tensorbnn.restoring",
     "tensorbnn.resuming",
     "tensorbnn.classic.names",
     "tensorbnn.classic.dtypes",

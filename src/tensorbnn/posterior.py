@@ -228,6 +228,12 @@ class Posterior:
             return _concrete(layout.flatten(values))
 
 
+def check_posterior(posterior: object) -> None:
+    """Raise where `posterior` is none."""
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+
+
 @contextlib.contextmanager
 def precision(dtype: DType) -> Iterator[None]:
     """Make `dtype` JAX's default floating type inside the block, whatever it is outside."""
