@@ -18,6 +18,7 @@ nothing, and never leaves the directory.
 
 import contextlib
 import os
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -59,6 +60,7 @@ class DirectoryStore(Store):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._reports, self._reports_to_sync = self.path / "metrics.jsonl", False
+        self._syncing = threading.Lock()
         self._lock = Lock(self.path / "run.lock", f"the run {self.path}")
         self.refresh()
 
@@ -139,10 +141,7 @@ class DirectoryStore(Store):
             write_file(file, pack_arrays(arrays, "draws", facts), last=False)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
-        if self._reports_to_sync:  # the state counts them
-            self._reports_to_sync = False
-            with self._writing(self._reports):
-                sync_file(self._reports)
+        self._sync_reports()  # the state counts them
         file = self._state(chain)
         with self._writing(file):
             write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
@@ -249,6 +248,14 @@ class DirectoryStore(Store):
         file = self._state(chain)
         check_inside(file, self.path)
         return read_arrays(file, "state", self._facts(chain), prefix)
+
+    def _sync_reports(self) -> None:
+        """Chains write at the same time: one whose report another is syncing waits for it."""
+        with self._syncing:
+            if self._reports_to_sync:
+                self._reports_to_sync = False
+                with self._writing(self._reports):
+                    sync_file(self._reports)
 
     def _reported(self) -> dict[int, int]:
         """The transition of each chain's last report, as its state says."""
