@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from tensorbnn.runs.store import Store
 CLOSE_UP_TO = pareto_k_limit(ELBO_DRAWS)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Approximation:
     """A fitted mean-field Gaussian; `Ensemble.approximation` of what `variational` returned.

@@ -15,7 +15,7 @@ square of the error.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Convergence(NamedTuple):
     ess_tail: NDArray[Any]
 
 
+@final
 @dataclass(frozen=True)
 class Diagnosis:
     """What the chains' predictions and the sampler's records say about the sample.

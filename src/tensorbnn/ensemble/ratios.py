@@ -15,7 +15,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import jax
 import numpy as np
@@ -34,6 +34,7 @@ from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
 
 
+@final
 @dataclass(frozen=True)
 class Side:
     """One side of the ratio: a density of named natural values, fixed when compiled.

@@ -10,7 +10,7 @@ import dataclasses
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ class Choice(NamedTuple):
     weights: Weights
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
     """How predictions move with a number of the model; made by `Ensemble.sensitivity`.
