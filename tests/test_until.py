@@ -18,7 +18,7 @@ import tensorbnn as tb
 from tensorbnn import progress, until
 from tensorbnn.ensemble.growing import GrowingPredictions
 from tensorbnn.goal import POINTS_NAMED
-from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs import chain_group
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import read_manifest
 from tests.runs.small_runs import arrays, assert_same_arrays, by_epoch, contents
@@ -122,7 +122,7 @@ def test_killed_while_it_is_made_longer_it_goes_on_to_the_same_end(
 ):
     path = tmp_path / "run"
     where, name = (
-        (sample_module._ChainGroup, "_call") if at == "while it draws" else (until._Watch, "decide")
+        (chain_group.ChainGroup, "_call") if at == "while it draws" else (until._Watch, "decide")
     )
     original, due = getattr(where, name), itertools.count()
 
@@ -165,7 +165,7 @@ def whole(draws=400, **options):
 @pytest.mark.parametrize(("every", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
 def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, seconds):
     """After the transition in which they are spent, however the run is cut into calls."""
-    monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", seconds)
+    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", seconds)
     every_transition = whole().info["num_steps"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     assert ends[0] != ends[1]
@@ -233,7 +233,7 @@ def test_chains_that_wait_for_one_that_has_spent_all_stop_too(tmp_path):
 
 
 def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
     paths = tmp_path / "run", tmp_path / "executor"
     draw(draws=1)  # so that all is compiled
     for path, workers in zip(paths, (None, ThreadPoolExecutor(2)), strict=True):

@@ -16,12 +16,13 @@ from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
 from tensorbnn.inference.variational import Fit, fit
 from tensorbnn.model.checks import check_count
-from tensorbnn.posterior import Posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.running import carry_out
 from tensorbnn.runs.checkpoint import first_checkpoint
 from tensorbnn.runs.new_directory import check_free
 from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
 from tensorbnn.runs.start import Plan, Start, start_chains
-from tensorbnn.sampling import carry_out, make_store
+from tensorbnn.storing import make_store
 
 # About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
 MULTIPLICATIONS_PER_SECOND = 1e9
@@ -114,8 +115,7 @@ def variational(
     >>> ensemble.approximation.close, ensemble.predict(x).mean.shape
     (True, (20, 1))
     """
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    check_posterior(posterior)
     options = MeanField(
         estimator=estimator,
         starts=starts,
@@ -149,15 +149,20 @@ def variational(
     )
     with precision(posterior.dtype):
         checkpoints = [first_checkpoint(_fitted(posterior, options, plan, found), options)]
-    reporting = make_reporting(posterior, {}, None, max(plan.draws, 1))
+    reporting = make_reporting(posterior, {}, None, plan.draws)
     recipe = Recipe(posterior, options, plan, reporting, make_pace(plan, None, 10.0))
     goal = Goal()
     store = make_store(
         recipe, goal, checkpoints, path, store_data=store_data, notes={}, overwrite=overwrite
     )
+    progress = progress and _takes_long(posterior, plan)
+    return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=None)
+
+
+def _takes_long(posterior: Posterior, plan: Plan) -> bool:
+    """Whether drawing the networks takes more than about a second."""
     rows = 1 if posterior.x is None else len(posterior.x)
-    long = plan.draws * rows * posterior.num_parameters > MULTIPLICATIONS_PER_SECOND
-    return carry_out(recipe, store, checkpoints, goal, progress=progress and long, executor=None)
+    return plan.draws * rows * posterior.num_parameters > MULTIPLICATIONS_PER_SECOND
 
 
 def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) -> Start:

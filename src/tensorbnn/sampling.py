@@ -1,42 +1,31 @@
 """`sample` and `load`: from a posterior, or from a run on disk, to an ensemble."""
 
-import contextlib
-import dataclasses
-import datetime
 import os
-import shlex
-import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorbnn.engine import choice
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.ensemble.metrics import describe_metrics, named_metrics
-from tensorbnn.goal import Goal, check_drawn, check_gradients, make_goal, shortfall
+from tensorbnn.ensemble.metrics import named_metrics
+from tensorbnn.goal import check_gradients, make_goal
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
-from tensorbnn.posterior import Posterior, precision
-from tensorbnn.progress import say
-from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint, pack_checkpoint
-from tensorbnn.runs.description import describe
+from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.running import carry_out
+from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import check_executor, check_sendable
-from tensorbnn.runs.files import FORMAT, RunError
 from tensorbnn.runs.manifest import check_notes
 from tensorbnn.runs.new_directory import check_free
-from tensorbnn.runs.recipe import Recipe, fingerprint, make_pace, make_reporting, versions
+from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
 from tensorbnn.runs.report import Metric
-from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan, start_chains
-from tensorbnn.runs.store import MemoryStore, Store
-from tensorbnn.until import run_to_goal
-from tensorbnn.warning import warn
+from tensorbnn.storing import make_store
 
 
 def sample(
@@ -149,18 +138,10 @@ def sample(
     >>> ensemble.parameters["dense_0.weights"].shape
     (2, 20, 1, 4)
     """
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    check_posterior(posterior)
     if executor is not None:
-        check_executor(executor)
-        if path is None:
-            raise ValueError(
-                "`executor` needs `path`: each chain is written by the worker that runs it, into a "
-                "directory that all workers see"
-            )
-    sampler = HMC() if sampler is None else sampler
-    if isinstance(sampler, type) or not hasattr(sampler, "init") or not hasattr(sampler, "step"):
-        raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
+        _check_workers(executor, path)
+    sampler = _check_sampler(HMC() if sampler is None else sampler)
     plan = Plan(
         chains=check_count("chains", chains, least=1),
         burn_in=check_count("burn_in", burn_in, least=0),
@@ -177,11 +158,8 @@ def sample(
     pace = make_pace(plan, checkpoint_draws, checkpoint_seconds)
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
-    with precision(posterior.dtype):
-        reporting.check(started[0])
-        checkpoints = [first_checkpoint(each, sampler) for each in started]
     recipe = Recipe(posterior, sampler, plan, reporting, pace)
+    checkpoints = _first_checkpoints(recipe, start)
     goal = make_goal(until, max_minutes, posterior, plan)
     if executor is not None:
         check_sendable(executor, recipe)
@@ -218,6 +196,32 @@ def load(
     return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
 
 
+def _check_workers(executor: Executor, path: str | os.PathLike[str] | None) -> None:
+    check_executor(executor)
+    if path is None:
+        raise ValueError(
+            "`executor` needs `path`: each chain is written by the worker that runs it, into a "
+            "directory that all workers see"
+        )
+
+
+def _check_sampler(sampler: Sampler) -> Sampler:
+    if isinstance(sampler, type) or not hasattr(sampler, "init") or not hasattr(sampler, "step"):
+        raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
+    return sampler
+
+
+def _first_checkpoints(
+    recipe: Recipe, start: Mapping[str, ArrayLike] | Ensemble | None
+) -> list[Checkpoint]:
+    """Chains before their first transition, where metrics are known to work."""
+    posterior, sampler, plan = recipe.posterior, recipe.sampler, recipe.plan
+    started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
+    with precision(posterior.dtype):
+        recipe.reporting.check(started[0])
+        return [first_checkpoint(each, sampler) for each in started]
+
+
 def _start_values(
     start: Mapping[str, ArrayLike] | Ensemble | None, posterior: Posterior, plan: Plan
 ) -> Mapping[str, ArrayLike]:
@@ -229,114 +233,3 @@ def _start_values(
         return parameters
     known = {entry.name for entry in posterior.model.phi.entries}
     return parameters | {name: each for name, each in hypers.items() if name in known}
-
-
-def carry_out(
-    recipe: Recipe,
-    store: Store,
-    checkpoints: Sequence[Checkpoint],
-    goal: Goal,
-    *,
-    progress: bool,
-    executor: Executor | None,
-) -> Ensemble:
-    """Run all chains to their goal, record how that ended, and close the store."""
-    with contextlib.closing(store):
-        try:
-            ended = run_to_goal(
-                recipe, store, checkpoints, goal, progress=progress, executor=executor
-            )
-        except BaseException as error:
-            with contextlib.suppress(RunError):  # the first error is the one to be told
-                store.update(status="interrupted")
-            if isinstance(error, KeyboardInterrupt) and isinstance(store, DirectoryStore):
-                say(f"stopped at once; {_how_to_go_on(store.path)} from the last checkpoint")
-            raise
-        outcome = ended.outcome
-        stopped = "interrupted" if ended.limit is None else "stopped"
-        store.update(status="complete" if outcome.complete else stopped)
-    path = store.path if isinstance(store, DirectoryStore) else None
-    if outcome.signal is not None and path is not None:
-        say(_how_far(outcome, ended.plan, path))
-        _raise_signal(outcome.signal)
-    if outcome.signal is not None and (outcome.signal == signal.SIGTERM or not outcome.draws):
-        _raise_signal(outcome.signal)
-    if outcome.signal is not None:
-        warn(
-            f"interrupted: the ensemble has the {outcome.draws:,} of {ended.plan.draws:,} draws "
-            "that all chains have",
-        )
-    check_drawn(ended, goal, path)
-    message = shortfall(ended, goal, path)
-    if message is not None:
-        warn(message)
-    return Ensemble.of(store, recipe.posterior)
-
-
-def _how_far(outcome: Outcome, plan: Plan, path: Path) -> str:
-    if outcome.complete:
-        return f"stopped, but all {plan.draws:,} draws of each chain are saved in {path}"
-    return (
-        f"stopped after {outcome.draws:,} of {plan.draws:,} draws of each chain, which are saved; "
-        f"{_how_to_go_on(path)}"
-    )
-
-
-def _how_to_go_on(path: Path) -> str:
-    return f"go on with tb.resume({str(path)!r}) or: tensorbnn resume {shlex.quote(str(path))}"
-
-
-def _raise_signal(number: int) -> None:
-    """What Python and shells expect of a program that a signal has stopped."""
-    if number == signal.SIGTERM:
-        raise SystemExit(128 + number)
-    raise KeyboardInterrupt
-
-
-def make_store(
-    recipe: Recipe,
-    goal: Goal,
-    checkpoints: Sequence[Checkpoint],
-    path: str | os.PathLike[str] | None,
-    *,
-    store_data: bool,
-    notes: Mapping[str, Any],
-    overwrite: bool,
-) -> Store:
-    """Where the run goes: a directory, or memory without `path`."""
-    posterior, plan, reporting = recipe.posterior, recipe.plan, recipe.reporting
-    data: dict[str, NDArray[Any]] | None = None
-    if posterior.x is not None and posterior.y is not None:
-        data = {"x": posterior.x, "y": posterior.y}
-    if path is None:
-        known = {
-            "sampler": {"type": type(recipe.sampler).__name__},
-            "sample_hyperparameters": plan.sample_hyperparameters,
-        }
-        return MemoryStore({"chains": plan.chains, "status": "running", **known}, data)
-    if data is not None and "validation" in reporting.rows:
-        rows = reporting.rows["validation"]
-        data |= {"validation_x": rows.x, "validation_y": rows.y}
-    manifest = {
-        "format": FORMAT,
-        **versions(),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "status": "running",
-        "network": describe(posterior.network),
-        "likelihood": describe(posterior.likelihood),
-        "dtype": posterior.dtype,
-        "engine": posterior.engine,
-        "instruction_set": choice.instruction_set(posterior.engine),
-        "data": fingerprint(posterior),
-        "scaling": describe(posterior.scaling),
-        "sampler": describe(recipe.sampler),
-        **dataclasses.asdict(plan),
-        "until": describe(goal.until),
-        "max_minutes": goal.max_minutes,
-        "metrics": describe_metrics(reporting.metrics),
-        "report_every": reporting.every,
-        "notes": notes,
-    }
-    states = [state for each in checkpoints for state in pack_checkpoint(each)]
-    kept = data if store_data else None
-    return DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)

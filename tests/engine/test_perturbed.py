@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.density import Spread
 from tensorbnn.engine import forward, perturbed
-from tensorbnn.posterior import Spread, precision
+from tensorbnn.posterior import precision
 from tests.oracles import oracles
 
 ESTIMATORS = ("flipout", "local", "shared")

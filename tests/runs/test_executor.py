@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.resuming import read_recipe
+from tensorbnn.restoring import read_recipe
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import DamagedFileError
 from tensorbnn.runs.manifest import read_manifest

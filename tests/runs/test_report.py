@@ -126,7 +126,7 @@ def test_reports_do_not_change_the_draws():
 def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
     options = {"every": 3, "report_every": 8, "metrics": [tb.SquaredError()]}
     usual = draw(**options)
-    monkeypatch.setattr("tensorbnn.runs.sample.SECONDS_PER_CALL", 0.0)  # one transition a call
+    monkeypatch.setattr("tensorbnn.runs.chain_group.SECONDS_PER_CALL", 0.0)  # one transition a call
     single = draw(**options)
     assert numbers(single.reports) == numbers(usual.reports)
     assert same_draws(single, usual)

@@ -15,7 +15,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs import chain_group
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import pack_manifest, read_manifest
 
@@ -88,19 +88,19 @@ def hmc_reference(tmp_path_factory):
 
 @pytest.fixture
 def one_transition_a_call(monkeypatch):
-    monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
 
 
 def stop_after(monkeypatch, transitions):
     """Chains stop by themselves after so many transitions, as after Ctrl-C."""
-    original = sample_module._ChainGroup._call
+    original = chain_group.ChainGroup._call
 
     def call(self):
         original(self)
         if self._at.transitions >= transitions:
             self._stop.asked = True
 
-    monkeypatch.setattr(sample_module._ChainGroup, "_call", call)
+    monkeypatch.setattr(chain_group.ChainGroup, "_call", call)
 
 
 @pytest.mark.usefixtures("one_transition_a_call")
@@ -259,7 +259,8 @@ def test_all_chains_at_once_as_on_an_accelerator(tmp_path, monkeypatch):
 
 def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
     """Some chains can be run by themselves, and one that is at its end is left as it is."""
-    from tensorbnn.resuming import read_checkpoints, read_recipe
+    from tensorbnn.restoring import read_recipe
+    from tensorbnn.runs.recipe import read_checkpoints
 
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -541,9 +542,9 @@ def test_ctrl_c_in_memory_returns_what_there_is():
 @pytest.mark.usefixtures("interruptible", "one_transition_a_call")
 def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
     calls = []
-    original = sample_module._ChainGroup._call
+    original = chain_group.ChainGroup._call
     monkeypatch.setattr(
-        sample_module._ChainGroup, "_call", lambda self: (calls.append(1), original(self))
+        chain_group.ChainGroup, "_call", lambda self: (calls.append(1), original(self))
     )
     thread = interrupt_soon(signal.SIGINT, after=lambda: calls, pause=0)
     with pytest.raises(KeyboardInterrupt):
@@ -554,7 +555,7 @@ def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_does_not_wait(tmp_path, monkeypatch, capsys, hmc_reference):
     path, blocked, release = tmp_path / "run", [], threading.Event()
-    original = sample_module._ChainGroup._call
+    original = chain_group.ChainGroup._call
 
     def call(self):
         if self._at.transitions >= 10:
@@ -562,7 +563,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path, monkeypatch, capsys, hmc_refere
             release.wait(30)
         original(self)
 
-    monkeypatch.setattr(sample_module._ChainGroup, "_call", call)
+    monkeypatch.setattr(chain_group.ChainGroup, "_call", call)
     thread = interrupt_soon(signal.SIGINT, signal.SIGINT, after=lambda: len(blocked) == 2)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,7 @@
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.runs import sample as sample_module
+from tensorbnn.runs import chain_group
 from tensorbnn.runs.manifest import read_manifest
 from tests.runs.small_runs import assert_same_run, posterior
 
@@ -22,8 +22,8 @@ def test_stopped_in_every_phase(name, tmp_path, monkeypatch):
     """In the first and the second half of burn-in, at its end, within a draw."""
     given = {"progress": False, **PLAN}
     tb.sample(posterior(), SAMPLERS[name], path=tmp_path / "reference", **given)
-    monkeypatch.setattr(sample_module, "SECONDS_PER_CALL", 0.0)
-    original, limit = sample_module._ChainGroup._call, [0]
+    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
+    original, limit = chain_group.ChainGroup._call, [0]
 
     def call(self):
         original(self)
@@ -32,7 +32,7 @@ def test_stopped_in_every_phase(name, tmp_path, monkeypatch):
 
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(sample_module._ChainGroup, "_call", call)
+        patch.setattr(chain_group.ChainGroup, "_call", call)
         for limit[0] in (1, 8, 12, 15):
             try:
                 if limit[0] == 1:

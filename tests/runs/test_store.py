@@ -2,13 +2,14 @@
 
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
 import tensorbnn as tb
-from tensorbnn.runs import new_directory
+from tensorbnn.runs import directory, new_directory
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import pack_arrays
 from tensorbnn.runs.manifest import pack_manifest
@@ -277,6 +278,35 @@ def test_reports_that_are_missing_are_noticed(run):
     (run.path / "metrics.jsonl").unlink()
     with pytest.raises(tb.RunError, match=r"metrics.jsonl is damaged: the report of chain 1"):
         DirectoryStore(run.path).reports()
+
+
+def test_no_state_counts_a_report_that_is_still_being_synced(run, monkeypatch):
+    store = DirectoryStore.open_to_write(run.path)
+    began, may_end = threading.Event(), threading.Event()
+
+    def sync_file(file):
+        began.set()
+        assert may_end.wait(timeout=60)
+
+    monkeypatch.setattr(directory, "sync_file", sync_file)
+    for chain in (0, 1):
+        store.append_report({"chain": chain, "epoch": 100})
+    saved = [store.transitions(chain) for chain in (0, 1)]
+    writers = [
+        threading.Thread(target=store.write_state, args=(chain, state(saved[chain] + 100)))
+        for chain in (0, 1)
+    ]
+    writers[0].start()
+    assert began.wait(timeout=60)
+    writers[1].start()
+    writers[1].join(timeout=0.2)
+    meanwhile = [store.transitions(chain) for chain in (0, 1)]
+    may_end.set()
+    for writer in writers:
+        writer.join()
+    assert meanwhile == saved
+    assert [store.transitions(chain) for chain in (0, 1)] == [each + 100 for each in saved]
+    store.close()
 
 
 def test_a_chain_that_is_missing_is_named(run):

@@ -16,13 +16,14 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.dtypes import as_dtype
+from tensorbnn.density import Model
 from tensorbnn.interop.original_layers import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Prior
 from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.model.network import Network
-from tensorbnn.posterior import Model, precision
+from tensorbnn.posterior import precision
 
 
 class Layer:

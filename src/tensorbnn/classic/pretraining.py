@@ -94,9 +94,10 @@ def trainBasicRegression(
     """
     network = _network(hidden, inputDims, outputDims, width, alpha, activation)
     rows = _rows(trainIn, trainOut, valIn, valOut, inputDims)
+    patience = patience if callbacks else epochs
+    course = _Course(0.01, cycles, epochs, patience, _watches_training(callbackMetric), seed)
     # Half the squared error, but for a constant.
-    options = _options(callbacks, callbackMetric, patience, epochs) | {"learning_rate": 0.01}
-    return _train(network, Gaussian(sd=1.0), rows, name, options, cycles, epochs, seed)
+    return _train(network, Gaussian(sd=1.0), rows, name, course)
 
 
 def trainBasicClassification(
@@ -126,13 +127,24 @@ def trainBasicClassification(
     """
     network = _network(hidden, inputDims, outputDims, width, alpha, activation)
     rows = _rows(trainIn, trainOut, valIn, valOut, inputDims)
-    options = _options(callbacks, callbackMetric, patience, epochs) | {"learning_rate": 0.001}
-    return _train(network, Bernoulli(), rows, name, options, cycles, epochs, seed)
+    patience = patience if callbacks else epochs
+    course = _Course(0.001, cycles, epochs, patience, _watches_training(callbackMetric), seed)
+    return _train(network, Bernoulli(), rows, name, course)
 
 
 class _Rows(NamedTuple):
     training: tuple[NDArray[Any], NDArray[Any]]
     validation: tuple[NDArray[Any], NDArray[Any]]
+
+
+class _Course(NamedTuple):
+    learning_rate: float
+    cycles: int
+    epochs: int
+    patience: int
+    watches_training: bool
+    """Whether the loss on training data says when a cycle ends and which network is best."""
+    seed: int
 
 
 def _rows(train_x: ArrayLike, train_y: ArrayLike, x: ArrayLike, y: ArrayLike, inputs: int) -> _Rows:
@@ -156,33 +168,26 @@ def _network(
     return Network(*layers, Dense(outputs), inputs=inputs)
 
 
-def _options(callbacks: bool, metric: str, patience: int, epochs: int) -> dict[str, Any]:
+def _watches_training(metric: str) -> bool:
     if metric not in ("val_loss", "loss"):
         raise ValueError(f"`callbackMetric` must be 'val_loss' or 'loss', got {metric!r}")
-    return {"patience": patience if callbacks else epochs, "watch_training": metric == "loss"}
+    return metric == "loss"
 
 
 def _train(
-    network: Network,
-    likelihood: Likelihood,
-    rows: _Rows,
-    name: str,
-    options: dict[str, Any],
-    cycles: int,
-    epochs: int,
-    seed: int,
+    network: Network, likelihood: Likelihood, rows: _Rows, name: str, course: _Course
 ) -> Trained:
-    watch_training = options.pop("watch_training")
     found = pretrain(
         Posterior(network, likelihood, *rows.training),
-        validation=rows.training if watch_training else rows.validation,
+        validation=rows.training if course.watches_training else rows.validation,
         chains=1,
-        cycles=cycles,
-        epochs=epochs,
+        cycles=course.cycles,
+        epochs=course.epochs,
+        patience=course.patience,
+        learning_rate=course.learning_rate,
         batch_size=min(BATCH_SIZE, len(rows.training[0])),
         objective="likelihood",
-        seed=seed,
-        **options,
+        seed=course.seed,
     )
     named = {key: np.ascontiguousarray(each[0]) for key, each in found.items()}
     file = Path(f"{name}.safetensors")

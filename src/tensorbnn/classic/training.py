@@ -37,6 +37,11 @@ _SAMPLER_NAMES = {
     "hyper_leapfrog": "hyperLeapfrog",
     "random_steps": "randomSteps",
 }
+_RUN_NAMES = {
+    "networks_per_file": "networksPerFile",
+    "report_every": "displaySkip",
+    "metrics": "metricList",
+}
 
 
 class network:
@@ -131,18 +136,9 @@ class network:
                 f"layer {len(self.layers)}, {layer.name!r}, takes {layer.inputDims} inputs, but "
                 f"{self._units} come from what is before it"
             )
-        # So that layers with the same seed do not start alike.
-        key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
-        start = draw_start(key, described, self._units, self.dtype)
-        if isinstance(layer, Layer):
-            start |= layer.start(self._units)
+        start = self._start_of(layer, described)
         if parameters is not None:
-            if len(parameters) != len(start):
-                raise ValueError(f"`parameters` must hold {len(start)} arrays: {list(start)}")
-            start = {
-                name: as_library(name, given, own.shape)
-                for (name, own), given in zip(start.items(), parameters, strict=True)
-            }
+            start = _in_place_of(start, "parameters", parameters)
         self._start.append({name: each.astype(self.dtype) for name, each in start.items()})
         self._names.append(name_of(layer))
         self._units = described.outputs(self._units)
@@ -272,23 +268,11 @@ class network:
             raise ValueError("say how to sample first, by setupMCMC")
         sampler, burn_in = self._sampler
         every = check_count("samplingStep", samplingStep, least=1)
-        draws = (check_count("epochs", epochs, least=1) - burn_in) // every
-        if draws < 1:
-            raise ValueError(
-                f"`epochs` ({epochs}) must be above `burnin` ({burn_in}) by at least one "
-                f"`samplingStep` ({every}): no network would be saved"
-            )
-        model, metrics = self._network(), as_metrics(metricList, exp=bool(scaleExp))
-        with paper_names(x="trainX", y="trainY"):
-            posterior = Posterior(
-                model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
-            )
+        draws = _draws(check_count("epochs", epochs, least=1), burn_in, every)
+        metrics = as_metrics(metricList, exp=bool(scaleExp))
+        posterior = self._posterior(likelihood)
         try:
-            with paper_names(
-                networks_per_file="networksPerFile",
-                report_every="displaySkip",
-                metrics="metricList",
-            ):
+            with paper_names(**_RUN_NAMES):
                 self.ensemble = sample(
                     posterior,
                     sampler,
@@ -326,12 +310,7 @@ class network:
         """
         model, named = self._network(), self._named()
         if tensors is not None:
-            if len(tensors) != len(named):
-                raise ValueError(f"`tensors` must hold {len(named)} arrays: {list(named)}")
-            named = {
-                name: as_library(name, given, own.shape)
-                for (name, own), given in zip(named.items(), tensors, strict=True)
-            }
+            named = _in_place_of(named, "tensors", tensors)
         rows = self.trainX if train else self.validateX
         with precision(self.dtype):
             arrays = {name: jnp.asarray(each, self.dtype) for name, each in named.items()}
@@ -339,6 +318,22 @@ class network:
 
     def _network(self) -> Network:
         return Network(*self.layers, inputs=self.inputDims)
+
+    def _posterior(self, likelihood: Any) -> Posterior:
+        model = self._network()
+        with paper_names(x="trainX", y="trainY"):
+            return Posterior(
+                model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
+            )
+
+    def _start_of(
+        self, layer: Layer | layers.Layer, described: layers.Layer
+    ) -> dict[str, NDArray[Any]]:
+        """Where the next layer starts: drawn, but for what it was given."""
+        # So that layers with the same seed do not start alike.
+        key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
+        start = draw_start(key, described, self._units, self.dtype)
+        return start | layer.start(self._units) if isinstance(layer, Layer) else start
 
     def _named(self) -> dict[str, NDArray[Any]]:
         names = self._network().names
@@ -357,6 +352,29 @@ class network:
     def _write_architecture(self, folder: str | None) -> None:
         if folder is not None and (Path(folder) / "run.json").exists():
             write_file(Path(folder) / ARCHITECTURE, "".join(f"{n}\n" for n in self._names).encode())
+
+
+def _draws(epochs: int, burn_in: int, every: int) -> int:
+    """Networks that are saved, or an error where there are none."""
+    draws = (epochs - burn_in) // every
+    if draws < 1:
+        raise ValueError(
+            f"`epochs` ({epochs}) must be above `burnin` ({burn_in}) by at least one "
+            f"`samplingStep` ({every}): no network would be saved"
+        )
+    return draws
+
+
+def _in_place_of(
+    own: dict[str, NDArray[Any]], name: str, given: Sequence[ArrayLike]
+) -> dict[str, NDArray[Any]]:
+    """The user's arrays, in the paper's shapes, in the order and the shapes of `own`."""
+    if len(given) != len(own):
+        raise ValueError(f"`{name}` must hold {len(own)} arrays: {list(own)}")
+    return {
+        key: as_library(key, array, each.shape)
+        for (key, each), array in zip(own.items(), given, strict=True)
+    }
 
 
 def _either(default: Any, **given: Any) -> Any:

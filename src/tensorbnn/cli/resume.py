@@ -10,7 +10,8 @@ from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import check_run, some_training_rows
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.ensemble.converged import Converged
-from tensorbnn.resuming import restore_until, resume
+from tensorbnn.restoring import restore_until
+from tensorbnn.resuming import resume
 from tensorbnn.runs.directory import DirectoryStore
 
 

@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.density import Model
 from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.inference.mean_field import MeanField, Normals, Record
 from tensorbnn.inference.variational import ELBO_DRAWS
-from tensorbnn.posterior import Model
 from tensorbnn.runs.store import Store
 
 # Of the ratios at the draws that the ELBO is computed with.
 CLOSE_UP_TO = pareto_k_limit(ELBO_DRAWS)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Approximation:
     """A fitted mean-field Gaussian; `Ensemble.approximation` of what `variational` returned.

@@ -41,8 +41,8 @@ class Converged:
     ess
         The effective sample size over all chains, in bulk and tails, is to be at least this.
     at
-        Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. Left out, 100 rows of the
-        training data, spread evenly over them.
+        Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. Left out, up to 100 rows of
+        the training data, spread evenly over them.
     fraction
         The share of the inputs at which both are to be reached, by all outputs.
 

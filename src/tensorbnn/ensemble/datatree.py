@@ -28,15 +28,15 @@ class Groups(NamedTuple):
 
     posterior: Mapping[str, NDArray[Any]]
     info: Mapping[str, NDArray[Any]]
-    predictions: NDArray[Any] | None
+    predictions: NDArray[Any] | None = None
     """Expected targets ``(chains, draws, rows, outputs)`` at `predictions_x`."""
-    predictions_x: NDArray[Any] | None
-    x: NDArray[Any] | None
+    predictions_x: NDArray[Any] | None = None
+    x: NDArray[Any] | None = None
     """Training data ``(rows, columns)``, as is `y`."""
-    y: NDArray[Any] | None
-    log_likelihood: NDArray[Any] | None
+    y: NDArray[Any] | None = None
+    log_likelihood: NDArray[Any] | None = None
     """``(chains, draws, rows)``."""
-    new_targets: NDArray[Any] | None
+    new_targets: NDArray[Any] | None = None
     """``(chains, draws, rows, columns)`` at the training inputs."""
 
 

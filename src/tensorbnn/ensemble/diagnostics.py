@@ -15,7 +15,7 @@ square of the error.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Convergence(NamedTuple):
     ess_tail: NDArray[Any]
 
 
+@final
 @dataclass(frozen=True)
 class Diagnosis:
     """What the chains' predictions and the sampler's records say about the sample.
@@ -138,9 +139,7 @@ def diagnose(
     unknown = np.full(values.shape[:2], np.nan)
     info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
     found = convergence(values, weights)
-    errors = _errors(values, weights)
-    with np.errstate(invalid="ignore", divide="ignore"):  # a value that never changes gives NaN
-        ebfmi = _ebfmi(np.asarray(info["energy"], np.float64))
+    mcse_mean, mcse_sd = _errors(values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
     energy_error = info.get("energy_error")
     evidence = Evidence(
@@ -149,7 +148,7 @@ def diagnose(
         ess=np.minimum(found.ess, found.ess_tail),
         acceptance=info["acceptance"].mean(axis=1),
         divergent=info["divergent"],
-        ebfmi=ebfmi,
+        ebfmi=_ebfmi(info["energy"]),
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         x=x,
         pareto_k=pareto_k,
@@ -161,11 +160,11 @@ def diagnose(
     )
     return Diagnosis(
         **found._asdict(),
-        mcse_mean=errors[0],
-        mcse_sd=errors[1],
+        mcse_mean=mcse_mean,
+        mcse_sd=mcse_sd,
         acceptance=evidence.acceptance,
         divergences=info["divergent"].sum(axis=1),
-        ebfmi=ebfmi,
+        ebfmi=evidence.ebfmi,
         hyperparameters=hypers,
         verdict=judge(evidence, lambda part: convergence(part).rhat),
     )
@@ -248,7 +247,9 @@ def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[
 
 def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
     """Mean squared step of the energy over its variance, for each chain of ``(chains, draws)``."""
-    return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
+    energy = np.asarray(energy, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):  # one that never changes gives NaN
+        return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:

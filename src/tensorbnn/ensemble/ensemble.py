@@ -1,15 +1,13 @@
 """The sampled networks: a point cloud that stands for the posterior."""
 
 import functools
-import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.engine import forward
-from tensorbnn.engine.forward import Data
+from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
@@ -17,14 +15,9 @@ from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_draws
 from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.reweight import (
-    Weights,
-    both_sides,
-    log_ratios,
-    warn_where_untrustworthy,
-    weigh,
-)
-from tensorbnn.ensemble.rows import Rows, checked_rows, kept_rows
+from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
+from tensorbnn.ensemble.reweight import Weights, check_weights, warn_where_untrustworthy, weigh
+from tensorbnn.ensemble.rows import Pair, Rows, Units, check_not_prior, training_rows
 from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import (
     Sensitivity,
@@ -34,12 +27,12 @@ from tensorbnn.ensemble.sensitivity import (
     moved_sides,
 )
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
-from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
+from tensorbnn.model.checks import DType, check_count
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.posterior import Model, Posterior, precision
+from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.store import Store
 
@@ -50,6 +43,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
+@final
 class Ensemble:
     """Networks sampled from a posterior.
 
@@ -199,22 +193,22 @@ class Ensemble:
         >>> p.mean.shape, p.networks.shape
         ((5, 1), (40, 5, 1))
         """
-        rows = self._rows(x)
-        check_inputs(rows, self.network)
-        if not isinstance(every, numbers.Integral) or every < 1:
-            raise ValueError(f"`every` must be a whole number of at least 1, got {every!r}")
-        count, draws = len(range(0, self.num_draws, every)), self._draws
-        likelihood = self.likelihood if weights is None else self._checked(weights).likelihood
+        rows = self._units.check_inputs(x)
+        every, draws = check_count("every", every, least=1), self._draws
+        likelihood, shares = self.likelihood, None
+        if weights is not None:
+            shares = self._thinned(weights, every).ravel()
+            likelihood = weights.likelihood
         return Prediction(
             self.network,
             likelihood.plain,
             self.dtype,
-            self.scaling.inputs(rows, self.dtype),
-            lambda: draws.batches(likelihood, int(every)),
-            self.num_chains * count,
+            self._units.inputs(rows),
+            lambda: draws.batches(likelihood, every),
+            self.num_chains * len(range(0, self.num_draws, every)),
             progress=progress,
             scaling=self.scaling,
-            weights=None if weights is None else self._thinned(weights, every).ravel(),
+            weights=shares,
         )
 
     def reweight(
@@ -265,21 +259,14 @@ class Ensemble:
         """
         if network is None and likelihood is None:
             raise ValueError("give another `network`, another `likelihood`, or both")
-        run = self._model()
         other = Posterior(
             self.network if network is None else network,
             self.likelihood if likelihood is None else likelihood,
             standardise=self.scaling,
             dtype="float64",
         ).model
-        sides = both_sides(run, other, held=self._held)
-        ratios = log_ratios(
-            sides,
-            self._named(),
-            self._float64_data(data, other.likelihood, needed=other.likelihood != self.likelihood),
-            total=len(self),
-            progress=progress,
-        )
+        sides = both_sides(self._model(), other, held=self._held)
+        ratios = self._log_ratios(sides, other.likelihood, data, progress=progress)
         weights = weigh(self._shape(ratios), other.likelihood)
         warn_where_untrustworthy(weights)
         return weights
@@ -337,36 +324,29 @@ class Ensemble:
         names = find_numbers(model, name)
         grid = check_values(model, names, values)
         likelihoods = [moved_likelihood(self.likelihood, names, value) for value in grid]
-        ratios = log_ratios(
-            moved_sides(model, names, held=self._held),
-            self._named(),
-            self._float64_data(data, likelihoods[0], needed=likelihoods[0] != self.likelihood),
-            moved=dict.fromkeys(names, grid),
-            total=len(self),
-            progress=progress,
-        )
+        sides, moved = moved_sides(model, names, held=self._held), dict.fromkeys(names, grid)
+        ratios = self._log_ratios(sides, likelihoods[0], data, progress=progress, moved=moved)
         weights = tuple(
             weigh(self._shape(own), likelihood)
             for own, likelihood in zip(ratios, likelihoods, strict=True)
         )
-        predictions = [
-            self.predict(x, weights=own, every=every, progress=progress) for own in weights
-        ]
-        scores = None
+
+        def predictions(at: ArrayLike) -> Iterator[Prediction]:
+            for own in weights:
+                yield self.predict(at, weights=own, every=every, progress=progress)
+
+        found, scores = list(predictions(x)), None
         if held_out is not None:
-            rows = self._checked_rows(*held_out, new=True)
-            scores = [
-                self.predict(rows.x, weights=own, every=every, progress=progress).log_score(rows.y)
-                for own in weights
-            ]
+            rows = self._units.check(*held_out, self.likelihood.plain)
+            scores = np.array([each.log_score(rows.y) for each in predictions(rows.x)])
         return Sensitivity(
             names=names,
             values=grid,
-            x=self._rows(x),
-            mean=np.stack([each.mean for each in predictions]),
-            sd=np.stack([each.sd for each in predictions]),
+            x=self._units.check_inputs(x),
+            mean=np.stack([each.mean for each in found]),
+            sd=np.stack([each.sd for each in found]),
             weights=weights,
-            log_score=None if scores is None else np.array(scores),
+            log_score=scores,
         )
 
     def diagnose(
@@ -403,8 +383,8 @@ class Ensemble:
         return diagnose(
             self._by_chain(x, every=every, progress=progress),
             self.info,
-            x=self._rows(x),
-            hyperparameters={name: each[:, ::every] for name, each in self.hyperparameters.items()},
+            x=self._units.check_inputs(x),
+            hyperparameters=_thin(self.hyperparameters, every),
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
@@ -512,16 +492,15 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = self._checked_rows(x, y, new=True)
+        rows = self._units.check(x, y, self.likelihood.plain)
         seed = check_count("seed", seed, least=0)
         prediction = self.predict(rows.x, every=every, progress=progress)
         if self.likelihood.link in (Sigmoid, Softmax):
             return score_classes(prediction, rows.y)
 
         def draw(own: slice) -> NDArray[Any]:
-            first = own.start
             part = (rows.x[own], rows.y[own])
-            return self._new_targets(*part, every=every, seed=seed, first_row=first)
+            return self._new_targets(*part, every=every, seed=seed, first_row=own.start)
 
         observed = self.likelihood.plain.observed(rows.y, self.network.outputs)
         log_score = prediction.log_score(rows.y)
@@ -552,8 +531,7 @@ class Ensemble:
         >>> ensemble.new_targets([-1.0, 0.0, 1.0]).shape
         (100, 3, 1)
         """
-        rows = self._rows(x)
-        check_inputs(rows, self.network)
+        rows = self._units.check_inputs(x)
         every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
         return self._new_targets(rows, every=every, seed=seed)
 
@@ -599,31 +577,22 @@ class Ensemble:
         """
         every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
         rows = self._data(data)
-        where = (None if rows is None else rows.x) if x is None else self._rows(x)
-        draws = None
-        if rows is not None and type(self.likelihood.plain).sample is not Likelihood.sample:
-            y = self.likelihood.unweighted(rows.y)
-            draws = self._shape(self._new_targets(rows.x, y, every=every, seed=seed))
-        chosen = {
-            group: {name: values[:, ::every] for name, values in arrays.items()}
-            for group, arrays in (
-                ("posterior", {**self.parameters, **self.hyperparameters}),
-                ("info", self.info),
-            )
-        }
-        return to_datatree(
-            Groups(
-                **chosen,
-                predictions=(
-                    None if where is None else self._by_chain(where, every=every, progress=progress)
-                ),
-                predictions_x=where,
-                x=None if rows is None else rows.x,
-                y=None if rows is None else self.likelihood.observed(rows.y, self.network.outputs),
-                log_likelihood=None if rows is None else self._log_likelihood(rows, every=every),
-                new_targets=draws,
-            )
+        where = None if rows is None else rows.x
+        where = where if x is None else self._units.check_inputs(x)
+        groups = Groups(
+            _thin(self.parameters | self.hyperparameters, every), _thin(self.info, every)
         )
+        if rows is not None:
+            groups = groups._replace(
+                x=rows.x,
+                y=self.likelihood.observed(rows.y, self.network.outputs),
+                log_likelihood=self._log_likelihood(rows, every=every),
+                new_targets=self._targets_again(rows, every=every, seed=seed),
+            )
+        if where is not None:
+            predictions = self._by_chain(where, every=every, progress=progress)
+            groups = groups._replace(predictions=predictions, predictions_x=where)
+        return to_datatree(groups)
 
     def loo(self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1) -> "ELPDData":
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
@@ -682,6 +651,10 @@ class Ensemble:
         """Whether hyper-parameters were held."""
         return not self._store.manifest.get("sample_hyperparameters", True)
 
+    @property
+    def _units(self) -> Units:
+        return Units(self.network, self.scaling, self.dtype)
+
     def _model(self) -> Model:
         return Model(self.network, self.likelihood)
 
@@ -690,51 +663,28 @@ class Ensemble:
         for parameters, hypers in self._draws.networks(every=1):
             yield parameters | hypers
 
-    def _float64_data(
+    def _log_ratios(
         self,
-        given: tuple[ArrayLike, ArrayLike] | None,
+        sides: tuple[Side, Side],
         likelihood: Likelihood,
+        given: Pair | None,
         *,
-        needed: bool,
-    ) -> Data | None:
-        """Training data as the engine wants them, where they matter; ``None`` for the prior."""
-        if (
-            given is not None
-            and self._store.data() is None
-            and not self._store.manifest.get("data")
-        ):
-            raise ValueError(
-                "these networks were sampled from the prior: no likelihood of `data` is in their "
-                "density that could be replaced; sample the posterior instead"
-            )
-        rows = self._data(given) if needed else None
-        if rows is None:
-            return None
-        targets = self._targets(likelihood, rows.y)
-        inputs = self.scaling.inputs(rows.x, "float64")
-        with precision("float64"):
-            return forward.arrange(self.network, inputs, targets.astype(np.float64))
-
-    def _checked(self, weights: Weights) -> Weights:
-        if not isinstance(weights, Weights):
-            raise TypeError(
-                f"`weights` must be what `reweight` returned, got {type(weights).__name__}"
-            )
-        if len(weights) != len(self):
-            raise ValueError(
-                f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
-                "are of another one, or of this one before it grew; reweight it anew"
-            )
-        return weights
+        progress: bool,
+        moved: Mapping[str, NDArray[Any]] | None = None,
+    ) -> NDArray[Any]:
+        """As `log_ratios`, with the training data if `likelihood` is not that of the run."""
+        if given is not None:
+            check_not_prior(self._store)
+        rows = None if likelihood == self.likelihood else self._data(given)
+        data = None if rows is None else self._units.arrange(rows, likelihood)
+        return log_ratios(
+            sides, self._named(), data, moved=moved, total=len(self), progress=progress
+        )
 
     def _thinned(self, weights: Weights, every: int) -> NDArray[Any]:
         """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
-        chosen = self._shape(self._checked(weights).weights)[:, ::every]
+        chosen = self._shape(check_weights(weights, len(self)).weights)[:, ::every]
         return chosen / chosen.sum()
-
-    def _rows(self, x: ArrayLike) -> NDArray[Any]:
-        """Inputs of the user's, checked."""
-        return check_rows("x", x, self.scaling.user_dtype(self.dtype))
 
     def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
@@ -746,18 +696,12 @@ class Ensemble:
 
     def _log_likelihood(self, rows: Rows, *, every: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        targets = self._targets(self.likelihood, rows.y)
-        inputs = self.scaling.inputs(rows.x, self.dtype)
+        targets = self._units.targets(rows.y, self.likelihood)
         batches = self._draws.batches(self.likelihood, every)
         model = (self.network, self.likelihood, self.dtype)
-        each = log_likelihood(*model, batches, inputs, targets)
+        each = log_likelihood(*model, batches, self._units.inputs(rows.x), targets)
         weights = self.likelihood.weights(rows.y)
         return self._shape(each) + self.scaling.log_jacobian * (1.0 if weights is None else weights)
-
-    def _targets(self, likelihood: Likelihood, y: NDArray[Any]) -> NDArray[Any]:
-        """The user's `y` as the `likelihood` takes it."""
-        outputs = self.network.outputs
-        return likelihood.targets(likelihood.inside(y, self.scaling, outputs), outputs)
 
     def _new_targets(
         self,
@@ -771,30 +715,29 @@ class Ensemble:
         """Noise included, ``(networks, rows, columns)``; where `y` is given, that of its rows."""
         likelihood = self.likelihood.plain
         batches = self._draws.batches(likelihood, every)
-        inputs = self.scaling.inputs(x, self.dtype)
         found = new_targets(
-            *(self.network, likelihood, self.dtype, batches, inputs),
-            None if y is None else self._targets(likelihood, y),
+            *(self.network, likelihood, self.dtype, batches, self._units.inputs(x)),
+            None if y is None else self._units.targets(y, likelihood),
             seed=seed,
             first_row=first_row,
         )
         return self.scaling.natural(found)
 
-    def _data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows | None:
+    def _targets_again(self, rows: Rows, *, every: int, seed: int) -> NDArray[Any] | None:
+        """New targets for the training rows, ``(chains, draws, rows, columns)``.
+
+        ``None`` where the likelihood can't `sample`.
+        """
+        if type(self.likelihood.plain).sample is Likelihood.sample:
+            return None
+        y = self.likelihood.unweighted(rows.y)
+        return self._shape(self._new_targets(rows.x, y, every=every, seed=seed))
+
+    def _data(self, given: Pair | None) -> Rows | None:
         """Training data: given, or kept in the run; ``None`` for the prior."""
-        if given is None:
-            return kept_rows(self._store)
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(f"`data` must be a pair (x, y), got {type(given).__name__}")
-        return self._checked_rows(*given)
+        return training_rows(given, self._store, self._units, self.likelihood)
 
-    def _checked_rows(self, x: ArrayLike, y: ArrayLike, *, new: bool = False) -> Rows:
-        """The user's rows, of training data or new ones, which have no weights."""
-        dtype = self.scaling.user_dtype(self.dtype)
-        likelihood = self.likelihood.plain if new else self.likelihood
-        return checked_rows(x, y, self.network, likelihood, dtype)
-
-    def _needed_data(self, given: tuple[ArrayLike, ArrayLike] | None) -> Rows:
+    def _needed_data(self, given: Pair | None) -> Rows:
         rows = self._data(given)
         if rows is None:
             raise ValueError(
@@ -802,3 +745,8 @@ class Ensemble:
                 "likelihood could be looked at; give some as `data=(x, y)`"
             )
         return rows
+
+
+def _thin(arrays: Mapping[str, NDArray[Any]], every: int) -> dict[str, NDArray[Any]]:
+    """Every n-th draw of ``(chains, draws, ...)``, by name."""
+    return {name: values[:, ::every] for name, values in arrays.items()}

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from tensorbnn.runs.store import Store
 BATCH = 256
 
 
+@final
 class GrowingPredictions:
     """What the networks of a run that goes on say at the rows of `x`.
 

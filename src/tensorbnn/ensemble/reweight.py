@@ -1,39 +1,20 @@
 """Re-weighting: what the networks of a run would say under another prior or likelihood.
 
-Networks ``theta_j`` with hyper-parameters ``phi_j``, drawn under model 1, stand for model 2 with
-
-    w_j  ~  p2(D | theta_j, phi_j) p2(theta_j | phi_j) p2(phi_j)
-          / p1(D | theta_j, phi_j) p1(theta_j | phi_j) p1(phi_j)
-
-Where model 2 has a number in place of a hyper-parameter ``h`` of model 1, the same ``p1(h)`` stands
-above and below the line and cancels: any normalised density of ``h`` may stand above, since
-integrating over ``h`` gives back model 2. The mean of the ratios is the ratio of the evidences.
+A network drawn under one model stands for another with a weight that is proportional to the ratio
+of the two densities (see `ratios`). The mean of the ratios is the ratio of the evidences.
 
 The largest ratios are smoothed by a generalised Pareto distribution fitted to them (PSIS), whose
 shape, k-hat, says whether the weights can be trusted (Vehtari et al. 2024, JMLR 25:72).
 """
 
-import dataclasses
-import functools
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
-import jax
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.engine import forward
-from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.ensemble.verdict import pareto_k_limit
-from tensorbnn.model.hyper import Prior
-from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.network import Network
-from tensorbnn.model.weighted import Weighted
-from tensorbnn.posterior import Model, precision
-from tensorbnn.progress import Bar
 from tensorbnn.warning import warn
 
 # With fewer networks there is no tail to fit.
@@ -42,6 +23,7 @@ LEAST_NETWORKS = 25
 NEGLIGIBLE = 1e-8
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Weights:
     """Weights of the networks of an ensemble for another model; made by `Ensemble.reweight`.
@@ -96,103 +78,6 @@ class Weights:
         )
 
 
-@dataclass(frozen=True)
-class Side:
-    """One side of the ratio: a density of named natural values, fixed when compiled.
-
-    `theta` and `phi` hold only what does not have the same prior on both sides of the line.
-    """
-
-    network: Network
-    likelihood: Likelihood
-    theta: Layout
-    phi: Layout
-
-    def log_density(
-        self, named: Mapping[str, Array], outputs: Outputs | None, data: Data | None
-    ) -> Array:
-        """Log-density at natural values of parameters and hyper-parameters by name."""
-        total = self.theta.log_density(self.theta.flatten(named), named)
-        total += self.phi.log_density(self.phi.flatten(named), named)
-        if outputs is not None and data is not None:
-            own = {name: named[f"likelihood.{name}"] for name in self.likelihood.hypers()}
-            total += forward.log_likelihood_of_outputs(self.likelihood, own, outputs, data)
-        return total
-
-
-def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
-    """The two sides of the ratio, the run's first; or an error that says what does not fit.
-
-    `held` says that the run held its hyper-parameters, so that they had no prior.
-    """
-    check_networks(run.network, other.network)
-    _check_layouts(run, other)
-    _check_columns(run.likelihood, other.likelihood)
-    names = {entry.name for entry in other.phi.entries}
-    kept = Layout(tuple(entry for entry in run.phi.entries if entry.name in names))
-    phis = (Layout(()), Layout(())) if held else (kept, other.phi)
-    return without_common(
-        Side(run.network, run.likelihood, run.theta, phis[0]),
-        Side(other.network, other.likelihood, other.theta, phis[1]),
-    )
-
-
-def without_common(run: Side, other: Side) -> tuple[Side, Side]:
-    """Both sides without the priors that stand on both: these cancel, whatever their values."""
-    sides = []
-    for side, across in ((run, other), (other, run)):
-        known = {entry.name: entry.prior for entry in (*across.theta.entries, *across.phi.entries)}
-        theta, phi = (
-            Layout(tuple(e for e in layout.entries if known.get(e.name) != e.prior))
-            for layout in (side.theta, side.phi)
-        )
-        sides.append(dataclasses.replace(side, theta=theta, phi=phi))
-    return sides[0], sides[1]
-
-
-def log_ratios(
-    sides: tuple[Side, Side],
-    batches: Iterable[Mapping[str, NDArray[Any]]],
-    data: Data | None,
-    *,
-    moved: Mapping[str, NDArray[Any]] | None = None,
-    total: int,
-    progress: bool,
-) -> NDArray[Any]:
-    """Log-ratio of the densities of each network, ``(networks,)``.
-
-    Computed in float64, whatever the run was sampled in: of two large numbers the difference
-    counts.
-
-    Parameters
-    ----------
-    sides
-        The run's and the other density.
-    batches
-        Parameters and hyper-parameters by name, the networks as first axis.
-    data
-        Training data in float64, where the likelihoods differ.
-    moved
-        Values ``(n,)`` by name that the other model takes one after another; the answer is then
-        ``(n, networks)``.
-    total
-        Number of networks.
-    progress
-        Show a bar where it takes longer than a second.
-    """
-    found = []
-    grid = {name: np.asarray(values, np.float64) for name, values in (moved or {}).items()}
-    with precision("float64"), Bar("weighing", total, show=progress) as bar:
-        for batch in batches:
-            named = {name: np.asarray(each, np.float64) for name, each in batch.items()}
-            above = np.asarray(_log_densities(sides[1], named, grid, data))
-            below = np.asarray(_log_densities(sides[0], named, {}, data))
-            found.append(above - below)
-            bar.advance(len(above))
-    ratios = np.concatenate(found).T
-    return ratios if moved else ratios[0]
-
-
 def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
     """Smoothed and normalised weights of log-ratios ``(chains, draws)``.
 
@@ -203,26 +88,19 @@ def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
     Weights(2000 networks worth 1980..., k-hat ..., log evidence ratio 0.00...)
     """
     flat = ratios.ravel()
-    bad = int(np.sum(np.isnan(flat) | (flat == np.inf)))
-    if bad:
-        raise ValueError(
-            f"the ratio of the two densities is not a finite number for {bad} of {len(flat)} "
-            "networks: is a number of the other model out of its range?"
-        )
-    if flat.max() == -np.inf:
-        raise ValueError(
-            "no network of this run is possible under the other model: sample that one anew"
-        )
+    _check_ratios(flat)
     smoothed, pareto_k = pareto_smooth(ratios)
-    total = np.exp(smoothed - smoothed.max()).sum()
-    weights = np.exp(smoothed - smoothed.max()) / total
+    largest = smoothed.max()
+    relative = np.exp(smoothed - largest)
+    total = relative.sum()
+    weights = relative / total
     return Weights(
         weights=weights,
-        log_weights=smoothed - smoothed.max() - np.log(total),
+        log_weights=smoothed - largest - np.log(total),
         log_ratios=flat,
         effective_size=min(float(1 / np.sum(np.square(weights))), float(len(flat))),
         pareto_k=pareto_k,
-        log_evidence_ratio=float(smoothed.max() + np.log(total / len(flat))),
+        log_evidence_ratio=float(largest + np.log(total / len(flat))),
         likelihood=likelihood,
     )
 
@@ -282,86 +160,26 @@ def warn_where_untrustworthy(weights: Weights) -> None:
     )
 
 
-def check_networks(run: Network, other: Network) -> None:
-    """Raise where two networks differ in more than their priors."""
-    if run.inputs != other.inputs:
+def check_weights(weights: Weights, networks: int) -> Weights:
+    """The user's weights, or an error where they are none of an ensemble of so many networks."""
+    if not isinstance(weights, Weights):
+        raise TypeError(f"`weights` must be what `reweight` returned, got {type(weights).__name__}")
+    if len(weights) != networks:
         raise ValueError(
-            f"the other network has {other.inputs} inputs, that of the run {run.inputs}: only "
-            "priors may differ"
+            f"`weights` are of {len(weights)} networks, but the ensemble has {networks}: they "
+            "are of another one, or of this one before it grew; reweight it anew"
         )
-    if run.names != other.names:
+    return weights
+
+
+def _check_ratios(ratios: NDArray[Any]) -> None:
+    bad = int(np.sum(np.isnan(ratios) | (ratios == np.inf)))
+    if bad:
         raise ValueError(
-            f"the other network has the layers {list(other.names)}, that of the run "
-            f"{list(run.names)}: only priors may differ"
+            f"the ratio of the two densities is not a finite number for {bad} of {len(ratios)} "
+            "networks: is a number of the other model out of its range?"
         )
-    for name, one, two in zip(run.names, run.layers, other.layers, strict=True):
-        ours, theirs = _fixed(one), _fixed(two)
-        for field in sorted(set(ours) & set(theirs)):
-            if ours[field] != theirs[field]:
-                raise ValueError(
-                    f"`{field}` of {name} is {theirs[field]!r} in the other network, "
-                    f"{ours[field]!r} in that of the run: only priors may differ"
-                )
-
-
-def _check_layouts(run: Model, other: Model) -> None:
-    for kind, one, two in (
-        ("parameter", run.theta, other.theta),
-        ("hyper-parameter", run.phi, other.phi),
-    ):
-        ours = {entry.name: entry for entry in one.entries}
-        unknown = [entry.name for entry in two.entries if entry.name not in ours]
-        if unknown:
-            raise ValueError(
-                f"the other model has {kind}s that were not sampled, {unknown}: put numbers in "
-                "their place, or sample the other model, by tb.sample(posterior, start=ensemble)"
-            )
-        for entry in two.entries:
-            own = ours[entry.name]
-            if entry.shape != own.shape or entry.support != own.support:
-                raise ValueError(
-                    f"{entry.name} is {_kind(entry.shape, entry.support)} in the other model, "
-                    f"{_kind(own.shape, own.support)} in that of the run: only densities may differ"
-                )
-
-
-def _check_columns(run: Likelihood, other: Likelihood) -> None:
-    """Both are computed from the same columns of `y`."""
-    known = [(isinstance(each, Weighted), each.knows_noise) for each in (run, other)]
-    if known[0] != known[1]:
-        names = [type(each).__name__ for each in (other, run)]
+    if ratios.max() == -np.inf:
         raise ValueError(
-            f"a {names[0]} likelihood takes other columns of `y` than the {names[1]} of the run: "
-            "re-weight to one that takes the same, or sample the other model, by "
-            "tb.sample(posterior, start=ensemble)"
+            "no network of this run is possible under the other model: sample that one anew"
         )
-
-
-def _kind(shape: tuple[int, ...], support: str) -> str:
-    return f"{support} of shape {shape}"
-
-
-def _fixed(layer: Any) -> dict[str, Any]:
-    """Fields of a layer that are not priors."""
-    fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
-    return {name: value for name, value in fields.items() if not isinstance(value, Prior)}
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _log_densities(
-    side: Side, named: dict[str, Array], moved: dict[str, Array], data: Data | None
-) -> Array:
-    """Log-density of each network at each of the moved values, ``(networks, n)``."""
-
-    def one(own: dict[str, Array]) -> Array:
-        outputs = None
-        if data is not None:
-            parameters = {name: own[name] for name in side.network.parameters}
-            outputs = forward.outputs(side.network, parameters, data)
-
-        def at(values: dict[str, Array]) -> Array:
-            return side.log_density({**own, **values}, outputs, data)
-
-        return jax.vmap(at)(moved) if moved else at({})[None]
-
-    return jax.lax.map(one, named)

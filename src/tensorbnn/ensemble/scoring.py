@@ -5,7 +5,7 @@ Metrics of single networks, for reports during a run, are in `metrics.py`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from tensorbnn.ensemble.scores import (
 VALUES_AT_ONCE = 2**22
 
 
+@final
 @dataclass(frozen=True)
 class Scores:
     """How well an ensemble predicts numbers; made by `Ensemble.score`.
@@ -63,6 +64,7 @@ class Scores:
     pit: NDArray[Any]
 
 
+@final
 @dataclass(frozen=True)
 class ClassScores:
     """How well an ensemble predicts classes; made by `Ensemble.score`.

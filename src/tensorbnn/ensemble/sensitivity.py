@@ -10,16 +10,17 @@ import dataclasses
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.ensemble.reweight import Side, Weights
+from tensorbnn.density import Model
+from tensorbnn.ensemble.ratios import Side
+from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.layout import Entry, Layout
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.posterior import Model
 
 Criterion = Literal["evidence", "score"]
 _P = TypeVar("_P", bound=Parametric)
@@ -32,6 +33,7 @@ class Choice(NamedTuple):
     weights: Weights
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
     """How predictions move with a number of the model; made by `Ensemble.sensitivity`.

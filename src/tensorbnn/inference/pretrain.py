@@ -14,12 +14,13 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
 from tensorbnn.inference.held_out import split, training_rows, validation_rows
 from tensorbnn.model.checks import check_count, check_starts
-from tensorbnn.posterior import Given, Model, Posterior, precision
+from tensorbnn.posterior import Given, Posterior, precision
 from tensorbnn.progress import Bar
 
 Objective = Literal["posterior", "likelihood"]

@@ -20,10 +20,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.density import Model
 from tensorbnn.engine import choice
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.trajectory import Follow
-from tensorbnn.posterior import Model
 
 
 @dataclass(frozen=True)

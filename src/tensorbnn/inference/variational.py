@@ -24,6 +24,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.density import Model, Spread
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.inference.cycles import Batches, Losses, begin_unseen, make_batches, run
@@ -32,7 +33,7 @@ from tensorbnn.inference.mean_field import MeanField, Normals, vectors
 from tensorbnn.inference.pretrain import draw_starts
 from tensorbnn.inference.sampler import over_chains
 from tensorbnn.model.checks import check_starts
-from tensorbnn.posterior import Model, Posterior, Spread, precision
+from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
 
 # Pairs of draws for the prior's term: it costs little next to the likelihood.

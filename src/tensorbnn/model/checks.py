@@ -57,6 +57,17 @@ def check_inputs(x: NDArray[np.generic], network: Network, name: str = "x") -> N
         )
 
 
+def check_pair(
+    x: ArrayLike, y: ArrayLike, network: Network, dtype: DType
+) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """User's inputs and targets, each ``(rows, columns)``, or an error that says what is wrong."""
+    inputs, targets = check_rows("x", x, dtype), check_rows("y", y, dtype)
+    check_inputs(inputs, network)
+    if len(inputs) != len(targets):
+        raise ValueError(f"`x` has {len(inputs)} rows but `y` has {len(targets)}")
+    return inputs, targets
+
+
 def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
     """Raise where `named` is not exactly one finite value of the right shape for every entry."""
     entries = {entry.name: entry for entry in layout.entries}

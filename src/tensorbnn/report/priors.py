@@ -6,10 +6,10 @@ import warnings
 import numpy as np
 
 from tensorbnn import plots
+from tensorbnn.density import Model
 from tensorbnn.ensemble.sensitivity import find_numbers
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import AbstractDense
-from tensorbnn.posterior import Model
 from tensorbnn.report.figures import drawn, new_axes
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject, spread

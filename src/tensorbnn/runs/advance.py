@@ -73,13 +73,7 @@ def advance(
     chains = keys.shape[0]
     sums = no_sums(chains) if sums is None else sums
     origin = first - sums.begun
-    info = jax.eval_shape(step, keys, state, target)[1]
-    types = jax.tree.map(lambda leaf: leaf.dtype, info)
-    types = types._replace(divergent=jnp.int32, num_steps=jnp.int32)
-    buffers = Kept(
-        position=jnp.zeros((chains, capacity, target.dimension)),
-        info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),
-    )
+    buffers = _buffers(step, capacity, target, keys, state)
 
     def goes_on(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Array:
         index, _, (*_, own), _ = carry
@@ -124,10 +118,6 @@ def first_draws(call: Call, draws: int) -> Kept:
     return jax.tree.map(lambda leaf: np.array(leaf[:, :draws]), Kept(call.position, call.info))
 
 
-def _fold_in(keys: Array, index: Array) -> Array:
-    return jax.vmap(lambda key: jax.random.fold_in(key, index))(keys)
-
-
 def named_arrays(
     target: Target, kept: Kept, capacity: int, first: int = 0
 ) -> dict[str, NDArray[Any]]:
@@ -149,3 +139,19 @@ def named_arrays(
 def named(target: Target, positions: Array) -> Any:
     """Natural values of parameters and hyper-parameters at ``(chains, draws, dimension)``."""
     return jax.vmap(jax.vmap(target.named))(positions)
+
+
+def _buffers(step: Any, capacity: int, target: Target, keys: Array, state: Any) -> Kept:
+    """Room for `capacity` draws of each chain, with the types that `step` returns."""
+    chains = keys.shape[0]
+    info = jax.eval_shape(step, keys, state, target)[1]
+    types = jax.tree.map(lambda leaf: leaf.dtype, info)
+    types = types._replace(divergent=jnp.int32, num_steps=jnp.int32)
+    return Kept(
+        position=jnp.zeros((chains, capacity, target.dimension)),
+        info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),
+    )
+
+
+def _fold_in(keys: Array, index: Array) -> Array:
+    return jax.vmap(lambda key: jax.random.fold_in(key, index))(keys)

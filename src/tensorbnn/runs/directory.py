@@ -18,15 +18,14 @@ nothing, and never leaves the directory.
 
 import contextlib
 import os
-import re
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.runs import report_lines
+from tensorbnn.runs import chunks, report_lines
 from tensorbnn.runs.files import (
     Arrays,
     DamagedFileError,
@@ -50,9 +49,8 @@ from tensorbnn.runs.new_directory import (
 )
 from tensorbnn.runs.store import Store, with_prefix
 
-_CHUNK = re.compile(r"draws-(\d{5,})\.safetensors")
 
-
+@final
 class DirectoryStore(Store):
     """A run directory: read by ``DirectoryStore(path)``, written by `create` and `open_to_write`.
 
@@ -62,6 +60,7 @@ class DirectoryStore(Store):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._reports, self._reports_to_sync = self.path / "metrics.jsonl", False
+        self._syncing = threading.Lock()
         self._lock = Lock(self.path / "run.lock", f"the run {self.path}")
         self.refresh()
 
@@ -134,17 +133,15 @@ class DirectoryStore(Store):
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
-        _check_finite(file, arrays, f"; the draws before it are whole: tb.load({str(self.path)!r})")
+        usable = f"; the draws before it are whole: tb.load({str(self.path)!r})"
+        chunks.check_finite(file, arrays, usable=usable)
         facts = self._facts(chain) | {"index": index, "draws": draws}
         with self._writing(file):
             # A state follows.
             write_file(file, pack_arrays(arrays, "draws", facts), last=False)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
-        if self._reports_to_sync:  # the state counts them
-            self._reports_to_sync = False
-            with self._writing(self._reports):
-                sync_file(self._reports)
+        self._sync_reports()  # the state counts them
         file = self._state(chain)
         with self._writing(file):
             write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
@@ -206,7 +203,9 @@ class DirectoryStore(Store):
             found = report_lines.read(self._reports, skip_damaged=skip_damaged)
         found = report_lines.in_order(found)
         if reported:
-            self._check_reports(found, reported)
+            now = read_manifest(self.path)  # a longer run does not keep its last report
+            end = now["burn_in"] + now["draws"] * now["every"]
+            report_lines.check_all_there(self._reports, found, reported, now["report_every"], end)
         return found
 
     def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
@@ -240,7 +239,7 @@ class DirectoryStore(Store):
         return self._chain(chain) / "state.safetensors"
 
     def _chunk(self, chain: int, index: int) -> Path:
-        return self._chain(chain) / f"draws-{index:05d}.safetensors"
+        return chunks.chunk_file(self._chain(chain), index)
 
     def _facts(self, chain: int) -> dict[str, Any]:
         return {"chain": chain, "run": self._identity}
@@ -250,6 +249,14 @@ class DirectoryStore(Store):
         check_inside(file, self.path)
         return read_arrays(file, "state", self._facts(chain), prefix)
 
+    def _sync_reports(self) -> None:
+        """Chains write at the same time: one whose report another is syncing waits for it."""
+        with self._syncing:
+            if self._reports_to_sync:
+                self._reports_to_sync = False
+                with self._writing(self._reports):
+                    sync_file(self._reports)
+
     def _reported(self) -> dict[int, int]:
         """The transition of each chain's last report, as its state says."""
         found = {}
@@ -257,23 +264,6 @@ class DirectoryStore(Store):
             with contextlib.suppress(DamagedFileError, KeyError):
                 found[chain] = int(self._read_state(chain, "reported")["reported"])
         return found
-
-    def _check_reports(
-        self, reports: Sequence[Mapping[str, Any]], reported: Mapping[int, int]
-    ) -> None:
-        """Raise where reports are missing that were written."""
-        there = {(report["chain"], report["epoch"]) for report in reports}
-        now = read_manifest(self.path)  # a run that is made longer does not keep its last report
-        every, end = now["report_every"], now["burn_in"] + now["draws"] * now["every"]
-        for chain, last in reported.items():
-            due = {*range(every, last + 1, every), *({last} & {end})}
-            missing = sorted(due - {epoch for other, epoch in there if other == chain})
-            if missing:
-                raise DamagedFileError(
-                    self._reports,
-                    f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
-                    f"the {len(reports)} that are there are read with `skip_damaged=True`",
-                )
 
     def _expected(self, chain: int) -> dict[int, int]:
         """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
@@ -284,20 +274,11 @@ class DirectoryStore(Store):
             transitions = self.transitions(chain)
         except (DamagedFileError, KeyError):  # then there is only what there is
             transitions = 0
-        size = self.manifest["networks_per_file"]
         drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["every"]
         directory = self._chain(chain)
         if not directory.is_dir():
             raise DamagedFileError(directory, "is missing")
-        names = (_CHUNK.fullmatch(file.name) for file in directory.iterdir())
-        found = {int(name[1]) for name in names if name}
-        # A chunk that others follow is full, and one more is there than the last.
-        gaps = set(range(min(max(found, default=0), len(found)))) - found
-        indices = sorted(found | gaps | set(range(-(-drawn // size))))
-        return {
-            index: size if index != indices[-1] else max(min(drawn - index * size, size), 1)
-            for index in indices
-        }
+        return chunks.expected_chunks(directory, drawn, self.manifest["networks_per_file"])
 
     def _size(self, chain: int, index: int, least: int) -> int:
         size = self._sizes.get((chain, index))
@@ -317,7 +298,7 @@ class DirectoryStore(Store):
         file = self._chunk(chain, index)
         check_inside(file, self.path)
         arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
-        _check_finite(file, arrays, "")
+        chunks.check_finite(file, arrays)
         return with_prefix(arrays, prefix)
 
     def _damaged(self, error: DamagedFileError) -> RunError:
@@ -328,15 +309,12 @@ class DirectoryStore(Store):
 
     def _readable(self) -> str:
         """The draws that are whole, in words."""
-        size, damage, parts = self.manifest["networks_per_file"], self.damage(), []
-        for chain in sorted({chain for chain, _ in damage}):
-            bad = {index for other, index in damage if other == chain}
-            sizes = self.chunk_sizes(chain, bad)
-            spans = [(index * size, index * size + count) for index, count in sizes.items()]
-            draws = ", ".join(f"{first} to {end - 1}" for first, end in _merged(spans))
-            parts.append(f"draws {draws} of chain {chain}" if draws else f"none of chain {chain}")
-        whole = self.manifest["chains"] - len(parts)
-        return " and ".join([*parts, *([f"all draws of {whole} other chains"] if whole else [])])
+        bad: dict[int, set[int]] = {}
+        for chain, index in self.damage():
+            bad.setdefault(chain, set()).add(index)
+        whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
+        others = self.manifest["chains"] - len(whole)
+        return chunks.in_words(whole, self.manifest["networks_per_file"], others)
 
     @contextlib.contextmanager
     def _writing(self, file: Path) -> Iterator[None]:
@@ -347,26 +325,3 @@ class DirectoryStore(Store):
                 f"{file} can't be written: {error}; files written before it are whole. When that "
                 f"is repaired, go on from there with tb.resume({str(self.path)!r})"
             ) from error
-
-
-def _check_finite(file: Path, arrays: Arrays, usable: str) -> None:
-    for name, values in arrays.items():
-        if name.startswith(("parameters/", "hyperparameters/")) and not np.isfinite(values).all():
-            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            first = int(np.argmin(finite))
-            verb = "would hold" if usable else "holds"
-            raise DamagedFileError(
-                file,
-                f"{verb} NaN or infinite values of {name}, first in its draw {first} of "
-                f"{len(values)}{usable}",
-            )
-
-
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, neighbours joined."""
-    found: list[tuple[int, int]] = []
-    for first, end in spans:
-        if found and found[-1][1] == first:
-            first = found.pop()[0]
-        found.append((first, end))
-    return found

@@ -110,7 +110,7 @@ def run_on(
         raise farm.errors[0]
     progressed = [store.progress(chain) for chain in chains]
     reached, spent = [at for at, _ in progressed], [gradients for _, gradients in progressed]
-    draws = max(min(reached) - plan.burn_in, 0) // plan.every
+    draws = plan.drawn(min(reached))
     return Outcome(
         draws,
         min(reached) >= plan.transitions,

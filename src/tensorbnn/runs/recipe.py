@@ -17,13 +17,14 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
+from tensorbnn.runs.chain_group import Pace
 from tensorbnn.runs.checkpoint import Checkpoint, read_checkpoint, together
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import Arrays, RunError
 from tensorbnn.runs.interrupt import Stop
 from tensorbnn.runs.report import Metric, Reporting, Rows
-from tensorbnn.runs.sample import Outcome, Pace, run_chains
+from tensorbnn.runs.sample import Outcome, run_chains
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.store import Store
 from tensorbnn.warning import warn

@@ -4,7 +4,7 @@ A last line without its end is being written, or was when its writer was killed:
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,38 @@ def in_order(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Reports by chain and epoch; of two for the same epoch the later one."""
     latest = {(report["chain"], report["epoch"]): dict(report) for report in reports}
     return [latest[key] for key in sorted(latest)]
+
+
+def check_all_there(
+    file: Path,
+    reports: Sequence[Mapping[str, Any]],
+    reported: Mapping[int, int],
+    every: int,
+    end: int,
+) -> None:
+    """Raise where reports are missing from a file that were written to it.
+
+    Parameters
+    ----------
+    file
+        Where the reports were read.
+    reports
+        Those that are there.
+    reported
+        The epoch of the last report of each chain.
+    every, end
+        Epochs between two reports, and at the end of the run, which has one of its own.
+    """
+    there = {(report["chain"], report["epoch"]) for report in reports}
+    for chain, last in reported.items():
+        due = {*range(every, last + 1, every), *({last} & {end})}
+        missing = sorted(due - {epoch for other, epoch in there if other == chain})
+        if missing:
+            raise DamagedFileError(
+                file,
+                f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
+                f"the {len(reports)} that are there are read with `skip_damaged=True`",
+            )
 
 
 def _unpack(line: bytes) -> dict[str, Any] | None:

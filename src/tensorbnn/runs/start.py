@@ -12,10 +12,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from tensorbnn.density import Model
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.target import Target
 from tensorbnn.model.checks import check_starts
-from tensorbnn.posterior import Model, Posterior, precision
+from tensorbnn.posterior import Posterior, precision
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Plan:
     def transitions(self) -> int:
         """Transitions of one chain in all."""
         return self.burn_in + self.draws * self.every
+
+    def drawn(self, transitions: int) -> int:
+        """Whole draws of a chain that has made so many transitions."""
+        return max(transitions - self.burn_in, 0) // self.every
 
     def is_over(self, transitions: int, gradients: int) -> bool:
         """Whether a chain that has made and spent so many is at its end, or may spend no more."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class Store(ABC):
         """Let others write."""
 
 
+@final
 class MemoryStore(Store):
     """A run that is not saved."""
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.runs.chain_group import Pace
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import Arrays, RunError
 from tensorbnn.runs.interrupt import Stop
@@ -34,7 +35,6 @@ from tensorbnn.runs.recipe import (
     versions,
 )
 from tensorbnn.runs.report import Metric
-from tensorbnn.runs.sample import Pace
 from tensorbnn.runs.start import Plan
 
 # For how long a worker waits for the one before it, which may be saving its last draws, or be dead

@@ -1,0 +1,136 @@
+"""The one density: likelihood + prior + hyper-prior, over flat unconstrained vectors.
+
+    log p(theta, phi | D) = log p(D | theta, phi)      likelihood (the paper's Eq. 7)
+                          + log p(theta | phi)         prior of the network's parameters (Eq. 8)
+                          + log p(phi)                 hyper-prior (Eq. 9)
+                          + constant
+
+`theta` holds the network's parameters, `phi` the hyper-parameters. Positive quantities are in them
+by their logarithm, and each term carries the log-Jacobian of that change of variable. Every part of
+the library that needs a log-probability takes it from here.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.engine import forward, native, perturbed, trajectory
+from tensorbnn.engine.choice import Engine
+from tensorbnn.engine.forward import Data, Outputs
+from tensorbnn.engine.trajectory import Follow
+from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+
+
+class Spread(NamedTuple):
+    """Gaussian thetas: their means, their sds, and one draw, on side 1 or, reflected, -1."""
+
+    mean: Array
+    sd: Array
+    draw: Array
+    side: Array
+
+
+@final
+@dataclass(frozen=True)
+class Model:
+    """The density as pure functions of ``(theta, phi, data)``; hashable, so that it compiles once.
+
+    `data` is ``None`` for the prior. Arrays have the floating type that is JAX's default where the
+    functions are called (see `posterior.precision`). `engine` says who computes the likelihood.
+    """
+
+    network: Network
+    likelihood: Likelihood
+    engine: Engine = "jax"
+
+    @functools.cached_property
+    def theta(self) -> Layout:
+        """Where each network parameter stands in theta."""
+        return parameter_layout(self.network)
+
+    @functools.cached_property
+    def phi(self) -> Layout:
+        """Where each hyper-parameter stands in phi."""
+        priors = {name: parameter.prior for name, parameter in self.network.parameters.items()}
+        return hyper_layout({**priors, "likelihood": self.likelihood})
+
+    def log_likelihood(self, theta: Array, phi: Array, data: Data | None) -> Array:
+        """``log p(D | theta, phi)``; zero without data."""
+        if data is None:
+            return jnp.zeros((), theta.dtype)
+        own = self._likelihood_hypers(phi)
+        if self.engine == "native":
+            natural = self.theta.natural(theta)
+            return native.log_likelihood(self.network, self.likelihood, natural, own, data)
+        parameters = self.theta.unflatten(theta)
+        return forward.log_likelihood(self.network, self.likelihood, parameters, own, data)
+
+    def outputs(self, theta: Array, data: Data) -> Outputs:
+        """Outputs of the network for all rows."""
+        return forward.outputs(self.network, self.theta.unflatten(theta), data)
+
+    def log_likelihood_of_outputs(self, found: Outputs, phi: Array, data: Data) -> Array:
+        """`log_likelihood` as a function of phi alone, where the outputs are known."""
+        own = self._likelihood_hypers(phi)
+        return forward.log_likelihood_of_outputs(self.likelihood, own, found, data)
+
+    def mean_log_likelihood(
+        self,
+        key: Array,
+        thetas: Spread,
+        phi: Array,
+        data: Data | None,
+        estimator: perturbed.Estimator,
+    ) -> Array:
+        """An unbiased estimate of the mean of `log_likelihood` over Gaussian thetas."""
+        if data is None:
+            return jnp.zeros((), phi.dtype)
+        mean, sd, draw = (
+            self.theta.unflatten(each) for each in (thetas.mean, thetas.sd, thetas.draw)
+        )
+        scatter = perturbed.Scatter(mean, sd, draw, thetas.side)
+        own = self._likelihood_hypers(phi)
+        return perturbed.log_likelihood(
+            self.network, self.likelihood, key, scatter, own, data, estimator
+        )
+
+    def log_prior(self, theta: Array, phi: Array) -> Array:
+        """``log p(theta | phi)``, log-Jacobians of theta included."""
+        return self.theta.log_density(theta, self.phi.unflatten(phi))
+
+    def log_hyper_prior(self, phi: Array) -> Array:
+        """``log p(phi)``, log-Jacobians of phi included."""
+        return self.phi.log_density(phi, self.phi.unflatten(phi))
+
+    def log_density(self, theta: Array, phi: Array, data: Data | None) -> Array:
+        """The sum of likelihood, prior and hyper-prior."""
+        return (
+            self.log_likelihood(theta, phi, data)
+            + self.log_prior(theta, phi)
+            + self.log_hyper_prior(phi)
+        )
+
+    def follow(self, held_phi: Array | None, data: Data | None) -> Follow | None:
+        """The native engine's leapfrog integrator, where it has one for this density.
+
+        It moves in the standard coordinates of theta and phi, or, where `held_phi` is given, of
+        theta alone.
+        """
+        if self.engine != "native" or data is None:
+            return None
+        held = None if held_phi is None else self.phi.unflatten(held_phi)
+        model = (self.network, self.likelihood, self.theta, self.phi)
+        return trajectory.follow(*model, held, data)
+
+    def start_hypers(self) -> dict[str, float]:
+        """Starting values of the hyper-parameters by full name."""
+        return {entry.name: float(entry.start) for entry in self.phi.entries}  # type: ignore[arg-type]
+
+    def _likelihood_hypers(self, phi: Array) -> dict[str, Array]:
+        hypers = self.phi.unflatten(phi)
+        return {name: hypers[f"likelihood.{name}"] for name in self.likelihood.hypers()}
