@@ -202,6 +202,17 @@ def test_divergence_is_reported_and_rejected():
     assert np.all(np.isfinite(weights))
 
 
+@pytest.mark.parametrize("error", [np.nan, -np.inf, np.inf])
+def test_what_has_no_energy_is_never_accepted(error):
+    """NaN, and a density that is infinite at a point, which no chain would leave."""
+    assert hmc.acceptance_of(jnp.asarray(error)) == 0
+
+
+def test_acceptance_is_that_of_metropolis():
+    errors = jnp.asarray([-1e30, -1.0, 0.0, 0.5])
+    np.testing.assert_allclose(hmc.acceptance_of(errors), [1, 1, 1, np.exp(-0.5)], rtol=1e-6)
+
+
 def test_numbers_recompile_nothing():
     from tensorbnn.runs.advance import advance
 
@@ -227,6 +238,11 @@ def test_numbers_recompile_nothing():
         ({"step_size_jitter": 1.0}, r"`step_size_jitter` must lie in \[0, 1\), got 1.0"),
         ({"num_leapfrog_jitter": -0.1}, r"`num_leapfrog_jitter` must lie in \[0, 1\), got -0.1"),
         ({"step_size": "big"}, "`step_size` must be a positive number, got 'big'"),
+        ({"num_leapfrog": True}, "`num_leapfrog` must be a whole number of at least 1, got True"),
+        (
+            {"num_leapfrog": 5, "trajectory_length": 0.5},
+            r"`num_leapfrog` \(5\) and `trajectory_length` \(0.5\) both say .*: leave one out",
+        ),
     ],
     ids=str,
 )

@@ -233,9 +233,9 @@ def test_each_epoch_goes_through_whole_batches_of_shuffled_rows():
     options = {"objective": "likelihood", "epochs": 2, "cycles": 1, "start": start}
     result = train(batch_size=5, learning_rate=0.1, seed=2, **options)
     key = module._keys(jax.random.key(2, impl="threefry2x32"), 1).shuffle[0]
+    epochs = [jax.random.fold_in(jax.random.fold_in(key, 0), i) for i in range(2)]
     orders = [
-        np.asarray(jax.random.permutation(jax.random.fold_in(jax.random.fold_in(key, 0), i), ROWS))
-        for i in range(2)
+        np.asarray(jax.random.permutation(jax.random.split(each)[1], ROWS)) for each in epochs
     ]
     assert not np.array_equal(*orders)
     batches = [order[begin : begin + 5] for order in orders for begin in (0, 5)]

@@ -75,6 +75,15 @@ def test_shapes_and_types_of_one_chain_in_float32(name):
     check_shapes(state, after, info, 1, "float32")
 
 
+MOVES = {"position", "momentum", "log_density", "gradient", "slice", "rows", "iteration"}
+
+
+def learnt(state):
+    """The bits of all that does not move with the chain."""
+    kept = {name: each for name, each in state._asdict().items() if name not in MOVES}
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(kept)]
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_several_chains(name):
     """They keep the protocol, hold the density at their positions, and are as if alone."""
@@ -92,7 +101,9 @@ def test_several_chains(name):
         alone, _ = jax.jit(sampler.step)(*own, target)
         np.testing.assert_allclose(alone.position[0], after.position[1], rtol=1e-10)
         for index in range(6):  # burn-in ends among these
-            after, info = step(keys(3, index), after, target)
+            before, (after, info) = after, step(keys(3, index), after, target)
+            # Whatever is learnt is learnt in burn-in, which is 3 transitions.
+            assert learnt(before) != learnt(after) if index < 2 else learnt(before) == learnt(after)
             value, gradient = value_and_gradient(after.position[0])
             np.testing.assert_allclose(after.log_density[0], value, rtol=1e-12)
             np.testing.assert_allclose(after.gradient[0], gradient, rtol=1e-9, atol=1e-9)

@@ -1,12 +1,14 @@
 """Meetings of chains: who is stuck, how it starts again, and that bits do not depend on cuts."""
 
+import re
 import shutil
+import warnings
 
 import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.runs.meeting import FAR, FIRST_RESTART, LAST_RESTART, stuck
+from tensorbnn.runs.meeting import FAR, FIRST_RESTART, LAST_RESTART, coarse, stuck, why_again
 from tests.runs import small_runs
 
 
@@ -55,6 +57,45 @@ def test_chains_start_again_only_in_the_middle_of_burn_in():
     others = np.broadcast_to(history(0.9, -100.0), (3, 20, 2))
     found = [stuck(own[:count], others[:, :count], 50) is not None for count in range(1, 21)]
     assert np.flatnonzero(found).tolist() == list(range(FIRST_RESTART, LAST_RESTART + 1))
+
+
+def test_a_chain_that_was_started_again_has_time_to_arrive():
+    """Three rounds to climb, two to accept something: what it told before does not count."""
+    others = np.broadcast_to(history(0.9, -100.0), (3, 20, 2))
+    rounds = np.zeros(20)
+
+    def restarts(own):
+        found = (why_again(own[:count], others[:, :count], 50) for count in range(1, 21))
+        return [number for number, reason in enumerate(found) if reason is not None]
+
+    assert restarts(history(0.9, rounds - 1e6)) == [5, 8, 11, 14]
+    assert restarts(history(0.0, rounds - 100.0)) == [5, 7, 9, 11, 13]
+    arrives = history(0.9, rounds - 1e6)
+    arrives[8:, 1] = -100.0
+    assert restarts(arrives) == [5]
+    assert restarts(history(0.9, rounds - 100.0)) == []
+
+
+def test_log_densities_that_are_rounded_too_much():
+    """Above 2**22, floats of 32 bits are multiples of a half."""
+    assert coarse(np.asarray([-(2.0**22), -(2.0**22) + 1], np.float32)) is None  # one is below
+    message = r"about -4.9e\+07, which float32 rounds to multiples of 4, .* dtype='float64', or a"
+    assert re.search(message, coarse(np.asarray([-4.9e7, -1e9, np.nan], np.float32)))
+    assert coarse(np.asarray([-4.9e7, -1e9])) is None
+    assert "give tb.Posterior a noise that suits" in coarse(np.asarray([-1e17]))
+    assert coarse(np.asarray([np.nan, -np.inf], np.float32)) is None
+
+
+def test_a_noise_that_is_far_too_small_is_told_of():
+    """A row that is 10,000 noises off: chains do not move, and the run says what to do."""
+    y = np.append(small_runs.X[:-1], 100.0)
+    layer = tb.Dense(1, tb.Normal(0, 100), tb.Normal(0, 100))
+    model = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.01), small_runs.X, y)
+    options = {"chains": 2, "burn_in": 160, "draws": 5, "progress": False}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        tb.sample(model, tb.HMC(max_leapfrog=20), **options)
+    assert sum("float32 rounds to multiples of" in str(each.message) for each in told) == 1
 
 
 STUCK = tb.HMC(step_size=0.02, num_leapfrog=5)

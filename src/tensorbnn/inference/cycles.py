@@ -309,14 +309,14 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
         return jax.tree.map(jnp.add, parameters, update), optimiser
 
     start, given = (state.parameters, state.optimiser), task.batches
-    key_steps = jax.random.fold_in(key, 0)
+    key_steps, key_order = jax.random.split(key)
     if given is None:
         return step(start, key_steps, None, 1)
     if given.rows is None or given.batch_size is None:
         return step(start, key_steps, given.data, given.count)
     x, targets = given.rows
     batches = given.count // given.batch_size
-    order = jax.random.permutation(key, given.count)[: batches * given.batch_size]
+    order = jax.random.permutation(key_order, given.count)[: batches * given.batch_size]
 
     def batch_step(carry: tuple[Any, Any], each: tuple[Array, Array]) -> tuple[Any, None]:
         key, rows = each

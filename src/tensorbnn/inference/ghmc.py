@@ -14,7 +14,6 @@ updates leaves the posterior unchanged: the sampler is exact. One transition is 
 `trajectory_length` takes.
 """
 
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,8 +23,20 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference import tuning
-from tensorbnn.inference.hmc import DIVERGENCE, Phase, ValueAndGradient, energy_of, leapfrog
-from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
+from tensorbnn.inference.hmc import (
+    DIVERGENCE,
+    Phase,
+    ValueAndGradient,
+    acceptance_of,
+    energy_of,
+    leapfrog,
+)
+from tensorbnn.inference.options import (
+    check_between_0_and_1,
+    check_counts,
+    check_jitter,
+    check_positive,
+)
 from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.target import Target
 from tensorbnn.inference.tuning import Tuning
@@ -83,9 +94,7 @@ class GHMC:
         check_positive(self, "step_size", "decoherence_time", "trajectory_length")
         check_counts(self, "num_leapfrog", "max_leapfrog")
         check_between_0_and_1(self, "target_acceptance", "slice_step")
-        jitter = self.num_leapfrog_jitter
-        if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
-            raise ValueError(f"`num_leapfrog_jitter` must lie in [0, 1), got {jitter!r}")
+        check_jitter(self, "num_leapfrog_jitter")
 
     def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
@@ -194,8 +203,7 @@ def move(
     end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
     energy = energy_of(begin)
     error = energy_of(end) - energy
-    # A move that ends in NaN is rejected.
-    acceptance = jnp.where(jnp.isnan(error), 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
+    acceptance = acceptance_of(error)
     accepted = jnp.abs(slice_) < acceptance
     turned = begin._replace(momentum=-momentum)
     return Moves(

@@ -10,8 +10,6 @@ in the standard coordinates of `Target`, in which the mass is the identity. See 
 using Hamiltonian dynamics".
 """
 
-import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +19,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference import tuning
+from tensorbnn.inference.options import (
+    check_between_0_and_1,
+    check_counts,
+    check_jitter,
+    check_positive,
+)
 from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
 from tensorbnn.inference.target import Density, Target
 from tensorbnn.inference.tuning import Tuning
@@ -198,8 +202,7 @@ def transition(
     end = leapfrog(value_and_gradient, start, step_size, num_steps)
     energy = energy_of(start)
     energy_error = energy_of(end) - energy
-    # A trajectory that ends in NaN is rejected.
-    acceptance = jnp.where(jnp.isnan(energy_error), 0.0, jnp.exp(jnp.minimum(-energy_error, 0.0)))
+    acceptance = acceptance_of(energy_error)
     accepted = uniform < acceptance
     kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, start)
     divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
@@ -259,6 +262,16 @@ def energy_of(phase: Phase) -> Array:
     return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
 
 
+def acceptance_of(energy_error: Array) -> Array:
+    """Probability with which a trajectory with this error is accepted.
+
+    One that ends in NaN never is; nor is one that ends where the density is infinite, as it may be
+    at a point: no chain would ever leave it.
+    """
+    fails = jnp.isnan(energy_error) | (energy_error == -jnp.inf)
+    return jnp.where(fails, 0.0, jnp.exp(jnp.minimum(-energy_error, 0.0)))
+
+
 @jax.jit
 def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -> HMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
@@ -273,22 +286,17 @@ def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -
 
 
 def _check_options(options: HMC) -> None:
-    for name in ("step_size", "trajectory_length"):
-        value = getattr(options, name)
-        if value is not None and not (_is_number(value) and math.isfinite(value) and value > 0):
-            raise ValueError(f"`{name}` must be a positive number, got {value!r}")
-    for name in ("num_leapfrog", "max_leapfrog"):
-        value = getattr(options, name)
-        if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
-            raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}")
-    value = options.target_acceptance
-    if not (_is_number(value) and 0 < value < 1):
-        raise ValueError(f"`target_acceptance` must lie between 0 and 1, got {value!r}")
-    for name in ("step_size_jitter", "num_leapfrog_jitter"):
-        value = getattr(options, name)
-        if value is not None and not (_is_number(value) and 0 <= value < 1):
-            raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real)
+    check_positive(options, "step_size", "trajectory_length")
+    check_counts(options, "max_leapfrog")
+    check_between_0_and_1(options, "target_acceptance")
+    check_jitter(options, "step_size_jitter")
+    if options.num_leapfrog_jitter is not None:
+        check_jitter(options, "num_leapfrog_jitter")
+    if options.num_leapfrog is None:
+        return
+    check_counts(options, "num_leapfrog")
+    if options.trajectory_length is not None:
+        raise ValueError(
+            f"`num_leapfrog` ({options.num_leapfrog}) and `trajectory_length` "
+            f"({options.trajectory_length:g}) both say how long a trajectory is: leave one out"
+        )

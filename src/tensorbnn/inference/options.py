@@ -30,5 +30,13 @@ def check_between_0_and_1(options: Any, *names: str) -> None:
             raise ValueError(f"`{name}` must lie between 0 and 1, got {value!r}")
 
 
+def check_jitter(options: Any, *names: str) -> None:
+    """Raise unless each option is at least 0 and below 1."""
+    for name in names:
+        value = getattr(options, name)
+        if not (_is_number(value) and 0 <= value < 1):
+            raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}")
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)

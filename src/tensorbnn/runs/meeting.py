@@ -31,6 +31,8 @@ NOTHING = 0.01
 FAR = 10.0
 # Rounds over which log-densities are compared.
 LOOK_BACK = 3
+# Log-densities that can't be told apart by less are too coarse to accept or reject by.
+COARSE = 0.5
 
 
 class Meetings:
@@ -46,6 +48,7 @@ class Meetings:
             for chain, told in zip(at.start.chains, np.asarray(at.told), strict=True):
                 self._told[chain] = (at.met, told)
         self.restarts: list[str] = []
+        """What there is to tell of chains: which were started again, and what ails them all."""
 
     def room(self, at: Checkpoint) -> int | None:
         """Transitions up to the next meeting; ``None`` where there is none."""
@@ -75,10 +78,10 @@ class Meetings:
     def _listen(self, at: Checkpoint) -> Checkpoint:
         number, chains = at.met, at.start.chains
         state = at.start.state
+        heard = self._heard(self._chains if self._plan.together else chains, number)
         if isinstance(self._sampler, SharingSampler):
             listen, counted = self._sampler.listen, jnp.asarray(number, jnp.int32)
-            heard = self._chains if self._plan.together else chains
-            told = jnp.asarray(self._heard(heard, number)[:, :, FARES:])
+            told = jnp.asarray(heard[:, :, FARES:])
             if self._plan.together:
                 state = _run(listen, state, told, counted)
             else:  # each chain hears itself alone
@@ -93,6 +96,9 @@ class Meetings:
             told=jnp.asarray(np.stack([self._told[chain][1] for chain in chains])),
             sums=at.sums._replace(meeting=Sums.zero(len(chains))),
         )
+        if at.met == len(self._due) and self._chains[0] in chains:  # which speaks for all
+            complaint = coarse(heard[:, number, 1])
+            self.restarts += [] if complaint is None else [complaint]
         return self._start_stuck_again(at, number)
 
     def _heard(self, chains: Sequence[int], number: int) -> NDArray[Any]:
@@ -107,7 +113,7 @@ class Meetings:
             told = self._heard(heard, number)[:, : number + 1, :FARES]
             own = told[heard.index(chain)]
             others = np.delete(told, heard.index(chain), axis=0)
-            reason = stuck(own, others, at.start.target.dimension)
+            reason = why_again(own, others, at.start.target.dimension)
             if reason is None:
                 continue
             count = int(at.restarts[row]) + 1
@@ -125,7 +131,21 @@ def meet_again(at: Checkpoint, plan: Plan) -> bool:
     return plan.together and at.met < len(meetings(plan.burn_in))
 
 
-def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
+def why_again(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
+    """Why a chain is to start again after the last meeting, or ``None``; arguments as in `stuck`.
+
+    What it told before it was last started again does not count, or it would be started again
+    before it had the time to arrive. When that was follows from what all told, as everything here
+    does.
+    """
+    since, reason = 0, None
+    for count in range(FIRST_RESTART + 1, len(own) + 1):
+        reason = stuck(own[:count], others[:, :count], dimension, since)
+        since = since if reason is None else count
+    return reason
+
+
+def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int, since: int = 0) -> str | None:
     """Why a chain is stuck, or ``None``.
 
     Parameters
@@ -136,6 +156,8 @@ def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None
         Those of the other chains, ``(chains, meetings, 2)``.
     dimension
         Length of a position: log-densities of a sample spread by about the root of half of it.
+    since
+        Number of the first meeting after the chain's last start.
     """
     if not FIRST_RESTART <= len(own) - 1 <= LAST_RESTART:
         return None
@@ -143,8 +165,11 @@ def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None
         return f"had a log-density of {own[-1, 1]}"
     # Where no chain accepts anything it is the step size, which still adapts, not where they are.
     others_move = not len(others) or bool(np.any(others[:, -2:, 0] >= NOTHING))
-    if np.all(own[-2:, 0] < NOTHING) and others_move:
+    rounds = len(own) - since
+    if rounds >= 2 and np.all(own[-2:, 0] < NOTHING) and others_move:
         return f"accepted {own[-2:, 0].mean():.1%} of its proposals"
+    if rounds < LOOK_BACK:
+        return None
     level = own[-LOOK_BACK:, 1]
     reference = others[:, -LOOK_BACK:, 1]
     reference = reference[np.isfinite(reference).all(axis=1)]
@@ -156,6 +181,20 @@ def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None
     if gap > FAR * spread and not climbs:
         return f"had a log-density {gap:,.0f} below that of the others"
     return None
+
+
+def coarse(log_densities: NDArray[Any]) -> str | None:
+    """What to do where the type of these numbers rounds them too much, or ``None``."""
+    known = log_densities[np.isfinite(log_densities)]
+    if not len(known) or np.spacing(np.abs(known)).min() < COARSE:
+        return None
+    size = known[np.argmin(np.abs(known))]
+    other = "dtype='float64', or " if known.dtype == np.float32 else ""
+    return (
+        f"log-densities are about {size:.2g}, which {known.dtype} rounds to multiples of "
+        f"{np.spacing(np.abs(size)):.2g}, too coarsely to accept or reject by: give tb.Posterior "
+        f"{other}a noise that suits the targets (`standardise=True`, or one that is learned)"
+    )
 
 
 @functools.partial(jax.jit, static_argnums=0)

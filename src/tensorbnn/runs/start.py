@@ -18,6 +18,9 @@ from tensorbnn.inference.target import Target
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 
+# Where a chain starts again is drawn by a key of its own: its first start has used those before it.
+RESTARTS = 2**31
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -99,7 +102,7 @@ def start_again(start: Start, row: int, number: int, sampler: Sampler, plan: Pla
     It goes on with what the sampler learnt together with the other chains, if it did.
     """
     chain = start.chains[row]
-    key = jax.random.fold_in(chain_keys(plan)[0][chain], number)
+    key = jax.random.fold_in(chain_keys(plan)[0][chain], RESTARTS + number)
     positions, _ = _positions(start.target.model, key[None], {})
     fresh = sampler.init(start.target, positions[:, : start.target.dimension], plan.burn_in)
     kept = [name for name in ("iteration", "tuning") if hasattr(fresh, name)]
