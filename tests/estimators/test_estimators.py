@@ -132,6 +132,19 @@ def test_draws_of_a_regressor(regressor):
     assert np.mean((new > lower) & (new < upper)) == pytest.approx(0.8, abs=0.05)
 
 
+def test_draws_for_many_rows_are_made_in_parts(regressor, monkeypatch):
+    whole = regressor.sample_predictions(X, 7, random_state=1)
+    monkeypatch.setattr("tensorbnn.estimators.base.MOST_VALUES", 60 * 15)  # 40 rows: three parts
+    parts = regressor.sample_predictions(X, 7, random_state=1)
+    np.testing.assert_allclose(parts, whole, rtol=1e-6)  # the same networks, to rounding
+    new = regressor.sample_predictions(X, noise=True, random_state=1)
+    assert new.shape == (60, 40)
+    # The first part's noise is not that of the second: within five standard errors of none.
+    noise = new - regressor.sample_predictions(X)
+    first, second = noise[:, :13].ravel(), noise[:, 14:27].ravel()
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(first.size)
+
+
 def test_several_outputs():
     y = pd.DataFrame({"sum": Y, "difference": 20 * X["a"] - 0.1 * X["b"]})
     regressor = tb.BNNRegressor(**FEW, sampler=QuickHMC()).fit(X, y)
@@ -292,6 +305,21 @@ def test_names_of_features(regressor):
         regressor.predict(X.to_numpy())
 
 
+def test_types_of_pandas(regressor, classifier):
+    """Columns that may hold missing values, and categories as classes."""
+    few = FEW | {"draws": 10}
+    nullable, targets = X.astype("Float64"), Y.astype("Float64")
+    expected = tb.BNNRegressor(**few).fit(X, Y).predict(X)
+    found = tb.BNNRegressor(**few).fit(nullable, targets).predict(nullable)
+    np.testing.assert_array_equal(found, expected)
+    nullable.iloc[3, 0] = pd.NA
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        regressor.predict(nullable)
+    again = tb.BNNClassifier(**FEW).fit(X, pd.Series(pd.Categorical(LABELS)))
+    np.testing.assert_array_equal(again.predict_proba(X), classifier.predict_proba(X))
+    assert again.predict(X).tolist() == classifier.predict(X).tolist()
+
+
 def test_random_state():
     few = FEW | {"sampler": QuickHMC(), "random_state": np.random.RandomState(5)}
     moving = tb.BNNRegressor(**few)
@@ -316,6 +344,7 @@ def test_nothing_is_predicted_before_fit():
         ({"hidden": "50"}, r"`hidden` must be numbers of units such as \(50, 50\), got '50'"),
         ({"hidden": None}, r"`hidden` must be numbers of units such as \(50, 50\), got None"),
         ({"hidden": (5.5,)}, r"`hidden` must be numbers of units"),
+        ({"hidden": True}, r"`hidden` must be numbers of units such as \(50, 50\), got True"),
         ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
         ({"noise": -1.0}, r"`noise` must be a positive number or None, got -1.0"),
@@ -330,11 +359,43 @@ def test_bad_options(options, message):
         tb.BNNRegressor(**FEW | options).fit(X, Y)
 
 
+@pytest.mark.parametrize("name", ["weight_prior", "bias_prior"])
+def test_a_number_is_no_prior(name):
+    with pytest.raises(TypeError, match=rf"`{name}` of Dense must be a prior .* got 0.0"):
+        tb.BNNRegressor(**FEW | {name: 0.0}).fit(X, Y)
+
+
+@pytest.mark.parametrize("targets", [LABELS, LABELS[:, None], np.arange(40).astype(str)])
+def test_a_regressor_wants_numbers(targets):
+    with pytest.raises(ValueError, match=r"`y` must hold numbers, got .* there is BNNClassifier"):
+        tb.BNNRegressor(**FEW).fit(X, targets)
+
+
+def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
+    with pytest.raises(ValueError, match="the rows that count have one class: 'two'"):
+        (failed := clone(classifier)).fit(X, np.full(40, "two"))
+    again = pickle.loads(pickle.dumps(classifier))
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        again.fit(X, np.column_stack([LABELS, LABELS]))
+    for estimator in (failed, again):
+        for method in ("predict", "predict_proba", "predict_interval", "sample_predictions"):
+            with pytest.raises(NotFittedError):
+                getattr(estimator, method)(X)
+
+
 def test_bad_weights():
     with pytest.raises(ValueError, match=r"Negative values in data passed to `?sample_weight"):
         tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.linspace(-1, 1, 40))
     with pytest.raises(ValueError, match="needs at least two classes, but the rows that count"):
         tb.BNNClassifier(**FEW).fit(X, LABELS, sample_weight=LABELS == "two")
+
+
+def test_one_weight_for_all():
+    few = FEW | {"sampler": QuickHMC()}
+    one = tb.BNNRegressor(**few).fit(X, Y, sample_weight=2.0).predict(X)
+    np.testing.assert_array_equal(
+        one, tb.BNNRegressor(**few).fit(X, Y, sample_weight=np.full(40, 2.0)).predict(X)
+    )
 
 
 def test_too_little_time():

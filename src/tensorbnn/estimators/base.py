@@ -34,6 +34,8 @@ from tensorbnn.warning import warn
 HIDDEN = (20,)
 # Draws of a chain that a diagnosis looks at: more say the same and take minutes.
 MOST_DIAGNOSED = 5000
+# Values of all networks that are kept at a time where some of the networks are asked for.
+MOST_VALUES = 2**24
 
 
 class AbstractBNN(BaseEstimator):  # type: ignore[misc]
@@ -72,6 +74,16 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     ensemble_: Ensemble
     diagnostics_: Diagnosis
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # Names of features are set before anything is sampled: they alone predict nothing.
+        return hasattr(self, "ensemble_")
+
+    def _forget(self) -> None:
+        """Nothing is left of an earlier fit, so that one that fails can't mix with it."""
+        for name in ("ensemble_", "diagnostics_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     def _fit(
         self,
@@ -144,7 +156,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         given: Any = self.hidden
         hidden = (given,) if isinstance(given, numbers.Integral) else given
         known = np.iterable(hidden) and not isinstance(hidden, str)
-        if not known or not all(isinstance(units, numbers.Integral) for units in hidden):
+        if not known or not all(_is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         layers: list[Layer] = []
         before = inputs
@@ -155,9 +167,11 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     def _dense(self, units: int, inputs: int) -> Dense:
         """A layer whose outputs are of about one where its inputs are, whatever their number."""
-        scale = 1 / math.sqrt(inputs)
-        weights = self.weight_prior or Normal(0.0, Hyper(scale, HalfNormal(2 * scale)))
-        return Dense(units, weights, self.bias_prior or Normal(0.0, 1.0))
+        weights, biases = self.weight_prior, self.bias_prior
+        if weights is None:
+            scale = 1 / math.sqrt(inputs)
+            weights = Normal(0.0, Hyper(scale, HalfNormal(2 * scale)))
+        return Dense(units, weights, Normal(0.0, 1.0) if biases is None else biases)
 
     def _activation(self) -> Layer:
         if isinstance(self.activation, Layer):
@@ -173,6 +187,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Weights of rows, checked; ``None`` where all count once."""
         if sample_weight is None:
             return None
+        if isinstance(sample_weight, numbers.Real):  # the same for all, as in scikit-learn
+            sample_weight = np.full(len(x), sample_weight)
         given = check_array(
             sample_weight,
             ensure_2d=False,
@@ -213,10 +229,19 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         if samples is not None:
             wanted = check_count("samples", samples, least=1)
             chosen = state.choice(count, wanted, replace=wanted > count)
+        parts = -(-rows.shape[0] * count * self.ensemble_.network.outputs // MOST_VALUES)
+        found = [
+            self._from_all(part, noise=noise, state=state)[chosen]
+            for part in np.array_split(rows, parts)
+        ]
+        return np.concatenate(found, axis=1)
+
+    def _from_all(
+        self, rows: NDArray[Any], *, noise: bool, state: np.random.RandomState
+    ) -> NDArray[Any]:
         if noise:
-            targets = self.ensemble_.new_targets(rows, seed=int(state.randint(2**31 - 1)))
-            return targets[chosen]
-        return self.ensemble_.predict(rows, progress=bool(self.verbose)).networks[chosen]
+            return self.ensemble_.new_targets(rows, seed=int(state.randint(2**31 - 1)))
+        return self.ensemble_.predict(rows, progress=bool(self.verbose)).networks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
@@ -226,3 +251,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         super().__setstate__(
             {name: unpack(each) if is_packed(each) else each for name, each in state.items()}
         )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

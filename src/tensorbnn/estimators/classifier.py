@@ -79,8 +79,9 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         y
             Classes ``(rows,)``: numbers, texts, or whatever can be sorted.
         sample_weight
-            How often each row counts, ``(rows,)``: the power of its likelihood.
+            How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
         """
+        self._forget()
         x, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
@@ -92,7 +93,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         if count < 2:
             raise ValueError(
                 "a classifier needs at least two classes, but the rows that count have one class: "
-                f"{self.classes_[0]!r}"
+                f"{self.classes_.tolist()[0]!r}"
             )
         likelihood: Likelihood = Bernoulli() if count == 2 else Categorical()
         return self._fit(x, places[:, None], likelihood, 1 if count == 2 else count, weights)

@@ -121,9 +121,15 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         y
             Targets ``(rows,)`` or ``(rows, outputs)``.
         sample_weight
-            How often each row counts, ``(rows,)``: the power of its likelihood.
+            How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
         """
+        self._forget()
         x, targets = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        if targets.dtype.kind not in "fiub":
+            raise ValueError(
+                f"`y` must hold numbers, got an array of type {targets.dtype}: for classes, there "
+                "is BNNClassifier"
+            )
         weights = self._weights(x, sample_weight)
         if weights is not None:
             x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
