@@ -8,9 +8,21 @@ import jax
 from tensorbnn.engine import library
 from tensorbnn.runs.sample import cores
 
-PACKAGES = ("tensorbnn", "jax", "jaxlib", "numpy")
+PACKAGES = (
+    "tensorbnn",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "optax",
+    "blackjax",
+    "safetensors",
+    "arviz-base",
+    "arviz-stats",
+    "rich",
+)
 # Each with the extra that brings it, and what it is for.
 OPTIONAL = {
+    "scikit-learn": ("sklearn", "the estimators"),
     "matplotlib": ("plots", "figures and reports"),
     "pyarrow": ("parquet", "Parquet tables"),
     "distributed": ("dask", "chains on a Dask cluster"),

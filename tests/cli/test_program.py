@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import matplotlib
@@ -104,6 +105,9 @@ def test_doctor(capsys, monkeypatch):
     for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
         assert word in text
     assert f"matplotlib   {matplotlib.__version__}" in text
+    for package in ("optax", "blackjax", "safetensors", "arviz-stats", "arviz-base", "rich"):
+        assert f"{package:<12} {version(package)}\n" in text
+    assert f"scikit-learn {version('scikit-learn')}\n" in text
     missing = library.Library(None, "it was not compiled")
     monkeypatch.setitem(OPTIONAL, "no-such-package", ("plots", "figures"))
     monkeypatch.setattr(library, "_load", lambda: missing)

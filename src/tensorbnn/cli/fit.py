@@ -25,7 +25,7 @@ from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling import sample
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.encoding import Encoding, Task, learn
-from tensorbnn.tables.reading import Table, read_table
+from tensorbnn.tables.reading import Table, counted, read_table
 
 DEFAULTS: dict[str, Any] = {
     "hidden": (50,),
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
     numbers = encoding.encode(table, targets=True)
     rows = _split(numbers.x, np.asarray(numbers.y), options.hold_out, options.seed)
     notes = _notes(options, table, encoding, rows, dropped=int((~numbers.kept).sum()))
-    _say_what_is_odd(encoding, rows)
+    _say_what_is_odd(options, encoding, rows)
     posterior = make_posterior(options, encoding, rows.x, rows.y)
     began = time.monotonic()
     ensemble = _sample(options, posterior, rows, notes, encoding)
@@ -185,18 +185,43 @@ def _arguments(options: argparse.Namespace) -> list[str]:
     return words
 
 
-def _say_what_is_odd(encoding: Encoding, rows: _Rows) -> None:
-    constant = [
-        name for name, column in zip(encoding.columns, rows.x.T, strict=True) if np.ptp(column) == 0
-    ]
+def _say_what_is_odd(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> None:
+    named = list(zip(encoding.columns, rows.x.T, strict=True))
+    constant = [name for name, column in named if np.ptp(column) == 0]
     if constant:
         complain(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
-    values = rows.y[:, : len(encoding.targets)]
-    if encoding.classes is None and len(np.unique(values)) == 2:
+    for name in [name for name, column in named if len(named) > 1 and _counts(column)]:
         complain(
-            f"warning: {encoding.targets[0]} has only two values, but is fitted as a number: for "
-            "classes use --task classification"
+            f"warning: {name} only counts the rows: if it is no measurement leave it out with "
+            f"--ignore {shlex.quote(name)}"
         )
+    if encoding.classes is None:
+        _look_at_targets(options, encoding, rows.y)
+
+
+def _counts(column: NDArray[Any]) -> bool:
+    """Whether it is whole numbers that grow by one, but for rows that were left out."""
+    steps = np.diff(column)
+    return len(steps) > 1 and bool(
+        np.all((steps >= 1) & (steps % 1 == 0)) and np.median(steps) == 1
+    )
+
+
+def _look_at_targets(options: argparse.Namespace, encoding: Encoding, y: NDArray[Any]) -> None:
+    """Complain about targets that are classes, or the same everywhere: no noise can be learned."""
+    for name, column in zip(encoding.targets, y.T, strict=False):  # standard deviations follow
+        different = len(np.unique(column))
+        if different == 2 and len(column) > 2:
+            complain(
+                f"warning: {name} has only two values, but is fitted as a number: for classes use "
+                "--task classification"
+            )
+        elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
+            raise ValueError(
+                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, from which "
+                "nothing can be learned: choose another --target, or say how it scatters, such as "
+                "by --likelihood 'Gaussian(sd=0.1)'"
+            )
 
 
 def _sample(
@@ -209,8 +234,7 @@ def _sample(
     by_itself = options.draws is None and options.chains > 1
     minutes = MINUTES if by_itself and options.minutes is None else options.minutes
     if not options.quiet:
-        inputs = rows.x.shape[1]
-        inside = f"{len(rows.x):,} rows, {inputs} input{'' if inputs == 1 else 's'}"
+        inside = f"{counted(len(rows.x), 'row')}, {counted(rows.x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
     return sample(
         posterior,
@@ -259,7 +283,7 @@ def _report(
 
 
 def _data_line(table: dict[str, Any]) -> str:
-    parts = [f"{table['rows']:,} rows"]
+    parts = [counted(table["rows"], "row")]
     if table["held_out"]:
         parts.append(f"{table['held_out']:,} held out")
     if table["dropped"]:

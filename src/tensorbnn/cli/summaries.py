@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.tables.reading import names_of
+from tensorbnn.tables.reading import counted, names_of
 
 
 def predicted(table: Mapping[str, Any], of: str = "") -> str:
@@ -29,8 +29,7 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
 
 def networks(ensemble: Ensemble) -> dict[str, str]:
     """How many there are."""
-    plural = "" if ensemble.num_chains == 1 else "s"
-    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chain{plural}"}
+    return {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
 
 
 def sampler(ensemble: Ensemble) -> dict[str, str]:
@@ -40,7 +39,7 @@ def sampler(ensemble: Ensemble) -> dict[str, str]:
     acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
     return {
         "acceptance": f"{acceptance} (each chain)",
-        "divergences": f"{int(ensemble.info['divergent'].sum())} transitions",
+        "divergences": counted(int(ensemble.info["divergent"].sum()), "transition"),
     }
 
 
@@ -49,10 +48,10 @@ def convergence(diagnosis: Diagnosis) -> dict[str, str]:
     lines = {}
     if np.isfinite(diagnosis.rhat).any():  # not for one chain
         worst = np.nanmax(diagnosis.rhat)
-        lines["R-hat"] = f"at most {worst:.3f} over {len(diagnosis.rhat)} points"
+        lines["R-hat"] = f"at most {worst:.3f} over {counted(len(diagnosis.rhat), 'point')}"
     if np.isfinite(diagnosis.ess).any():
         least = np.nanmin(diagnosis.ess)
-        lines["ESS"] = f"at least {least:,.0f} over {len(diagnosis.ess)} points"
+        lines["ESS"] = f"at least {least:,.0f} over {counted(len(diagnosis.ess), 'point')}"
     return lines | {"verdict": diagnosis.verdict}
 
 

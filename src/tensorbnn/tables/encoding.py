@@ -6,6 +6,7 @@ which a run keeps, so that later tables are turned into numbers alike or refused
 columns of standard deviations, their error bars, which are no inputs.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -192,7 +193,12 @@ def learn(
     if not kept.any():
         raise TableError(f"every row of {table.file} has a missing value: no row is left")
     inputs = tuple(
-        Input(name, categories_of(table, name, kept, remedy=f"leave it out with --ignore {name}"))
+        Input(
+            name,
+            categories_of(
+                table, name, kept, remedy=f"leave it out with --ignore {shlex.quote(name)}"
+            ),
+        )
         if name in categorical or is_text(table, name)
         else Input(name)
         for name in names
@@ -224,7 +230,7 @@ def _check_sds(
         if name in categorical:
             raise TableError(
                 f"column {name!r} holds standard deviations and is no input: leave out "
-                f"--categorical {name}"
+                f"--categorical {shlex.quote(name)}"
             )
 
 
