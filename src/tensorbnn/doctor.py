@@ -1,5 +1,6 @@
 """What an installation computes with: shown by ``tensorbnn doctor``."""
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
@@ -31,19 +32,27 @@ OPTIONAL = {
 
 
 def doctor() -> dict[str, str]:
-    """Engine, instruction set, cores, versions and optional packages, each in words."""
+    """Engine, instruction set, cores, threads, versions and optional packages, each in words."""
     problem = library.problem()
     lines = {"native": "ready" if problem is None else f"not used: {problem}"}
     if library.instruction_sets():
         present = ", ".join(library.instruction_sets())
         lines["instructions"] = f"{library.instruction_set()} (there are {present})"
     lines |= {
-        "cores": f"{cores()} (TENSORBNN_THREADS sets the threads of one call)",
+        "cores": str(cores()),
+        "threads": _threads(),
         "JAX on": jax.default_backend(),
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
     }
     lines |= {name: version(name) for name in PACKAGES}
     return lines | {name: _optional(name) for name in OPTIONAL}
+
+
+def _threads() -> str:
+    given = os.environ.get("TENSORBNN_THREADS", "0")
+    if given == "0":
+        return "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
+    return f"{given} of one call, by TENSORBNN_THREADS"
 
 
 def _optional(package: str) -> str:

@@ -122,6 +122,7 @@ def test_other_tables_need_only_the_inputs_in_any_order():
     [
         ({}, {"targets": ["z"]}, r"t\.csv has no column 'z': it has x, y"),
         ({}, {"ignored": ["z"]}, "has no column 'z'"),
+        ({}, {"ignored": ["y"]}, "'y' is needed for the target and can't be left out, too"),
         ({}, {"targets": ["y", "y"]}, "a target is given twice: y, y"),
         ({}, {"ignored": ["x"]}, "has no columns left to predict y from"),
         ({"x": ["1", "2", "2.5.", "4"]}, {}, r"text '2.5.' in data row 3 of t\.csv: correct it"),
@@ -219,7 +220,7 @@ def test_runs_without_a_table():
     np.testing.assert_array_equal(found.y, [[3], [4]])
     found = plain_encoding(table(columns | {"w": ["5", "6"]}), 1, 1, 1)
     assert (found.targets, found.target_sds) == (("v",), ("w",))
-    with pytest.raises(TableError, match=r"2 targets and 1 standard deviations, .*, then its targ"):
+    with pytest.raises(TableError, match=r"2 targets and 1 standard deviation, .*, then its targe"):
         plain_encoding(table(columns), 1, 2, 1)
     with pytest.raises(TableError, match=r"has 3 inputs, but t\.csv has 2 columns \(u, v\)"):
         plain_encoding(table(columns), 3)

@@ -137,6 +137,8 @@ def _check(options: argparse.Namespace) -> None:
     for name, flag in (("data", "a table"), ("target", "--target"), ("out", "--out")):
         if not getattr(options, name):
             options.parser.error(f"{flag} is needed")
+    if options.seed < 0:
+        raise ValueError(f"--seed must be a whole number of at least 0, got {options.seed}")
     resume = f"go on with it by `tensorbnn resume {summaries.quoted(options.out)}`, "
     check_free_run(options.out, force=options.force, option="--out", hint=resume)
 
@@ -240,7 +242,7 @@ def _sample(
         posterior,
         chains=options.chains,
         burn_in=options.burn_in,
-        draws=options.draws or LEAST_DRAWS,
+        draws=LEAST_DRAWS if options.draws is None else options.draws,
         until=Converged() if by_itself else None,
         max_minutes=minutes,
         metrics=[SquaredError() if encoding.classes is None else Accuracy()],
@@ -261,7 +263,7 @@ def _report(
     seconds: float,
 ) -> None:
     show = not options.quiet
-    diagnosis = ensemble.diagnose(spread(rows.x, DIAGNOSED_ROWS), progress=show)
+    diagnosis = summaries.judged(ensemble, spread(rows.x, DIAGNOSED_ROWS), progress=show)
     table, run = notes["table"], summaries.quoted(options.out)
     lines = {"data": _data_line(table)} | summaries.networks(ensemble)
     lines |= {"time": f"{seconds:.1f} s"} | summaries.sampler(ensemble)
@@ -270,16 +272,23 @@ def _report(
     facts |= {"targets": table["targets"], "target_sds": table["target_sds"]}
     facts |= {"rows": table["rows"], "held_out": table["held_out"], "dropped": table["dropped"]}
     facts |= summaries.convergence_facts(diagnosis)
-    if rows.held_out is not None:
+    if rows.held_out is not None and ensemble.num_draws:
         score = ensemble.predict(rows.held_out[0], progress=show).log_score(rows.held_out[1])
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
-    again = "" if options.draws is None else f" --draws {2 * options.draws}"
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
-    if diagnosis.verdict.startswith(("run about", "chains disagree")):
-        then.insert(0, f"tensorbnn resume {run}{again}")
+    if lines["verdict"].startswith(("run ", "chains disagree")):
+        then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     print_result(options, lines, facts)
+
+
+def _aim(options: argparse.Namespace) -> str:
+    """What makes a run longer: one of so many draws is complete without another aim."""
+    if options.draws is None:
+        return ""
+    one = options.chains == 1  # which can't agree with another
+    return f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --minutes 10"
 
 
 def _data_line(table: dict[str, Any]) -> str:

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorbnn.ensemble.diagnostics import Diagnosis
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.tables.reading import counted, names_of
+
+TOO_SHORT = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"
 
 
 def predicted(table: Mapping[str, Any], of: str = "") -> str:
@@ -43,8 +46,16 @@ def sampler(ensemble: Ensemble) -> dict[str, str]:
     }
 
 
-def convergence(diagnosis: Diagnosis) -> dict[str, str]:
+def judged(ensemble: Ensemble, rows: NDArray[Any], *, progress: bool) -> Diagnosis | None:
+    """A diagnosis at `rows`; ``None`` where chains are too short for one."""
+    short = ensemble.num_draws < LEAST_DRAWS
+    return None if short else ensemble.diagnose(rows, progress=progress)
+
+
+def convergence(diagnosis: Diagnosis | None) -> dict[str, str]:
     """R-hat, effective sample size and the verdict."""
+    if diagnosis is None:
+        return {"verdict": TOO_SHORT}
     lines = {}
     if np.isfinite(diagnosis.rhat).any():  # not for one chain
         worst = np.nanmax(diagnosis.rhat)
@@ -55,8 +66,10 @@ def convergence(diagnosis: Diagnosis) -> dict[str, str]:
     return lines | {"verdict": diagnosis.verdict}
 
 
-def convergence_facts(diagnosis: Diagnosis) -> dict[str, Any]:
+def convergence_facts(diagnosis: Diagnosis | None) -> dict[str, Any]:
     """The same for scripts."""
+    if diagnosis is None:
+        return {"trustworthy": False, "verdict": TOO_SHORT}
     return {
         "trustworthy": diagnosis.trustworthy,
         "verdict": diagnosis.verdict,
