@@ -1,5 +1,6 @@
 """What an installation computes with: shown by ``tensorbnn doctor``."""
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
@@ -8,9 +9,21 @@ import jax
 from tensorbnn.engine import library
 from tensorbnn.runs.sample import cores
 
-PACKAGES = ("tensorbnn", "jax", "jaxlib", "numpy")
+PACKAGES = (
+    "tensorbnn",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "optax",
+    "blackjax",
+    "safetensors",
+    "arviz-base",
+    "arviz-stats",
+    "rich",
+)
 # Each with the extra that brings it, and what it is for.
 OPTIONAL = {
+    "scikit-learn": ("sklearn", "the estimators"),
     "matplotlib": ("plots", "figures and reports"),
     "pyarrow": ("parquet", "Parquet tables"),
     "distributed": ("dask", "chains on a Dask cluster"),
@@ -19,19 +32,27 @@ OPTIONAL = {
 
 
 def doctor() -> dict[str, str]:
-    """Engine, instruction set, cores, versions and optional packages, each in words."""
+    """Engine, instruction set, cores, threads, versions and optional packages, each in words."""
     problem = library.problem()
     lines = {"native": "ready" if problem is None else f"not used: {problem}"}
     if library.instruction_sets():
         present = ", ".join(library.instruction_sets())
         lines["instructions"] = f"{library.instruction_set()} (there are {present})"
     lines |= {
-        "cores": f"{cores()} (TENSORBNN_THREADS sets the threads of one call)",
+        "cores": str(cores()),
+        "threads": _threads(),
         "JAX on": jax.default_backend(),
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
     }
     lines |= {name: version(name) for name in PACKAGES}
     return lines | {name: _optional(name) for name in OPTIONAL}
+
+
+def _threads() -> str:
+    given = os.environ.get("TENSORBNN_THREADS", "0")
+    if given == "0":
+        return "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
+    return f"{given} of one call, by TENSORBNN_THREADS"
 
 
 def _optional(package: str) -> str:

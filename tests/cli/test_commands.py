@@ -49,7 +49,8 @@ def test_prediction_options(inside, capsys):
     options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--every", "2", "--force"]
     # Near the one that was sampled: of 60 networks, few would be left under another.
     options += ["--prior", "Normal(Hyper(0, Normal(0, 0.1)), Hyper(1, Normal(1, 0.11)))"]
-    result(capsys, "predict", "prices", "new.csv", "--out", "p.tsv", *options)
+    found = result(capsys, "predict", "prices", "new.csv", "--out", "p.tsv", *options)
+    assert found["networks"] == 30  # each second one of 30 draws of two chains
     with open("p.tsv") as lines:
         head, first = (next(lines).rstrip("\n").split("\t") for _ in range(2))
     assert head == ["colour", "size", "mean", "sd", "sd_total", "new_q0.25"]
@@ -139,7 +140,7 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     mean = float(table("p.csv")["mean"][0])
     np.testing.assert_allclose(mean, ensemble.predict([0.5], progress=False).mean[0, 0], rtol=1e-6)
     assert main(["report", "run", "--data", "x.csv"]) == 1
-    assert "has 1 inputs and 1 targets, but x.csv has 1 columns" in capsys.readouterr().err
+    assert "has 1 input and 1 target, but x.csv has 1 column" in capsys.readouterr().err
     for bad in ({"a": object()}, {"a": float("nan")}, "text"):
         with pytest.raises(ValueError, match="`notes` must be a dict"):
             tb.sample(posterior, path="other", notes=bad, **{"draws": 1, "burn_in": 0})

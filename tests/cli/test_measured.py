@@ -252,7 +252,7 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         (["fit", "classes.csv", *FIT[2:]], "but the target 'y' has classes: leave --target-sd out"),
         (["fit", "zero.csv", *FIT[2:]], "has 0 in data row 1 of zero.csv, but a standard dev"),
         (["fit", "negative.csv", *FIT[2:]], "-1.5 in data row 39 of negative.csv (2 rows have"),
-        (["fit", "infinite.csv", *FIT[2:]], "'y_sd' is infinite in data row 40 of infinite.csv"),
+        (["fit", "infinite.csv", *FIT[2:]], "'y_sd' has inf in data row 40 of infinite.csv"),
         (["fit", "missing.csv", *FIT[2:]], "missing values in 1 of 40 rows (1 in 'y_sd')"),
         (["fit", "text.csv", *FIT[2:]], "'y_sd' is one of numbers, but has the text '±3' in data"),
         (["fit", "comma.csv", *FIT[2:]], "the text '3,5' in data row 3 of comma.csv: numbers must"),

@@ -1,13 +1,17 @@
 """A mistake of a user is one clear line and an exit code, never a traceback."""
 
 import json
+import re
 import shutil
 
+import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.cli import main
+from tensorbnn.cli import main, summaries
+from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import pack_manifest, read_manifest
+from tests.cli.running import write
 
 FIT = ["fit", "prices.csv", "--target", "price", "--out", "other", "--ignore", "id"]
 DROP = ["--missing", "drop"]
@@ -32,7 +36,16 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
             [*FIT, *DROP, "--likelihood", "Weighted(Gaussian(sd=0.1))"],
             "needs a weight for each row, which only Python can give it",
         ),
-        ([*FIT, *DROP, "--chains", "0"], "`chains` must be a whole number of at least 1"),
+        ([*FIT, *DROP, "--chains", "0"], "--chains must be a whole number of at least 1"),
+        ([*FIT, *DROP, "--draws", "0"], "--draws must be a whole number of at least 1, got 0"),
+        ([*FIT, *DROP, "--minutes", "0"], "--minutes must be a positive number, got 0"),
+        ([*FIT, *DROP, "--seed", "-1"], "--seed must be a whole number of at least 0, got -1"),
+        ([*FIT, *DROP, "--ignore", "price"], "'price' is needed for the target and can't be left"),
+        (
+            [*FIT, *DROP, "--likelihood", "Gaussian(sigma=1)"],
+            "Gaussian has no 'sigma', it takes sd",
+        ),
+        ([*FIT, *DROP, "--likelihood", "Bernoulli(p=1)"], "Bernoulli has no 'p', it takes nothing"),
         ([*FIT, *DROP, "--hold-out", "0.999"], "leaves none to train with"),
         ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
         ([*FIT[:5], "prices", "--ignore", "id", *DROP], "already holds a run: choose another"),
@@ -43,7 +56,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*PREDICT[:4], "prices.csv"], "prices.csv exists: choose another --out"),
         ([*PREDICT[:4], "m.xls"], "m.xls is no kind of table"),
         ([*PREDICT[:4], "none/m.csv"], "there is no directory none"),
-        ([*PREDICT, "--every", "0"], "`every` must be a whole number of at least 1"),
+        ([*PREDICT, "--every", "0"], "--every must be a whole number of at least 1"),
         ([*PREDICT, "--likelihood", "Categorical()"], "Categorical"),
         (
             ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--noise"],
@@ -51,6 +64,14 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ),
         (["diagnose", "new.csv"], "new.csv is not a run: it has no run.json"),
         (["reweight", "prices"], "give another --prior"),
+        (
+            ["reweight", "prices", "--likelihood", "bernoulli"],
+            "bernoulli is a likelihood of classes, but the run predicts numbers",
+        ),
+        (
+            ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--likelihood", "Gaussian(sd=1)"],
+            "is a likelihood of numbers, but the run predicts classes",
+        ),
         (
             ["reweight", "prices", "--likelihood", "MeasuredGaussian()"],
             "which the run has not: fit it anew, with --target-sd",
@@ -105,6 +126,42 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     assert "has format 2, but this version of the library reads up to 1" in newer
     assert "describes its table in a way that can't be read" in table
     assert "is damaged or was changed" in damaged
+
+
+def test_odd_tables(tmp_path, monkeypatch, capsys):
+    def stop(posterior, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.chdir(tmp_path)
+    count, x = np.arange(12), np.sin(np.arange(12)).round(3)
+    write(tmp_path / "t.csv", {"id": count + 5, "x": x, "y": x, "z": x > 0.5, "c": [2] * 12})
+    fit = ["fit", "t.csv", "--out", "r", "--quiet", "--target"]
+    for arguments, code, message in [
+        (["y", "--ignore", "z", "--ignore", "c"], 130, "id only counts the rows: .*--ignore id"),
+        (["y", "--ignore", "z", "--ignore", "id"], 130, "constant in all rows, .* of no use: c"),
+        (["c", "--ignore", "id"], 1, "the target 'c' is 2 in all 12 rows, from which nothing"),
+        (["c", "--ignore", "id", "--likelihood", "Gaussian(sd=1)"], 130, "interrupted"),
+        (["z", "--ignore", "id", "--ignore", "c"], 130, "^tensorbnn: interrupted$"),
+    ]:
+        assert main([*fit, *arguments]) == code
+        assert re.search(message, capsys.readouterr().err)
+    write(tmp_path / "t.csv", {"x": x, "y": (x > 0).astype(int), "s": list("abc") * 4})
+    assert main([*fit, "y"]) == 130
+    assert "y has only two values, but is fitted as a number" in capsys.readouterr().err
+    assert main([*fit, "s", "--likelihood", "bernoulli"]) == 1
+    assert "of two classes, but 's' has 3: use --likelihood categ" in capsys.readouterr().err
+
+
+def test_runs_that_are_too_short(inside, capsys, monkeypatch):
+    monkeypatch.setattr(summaries, "LEAST_DRAWS", 1000)
+    assert main(["resume", "prices", "--quiet"]) == 0
+    assert "verdict      run longer: fewer than 4 draws" in capsys.readouterr().out
+    assert main(["resume", "prices", "--quiet", "--json"]) == 0
+    assert not json.loads(capsys.readouterr().out)["trustworthy"]
+    monkeypatch.setattr(DirectoryStore, "chunk_sizes", lambda store, chain: {})
+    assert main(["predict", "prices", "new.csv", "--out", "m.csv"]) == 1
+    assert "no networks of some chain yet" in capsys.readouterr().err
 
 
 def test_settings(inside, capsys, tmp_path, monkeypatch):

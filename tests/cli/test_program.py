@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import matplotlib
@@ -11,6 +12,7 @@ from matplotlib import image
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.cli.output import as_options
 from tensorbnn.doctor import OPTIONAL
 from tensorbnn.engine import library
 
@@ -73,7 +75,7 @@ def test_mistakes_get_one_line(tmp_path, capsys):
     assert error.count("\n") == 1
     assert "is not a run of this library" in error
     assert main(["demo", "--chains", "0", "--out", str(tmp_path / "new")]) == 1
-    assert "`chains` must be a whole number of at least 1, got 0" in capsys.readouterr().err
+    assert "--chains must be a whole number of at least 1, got 0" in capsys.readouterr().err
 
 
 def test_unknown_commands_and_options(capsys):
@@ -98,12 +100,28 @@ def test_the_package_runs_as_a_program():
     assert done.stderr == "tensorbnn: there is no run nowhere\n"
 
 
+def test_messages_name_options():
+    assert as_options("`max_gradients` and `other`") == "--max-gradients and `other`"
+    for said, meant in {
+        "tb.resume('a')": "tensorbnn resume a",
+        "tb.resume('a') or: tensorbnn resume a": "tensorbnn resume a",
+        "tb.resume('a', max_gradients=...)": "tensorbnn resume a --max-gradients ...",
+        "tb.resume(path, posterior=p)": "tb.resume(path, posterior=p)",
+    }.items():
+        assert as_options(f"go on with {said}; then") == f"go on with {meant}; then"
+
+
 def test_doctor(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
     for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
         assert word in text
     assert f"matplotlib   {matplotlib.__version__}" in text
+    for package in ("optax", "blackjax", "safetensors", "arviz-stats", "arviz-base", "rich"):
+        assert f"{package:<12} {version(package)}\n" in text
+    assert f"scikit-learn {version('scikit-learn')}\n" in text
+    assert "threads      of one call, a fair share of the cores" in text
+    monkeypatch.setenv("TENSORBNN_THREADS", "3")
     missing = library.Library(None, "it was not compiled")
     monkeypatch.setitem(OPTIONAL, "no-such-package", ("plots", "figures"))
     monkeypatch.setattr(library, "_load", lambda: missing)
@@ -111,6 +129,7 @@ def test_doctor(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "not used: it was not compiled" in text
     assert "instructions" not in text
+    assert " 3 of one call, by TENSORBNN_THREADS" in text
     assert "not installed, only for figures: pip install 'tensorbnn[plots]'" in text
     assert main(["doctor", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["native"] == "not used: it was not compiled"

@@ -5,9 +5,11 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from tensorbnn.cli import main
+from tensorbnn.report.figures import draw_confusion, drawn, name_outputs, new_axes
 from tensorbnn.report.html import table
 
 PARTS = {
@@ -46,7 +48,9 @@ def made(run, folder, capsys):
     file = folder / "page.html"
     arguments = ["report", run, "--out", str(file), "--force", "--quiet"]
     assert main(arguments) == 0
-    assert "verdict" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "verdict" in shown.out
+    assert not shown.err
     return file.read_text(encoding="utf-8")
 
 
@@ -86,6 +90,16 @@ def test_a_page_that_is_there_is_kept(inside, tmp_path, capsys):
     assert main(["report", "prices", "--out", str(tmp_path / "page.html")]) == 1
     assert "exists: choose another --out" in capsys.readouterr().err
     assert (tmp_path / "page.html").read_text() == "mine"
+
+
+def test_names_in_figures_are_as_written():
+    ax = new_axes()
+    ax.plot([0, 1], label="output 1")
+    ax.set(xlabel="true $\\frac$", ylabel="output 0")  # no formula that could be drawn
+    ax.legend()
+    assert drawn(name_outputs(ax, ["a$", "$^$"]), "says", "caption").text.startswith("<figure>")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["$^$"]
+    drawn(draw_confusion(np.array([0, 1]), np.array([0, 1]), ("$^$", "b")), "says", "caption")
 
 
 def test_tables_align_numbers():

@@ -89,7 +89,7 @@ def test_standard_deviations_of_targets():
     [
         (["1", "2", "0", "-1"], {}, r"'s' has 0 in data row 3 of t\.csv \(2 rows have such\), but"),
         ([None, "2", "-2", "1"], {"missing": "drop"}, r"'s' has -2 in data row 3 of t\.csv, but a"),
-        (["1", "2", "inf", "1"], {}, r"'s' is infinite in data row 3 of t\.csv"),
+        (["1", "2", "inf", "1"], {}, r"'s' has inf in data row 3 of t\.csv, which is too"),
         (
             ["1", "2", "3 mm", "1"],
             {},
@@ -122,6 +122,7 @@ def test_other_tables_need_only_the_inputs_in_any_order():
     [
         ({}, {"targets": ["z"]}, r"t\.csv has no column 'z': it has x, y"),
         ({}, {"ignored": ["z"]}, "has no column 'z'"),
+        ({}, {"ignored": ["y"]}, "'y' is needed for the target and can't be left out, too"),
         ({}, {"targets": ["y", "y"]}, "a target is given twice: y, y"),
         ({}, {"ignored": ["x"]}, "has no columns left to predict y from"),
         ({"x": ["1", "2", "2.5.", "4"]}, {}, r"text '2.5.' in data row 3 of t\.csv: correct it"),
@@ -131,7 +132,23 @@ def test_other_tables_need_only_the_inputs_in_any_order():
         ({"x": ["1", None, "2", "3"]}, {}, r"missing values in 1 of 4 rows \(1 in 'x'\).*drop"),
         ({"x": [None] * 4}, {"missing": "drop"}, "every row of t.csv has a missing value"),
         ({"x": ["a", "a", "a", "a"]}, {}, "has only one value, 'a'.*--ignore x"),
-        ({"x": ["1", "inf", "2", "3"]}, {}, r"column 'x' is infinite in data row 2"),
+        ({"x": ["1", "inf", "2", "3"]}, {}, r"'x' has inf in data row 2 .* too large to compute"),
+        (
+            {"x": ["1", "2", "3", "-1e300"]},
+            {},
+            r"'x' has -1e\+300 in data row 4 .*leave the row out",
+        ),
+        ({"x": ["1", "2", "2,500", "4"]}, {}, r"'2,500' in data row 3 .*nothing between thousands"),
+        ({"x": ["1", "2,500.5", "4", "5"]}, {}, r"'2,500.5' in data row 2 .*between thousands"),
+        (
+            {"x": ["1", "?", "-", "4", "5"], "y": ["1"] * 5},
+            {},
+            r"'\?' .*\(and in 1 more row\): .*empty",
+        ),
+        ({"x": ["1", "2", "3_0", "4"]}, {}, r"has the text '3_0' in data row 3"),
+        ({"a b": ["u", "u", "u", "u"]}, {}, "has only one value, 'u'.*--ignore 'a b'"),
+        ({}, {"targets": ["Y"]}, "no column 'Y': it has x, y$"),
+        ({"flow": ["1"] * 4}, {"targets": ["flw"]}, r"it has x, y, flow \(did you mean 'flow'\?\)"),
         ({"y": ["a", "b", "a", "b"]}, {"task": "regression"}, "texts such as 'a'.*--task class"),
         ({"z": ["a", "b", "a", "b"]}, {"targets": ["y", "z"]}, "classes are one column"),
     ],
@@ -143,12 +160,33 @@ def test_mistakes(columns, options, message):
         learn(table(columns), **options).encode(table(columns), targets=True)
 
 
+def test_one_column_alone():
+    for name, message in {
+        "a b": "one column, 'a b' .separated by commas, semicolons or tabs, not by spaces",
+        "ab": "one column, 'ab'$",
+    }.items():
+        message = message.replace(" .sep", r" \(columns are sep")
+        with pytest.raises(TableError, match=message):
+            learn(table({name: ["1", "2"]}), ["b"])
+
+
 def test_texts_that_are_no_categories():
     columns = {"x": [f"name-{each}" for each in range(60)], "y": np.arange(60.0)}
     with pytest.raises(TableError, match=r"60 different values.*--ignore x"):
         learn(table(columns), ["y"])
     with pytest.raises(TableError, match=r"'y' .* 60 different values.*use --task regression"):
         learn(table({"x": columns["y"], "y": columns["y"]}), ["y"], task="classification")
+
+
+def test_a_text_of_its_own_in_each_row():
+    columns = {"x": list("abcdefghij"), "y": [*map(str, range(10))]}
+    message = "another value in each row, such as 'a', from which nothing can be learned: "
+    with pytest.raises(TableError, match=f"{message}leave it out with --ignore x"):
+        learn(table(columns), ["y"])
+    with pytest.raises(TableError, match=f"{message}if it holds numbers use --task regression"):
+        learn(table(columns), ["x"])
+    few = {name: values[:9] for name, values in columns.items()}
+    assert len(learn(table(few), ["y"]).columns) == 9
 
 
 def test_commas_may_be_categories():
@@ -164,6 +202,9 @@ def test_later_tables_that_do_not_fit():
         encoding.encode(table({"x": ["1"]}))
     with pytest.raises(TableError, match=r"the category 'pink' in data row 12 .* had blue, red"):
         encoding.encode(table({"x": ["1", "2"], "c": ["red", "pink"]}, first=10))
+    for text in ("one", "1_0", "1,000"):
+        with pytest.raises(TableError, match=f"the text '{text}' in data row 1"):
+            encoding.encode(table({"x": [text], "c": ["red"]}))
     with pytest.raises(TableError, match="the text 'one' in data row 1"):
         encoding.encode(table({"x": ["one"], "c": ["red"]}))
     with pytest.raises(TableError, match="missing values"):
@@ -179,7 +220,7 @@ def test_runs_without_a_table():
     np.testing.assert_array_equal(found.y, [[3], [4]])
     found = plain_encoding(table(columns | {"w": ["5", "6"]}), 1, 1, 1)
     assert (found.targets, found.target_sds) == (("v",), ("w",))
-    with pytest.raises(TableError, match=r"2 targets and 1 standard deviations, .*, then its targ"):
+    with pytest.raises(TableError, match=r"2 targets and 1 standard deviation, .*, then its targe"):
         plain_encoding(table(columns), 1, 2, 1)
     with pytest.raises(TableError, match=r"has 3 inputs, but t\.csv has 2 columns \(u, v\)"):
         plain_encoding(table(columns), 3)

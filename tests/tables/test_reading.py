@@ -27,9 +27,10 @@ def written(tmp_path, text, name="t.csv"):
         ("t.csv", TEXT.replace("\n", "\r\n").encode()),
         ("t.csv", TEXT.replace(",", ";").encode()),
         ("t.TSV", TEXT.replace(",", "\t").encode()),
+        ("t.csv", TEXT.replace(",", "\t").encode()),
         ("t.csv.gz", gzip.compress(TEXT.encode())),
     ],
-    ids=["plain", "byte order mark", "Windows", "semicolons", "tabs", "compressed"],
+    ids=["plain", "byte order mark", "Windows", "semicolons", "tabs", "tabs, csv", "compressed"],
 )
 def test_text_tables(tmp_path, name, content):
     table = read_table(written(tmp_path, content, name))
@@ -43,6 +44,19 @@ def test_text_tables(tmp_path, name, content):
 def test_quoted_fields_keep_separators_and_lines(tmp_path):
     table = read_table(written(tmp_path, 'a,b\n"x, y","two\nlines"\n'))
     assert table.columns == {"a": ["x, y"], "b": ["two\nlines"]}
+
+
+def test_a_name_may_hold_another_separator(tmp_path):
+    table = read_table(written(tmp_path, "depth, m;rock;flow, l/s\n1;clay;2\n"))
+    assert table.columns == {"depth, m": ["1"], "rock": ["clay"], "flow, l/s": ["2"]}
+
+
+def test_what_is_missing(tmp_path):
+    texts = ["", "NA", "#N/A", "<NA>", "n/a", "null", "None", "nan", "NAN", "-nan"]
+    table = read_table(written(tmp_path, "a,b\n" + "".join(f"{each},1\n" for each in texts)))
+    assert table.columns["a"] == [None] * len(texts)
+    table = read_table(written(tmp_path, "a,b\nnone,1\nNa,2\n"))
+    assert table.columns["a"] == ["none", "Na"]  # a category, a metal
 
 
 def test_parquet(tmp_path):
@@ -85,7 +99,11 @@ def test_parts_count_on(tmp_path, suffix):
         ("", "t.csv is empty"),
         ("a,b\n", "t.csv has no rows"),
         ("1,2\n3,4\n", r"begins with numbers \(1, 2\): its first line must name the columns"),
-        ("a,b\n1,2\n3\n", "data row 2 of .*t.csv has 1 fields, but there are 2 columns"),
+        (
+            "a,b\n1,2\n3\n",
+            "data row 2 of .*t.csv has 1 field, but its first line names 2 c.*: a, b",
+        ),
+        ("# mine\na,b\n1,2\n", "data row 1 .* has 2 fields, but .* names 1 column: # mine"),
         ("a,a\n1,2\n", "has two columns named 'a'"),
         (",a\n0,1\n", "column 1 of .*t.csv has no name.*index=False"),
         (b"a\n\xff\xfe\n", "is not text in UTF-8"),

@@ -80,6 +80,11 @@ def _value(node: ast.expr) -> Any:
         if known is None or not issubclass(known, Prior | Likelihood | Hyper):
             raise ValueError(f"{node.func.id} is not known")
         named = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
+        takes = getattr(known, "__match_args__", ())  # its fields, in order
+        for name in named:
+            if name not in takes:
+                given = ", ".join(takes) or "nothing"
+                raise ValueError(f"{known.__name__} has no {name!r}, it takes {given}")
         if len(named) == len(node.keywords):
             return known(*map(_value, node.args), **named)
     raise ValueError("only numbers and the library's own classes can be used")

@@ -25,7 +25,7 @@ from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling import sample
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.encoding import Encoding, Task, learn
-from tensorbnn.tables.reading import Table, read_table
+from tensorbnn.tables.reading import Table, counted, read_table
 
 DEFAULTS: dict[str, Any] = {
     "hidden": (50,),
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
     numbers = encoding.encode(table, targets=True)
     rows = _split(numbers.x, np.asarray(numbers.y), options.hold_out, options.seed)
     notes = _notes(options, table, encoding, rows, dropped=int((~numbers.kept).sum()))
-    _say_what_is_odd(encoding, rows)
+    _say_what_is_odd(options, encoding, rows)
     posterior = make_posterior(options, encoding, rows.x, rows.y)
     began = time.monotonic()
     ensemble = _sample(options, posterior, rows, notes, encoding)
@@ -137,6 +137,8 @@ def _check(options: argparse.Namespace) -> None:
     for name, flag in (("data", "a table"), ("target", "--target"), ("out", "--out")):
         if not getattr(options, name):
             options.parser.error(f"{flag} is needed")
+    if options.seed < 0:
+        raise ValueError(f"--seed must be a whole number of at least 0, got {options.seed}")
     resume = f"go on with it by `tensorbnn resume {summaries.quoted(options.out)}`, "
     check_free_run(options.out, force=options.force, option="--out", hint=resume)
 
@@ -185,18 +187,43 @@ def _arguments(options: argparse.Namespace) -> list[str]:
     return words
 
 
-def _say_what_is_odd(encoding: Encoding, rows: _Rows) -> None:
-    constant = [
-        name for name, column in zip(encoding.columns, rows.x.T, strict=True) if np.ptp(column) == 0
-    ]
+def _say_what_is_odd(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> None:
+    named = list(zip(encoding.columns, rows.x.T, strict=True))
+    constant = [name for name, column in named if np.ptp(column) == 0]
     if constant:
         complain(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
-    values = rows.y[:, : len(encoding.targets)]
-    if encoding.classes is None and len(np.unique(values)) == 2:
+    for name in [name for name, column in named if len(named) > 1 and _counts(column)]:
         complain(
-            f"warning: {encoding.targets[0]} has only two values, but is fitted as a number: for "
-            "classes use --task classification"
+            f"warning: {name} only counts the rows: if it is no measurement leave it out with "
+            f"--ignore {shlex.quote(name)}"
         )
+    if encoding.classes is None:
+        _look_at_targets(options, encoding, rows.y)
+
+
+def _counts(column: NDArray[Any]) -> bool:
+    """Whether it is whole numbers that grow by one, but for rows that were left out."""
+    steps = np.diff(column)
+    return len(steps) > 1 and bool(
+        np.all((steps >= 1) & (steps % 1 == 0)) and np.median(steps) == 1
+    )
+
+
+def _look_at_targets(options: argparse.Namespace, encoding: Encoding, y: NDArray[Any]) -> None:
+    """Complain about targets that are classes, or the same everywhere: no noise can be learned."""
+    for name, column in zip(encoding.targets, y.T, strict=False):  # standard deviations follow
+        different = len(np.unique(column))
+        if different == 2 and len(column) > 2:
+            complain(
+                f"warning: {name} has only two values, but is fitted as a number: for classes use "
+                "--task classification"
+            )
+        elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
+            raise ValueError(
+                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, from which "
+                "nothing can be learned: choose another --target, or say how it scatters, such as "
+                "by --likelihood 'Gaussian(sd=0.1)'"
+            )
 
 
 def _sample(
@@ -209,14 +236,13 @@ def _sample(
     by_itself = options.draws is None and options.chains > 1
     minutes = MINUTES if by_itself and options.minutes is None else options.minutes
     if not options.quiet:
-        inputs = rows.x.shape[1]
-        inside = f"{len(rows.x):,} rows, {inputs} input{'' if inputs == 1 else 's'}"
+        inside = f"{counted(len(rows.x), 'row')}, {counted(rows.x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
     return sample(
         posterior,
         chains=options.chains,
         burn_in=options.burn_in,
-        draws=options.draws or LEAST_DRAWS,
+        draws=LEAST_DRAWS if options.draws is None else options.draws,
         until=Converged() if by_itself else None,
         max_minutes=minutes,
         metrics=[SquaredError() if encoding.classes is None else Accuracy()],
@@ -237,7 +263,7 @@ def _report(
     seconds: float,
 ) -> None:
     show = not options.quiet
-    diagnosis = ensemble.diagnose(spread(rows.x, DIAGNOSED_ROWS), progress=show)
+    diagnosis = summaries.judged(ensemble, spread(rows.x, DIAGNOSED_ROWS), progress=show)
     table, run = notes["table"], summaries.quoted(options.out)
     lines = {"data": _data_line(table)} | summaries.networks(ensemble)
     lines |= {"time": f"{seconds:.1f} s"} | summaries.sampler(ensemble)
@@ -246,20 +272,27 @@ def _report(
     facts |= {"targets": table["targets"], "target_sds": table["target_sds"]}
     facts |= {"rows": table["rows"], "held_out": table["held_out"], "dropped": table["dropped"]}
     facts |= summaries.convergence_facts(diagnosis)
-    if rows.held_out is not None:
+    if rows.held_out is not None and ensemble.num_draws:
         score = ensemble.predict(rows.held_out[0], progress=show).log_score(rows.held_out[1])
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
-    again = "" if options.draws is None else f" --draws {2 * options.draws}"
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
-    if diagnosis.verdict.startswith(("run about", "chains disagree")):
-        then.insert(0, f"tensorbnn resume {run}{again}")
+    if lines["verdict"].startswith(("run ", "chains disagree")):
+        then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     print_result(options, lines, facts)
 
 
+def _aim(options: argparse.Namespace) -> str:
+    """What makes a run longer: one of so many draws is complete without another aim."""
+    if options.draws is None:
+        return ""
+    one = options.chains == 1  # which can't agree with another
+    return f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --minutes 10"
+
+
 def _data_line(table: dict[str, Any]) -> str:
-    parts = [f"{table['rows']:,} rows"]
+    parts = [counted(table["rows"], "row")]
     if table["held_out"]:
         parts.append(f"{table['held_out']:,} held out")
     if table["dropped"]:

@@ -52,6 +52,11 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
                 f"{text} is a likelihood of classes, but the target is a number: use --task "
                 "classification"
             )
+        if isinstance(likelihood, Bernoulli) and encoding.classes and len(encoding.classes) > 2:
+            raise ValueError(
+                f"{text} is a likelihood of two classes, but {encoding.targets[0]!r} has "
+                f"{len(encoding.classes)}: use --likelihood categorical, or leave it out"
+            )
         return likelihood
     if encoding.classes is None:
         return LEARNED_NOISE

@@ -1,6 +1,7 @@
 """A run as the commands see it: its networks, its manifest, and the table it was made from."""
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,12 +74,13 @@ class OpenedRun(NamedTuple):
 def open_run(path: Path) -> OpenedRun:
     """A run with at least one draw of each chain."""
     check_run(path)
-    ensemble = load(path)
-    if not ensemble.num_draws:
+    store = DirectoryStore(path)
+    if not all(store.chunk_sizes(chain) for chain in range(store.manifest["chains"])):
         raise ValueError(
-            f"{path} has no networks yet, its chains are in burn-in: see `tensorbnn info {path}`"
+            f"{path} has no networks of some chain yet, or was stopped before: see `tensorbnn info "
+            f"{shlex.quote(str(path))}`"
         )
-    return OpenedRun(path, DirectoryStore(path), ensemble)
+    return OpenedRun(path, store, load(path))
 
 
 def check_run(path: Path) -> None:
@@ -124,6 +126,9 @@ def other_weights(
 def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
     """One that takes standard deviations of targets if, and only if, that of the run does."""
     likelihood = read_likelihood(text)
+    if likelihood.real_targets != ensemble.likelihood.plain.real_targets:
+        of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
+        raise ValueError(f"{text} is a likelihood of {of}, but the run predicts {has}")
     if likelihood.knows_noise and not ensemble.likelihood.knows_noise:
         raise ValueError(
             f"{text} takes no standard deviations of targets, but the run has them: re-weight it "

@@ -6,6 +6,8 @@ Results go to standard output; progress, warnings and errors to standard error.
 import argparse
 import json
 import math
+import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,6 +18,22 @@ import numpy as np
 
 # The exit code of a command whose result is not to be trusted.
 NOT_TRUSTWORTHY = 3
+# Arguments in Python, and the options that stand for them.
+_OPTIONS = {
+    "max_minutes": "--minutes",
+    "max_gradients": "--max-gradients",
+    "burn_in": "--burn-in",
+    "draws": "--draws",
+    "chains": "--chains",
+    "every": "--every",
+    "rhat": "--rhat",
+    "ess": "--ess",
+}
+# As the library writes it: with the path alone, or with one number more.
+_RESUME = re.compile(
+    r"tb\.resume\('(?P<path>[^']+)'(, (?P<name>\w+)=(?P<value>[\w.+-]+))?\)"
+    r"( or: tensorbnn resume (?P=path))?"
+)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +71,29 @@ def plain(value: Any) -> Any:
 
 def complain(message: object) -> None:
     """One line on standard error."""
-    print(f"tensorbnn: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"tensorbnn: {as_options(' '.join(str(message).split()))}", file=sys.stderr)
+
+
+def as_options(message: str) -> str:
+    """What the library says of its arguments, said of the options that stand for them.
+
+    Examples
+    --------
+    >>> as_options("`burn_in` must be ..., got -1")
+    '--burn-in must be ..., got -1'
+    >>> as_options("go on with tb.resume('my run', max_minutes=10)")
+    "go on with tensorbnn resume 'my run' --minutes 10"
+    """
+    message = _RESUME.sub(_resume, message)
+    for name, option in _OPTIONS.items():
+        message = message.replace(f"`{name}`", option)
+    return message
+
+
+def _resume(found: re.Match[str]) -> str:
+    path, name, value = found["path"], found["name"], found["value"]
+    aim = f" {_OPTIONS.get(name, name)} {value}" if name else ""
+    return f"tensorbnn resume {shlex.quote(path)}{aim}"
 
 
 @contextmanager

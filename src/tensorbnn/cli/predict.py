@@ -20,7 +20,7 @@ from tensorbnn.cli.output import add_json, complain, print_result
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.tables.encoding import Encoding
-from tensorbnn.tables.reading import Column, Table, read_parts
+from tensorbnn.tables.reading import Column, Table, counted, read_parts
 from tensorbnn.tables.writing import TableWriter, check_free
 
 Columns = dict[str, NDArray[Any] | Column]
@@ -58,13 +58,15 @@ def run(options: argparse.Namespace) -> int:
             output.write(columns)
             rows, left_out = rows + table.num_rows, left_out + gone
     if left_out:
-        complain(f"warning: {left_out:,} rows with missing values have no prediction")
+        had = counted(left_out, "row")
+        complain(f"warning: no prediction for {had} with missing values")
+    networks = opened.ensemble.num_chains * -(-opened.ensemble.num_draws // options.every)
     lines = {
-        "predicted": f"{rows - left_out:,} rows with {len(opened.ensemble):,} networks",
+        "predicted": f"{counted(rows - left_out, 'row')} with {counted(networks, 'network')}",
         "written": f"{options.out}: {', '.join(columns)}",
     }
     facts = {"run": str(options.run), "out": str(options.out), "rows": rows, "missing": left_out}
-    print_result(options, lines, facts | {"columns": list(columns)})
+    print_result(options, lines, facts | {"networks": networks, "columns": list(columns)})
     return 0
 
 

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     facts |= {"draws": ensemble.num_draws, "seconds": seconds}
     rows = some_training_rows(DirectoryStore(options.run))
     if rows is not None:
-        diagnosis = ensemble.diagnose(rows, progress=not options.quiet)
+        diagnosis = summaries.judged(ensemble, rows, progress=not options.quiet)
         lines |= summaries.convergence(diagnosis)
         facts |= summaries.convergence_facts(diagnosis)
     print_result(options, lines | summaries.where(options.run), facts)

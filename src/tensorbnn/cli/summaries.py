@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorbnn.ensemble.diagnostics import Diagnosis
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.tables.reading import names_of
+from tensorbnn.tables.reading import counted, names_of
+
+TOO_SHORT = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"
 
 
 def predicted(table: Mapping[str, Any], of: str = "") -> str:
@@ -29,8 +32,7 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
 
 def networks(ensemble: Ensemble) -> dict[str, str]:
     """How many there are."""
-    plural = "" if ensemble.num_chains == 1 else "s"
-    return {"networks": f"{len(ensemble):,} from {ensemble.num_chains} chain{plural}"}
+    return {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
 
 
 def sampler(ensemble: Ensemble) -> dict[str, str]:
@@ -40,24 +42,34 @@ def sampler(ensemble: Ensemble) -> dict[str, str]:
     acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
     return {
         "acceptance": f"{acceptance} (each chain)",
-        "divergences": f"{int(ensemble.info['divergent'].sum())} transitions",
+        "divergences": counted(int(ensemble.info["divergent"].sum()), "transition"),
     }
 
 
-def convergence(diagnosis: Diagnosis) -> dict[str, str]:
+def judged(ensemble: Ensemble, rows: NDArray[Any], *, progress: bool) -> Diagnosis | None:
+    """A diagnosis at `rows`; ``None`` where chains are too short for one."""
+    short = ensemble.num_draws < LEAST_DRAWS
+    return None if short else ensemble.diagnose(rows, progress=progress)
+
+
+def convergence(diagnosis: Diagnosis | None) -> dict[str, str]:
     """R-hat, effective sample size and the verdict."""
+    if diagnosis is None:
+        return {"verdict": TOO_SHORT}
     lines = {}
     if np.isfinite(diagnosis.rhat).any():  # not for one chain
         worst = np.nanmax(diagnosis.rhat)
-        lines["R-hat"] = f"at most {worst:.3f} over {len(diagnosis.rhat)} points"
+        lines["R-hat"] = f"at most {worst:.3f} over {counted(len(diagnosis.rhat), 'point')}"
     if np.isfinite(diagnosis.ess).any():
         least = np.nanmin(diagnosis.ess)
-        lines["ESS"] = f"at least {least:,.0f} over {len(diagnosis.ess)} points"
+        lines["ESS"] = f"at least {least:,.0f} over {counted(len(diagnosis.ess), 'point')}"
     return lines | {"verdict": diagnosis.verdict}
 
 
-def convergence_facts(diagnosis: Diagnosis) -> dict[str, Any]:
+def convergence_facts(diagnosis: Diagnosis | None) -> dict[str, Any]:
     """The same for scripts."""
+    if diagnosis is None:
+        return {"trustworthy": False, "verdict": TOO_SHORT}
     return {
         "trustworthy": diagnosis.trustworthy,
         "verdict": diagnosis.verdict,

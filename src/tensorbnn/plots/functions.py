@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def trace(ensemble: Ensemble, x: ArrayLike, *, output: int = 0, ax: Axes | None = None) -> Axes:
+def trace(
+    ensemble: Ensemble,
+    x: ArrayLike,
+    *,
+    output: int = 0,
+    ax: Axes | None = None,
+    progress: bool = True,
+) -> Axes:
     """What each chain says at one input, draw after draw.
 
     Chains that have converged look like one another, without trend; draws with a divergent
@@ -30,8 +37,10 @@ def trace(ensemble: Ensemble, x: ArrayLike, *, output: int = 0, ax: Axes | None 
         Which output of the network to show.
     ax
         Axes to draw into; new ones by default.
+    progress
+        Show a bar where a computation takes longer than a second.
     """
-    values = _at(ensemble, x, output)
+    values = _at(ensemble, x, output, progress=progress)
     ax = new_figure()[1] if ax is None else ax
     draws = np.arange(1, values.shape[1] + 1)
     for chain, own in enumerate(values):
@@ -54,6 +63,7 @@ def ranks(
     output: int = 0,
     bins: int | None = None,
     ax: Axes | None = None,
+    progress: bool = True,
 ) -> Axes:
     """How the draws of each chain rank among those of all chains, at one input.
 
@@ -74,8 +84,10 @@ def ranks(
         Number of bins; by default so many that each holds 50 draws of a chain, 5 to 20.
     ax
         Axes to draw into; new ones by default.
+    progress
+        Show a bar where a computation takes longer than a second.
     """
-    values = _at(ensemble, x, output)
+    values = _at(ensemble, x, output, progress=progress)
     chains, draws = values.shape
     if chains < 2:
         raise ValueError("ranks compare chains, but this ensemble has only one")
@@ -101,7 +113,12 @@ def ranks(
 
 
 def autocorrelation(
-    ensemble: Ensemble, x: ArrayLike, *, max_lag: int | None = None, ax: Axes | None = None
+    ensemble: Ensemble,
+    x: ArrayLike,
+    *,
+    max_lag: int | None = None,
+    ax: Axes | None = None,
+    progress: bool = True,
 ) -> Axes:
     """Autocorrelation of the predictions against the lag, averaged over the rows of `x`.
 
@@ -115,9 +132,11 @@ def autocorrelation(
         Largest lag, in draws; by default 75, or all where there are fewer.
     ax
         Axes to draw into; new ones by default.
+    progress
+        Show a bar where a computation takes longer than a second.
     """
     max_lag = min(75, ensemble.num_draws - 1) if max_lag is None else max_lag
-    rho = ensemble.autocorrelation(x, max_lag)
+    rho = ensemble.autocorrelation(x, max_lag, progress=progress)
     ax = new_figure()[1] if ax is None else ax
     lags = np.arange(max_lag + 1)
     ax.axhline(0.0, color="0.6", lw=0.8)
@@ -131,14 +150,14 @@ def autocorrelation(
     return ax
 
 
-def _at(ensemble: Ensemble, x: ArrayLike, output: int) -> NDArray[Any]:
+def _at(ensemble: Ensemble, x: ArrayLike, output: int, *, progress: bool) -> NDArray[Any]:
     """Predictions ``(chains, draws)`` at one input."""
     row = np.asarray(x)
     if row.ndim > 1:
         raise ValueError(
             f"`x` must be one row of inputs, ({ensemble.network.inputs},), got shape {row.shape}"
         )
-    values = ensemble.predict(row.reshape(1, -1)).networks[:, 0]
+    values = ensemble.predict(row.reshape(1, -1), progress=progress).networks[:, 0]
     check_output(output, values.shape[1])
     return values[:, output].reshape(ensemble.num_chains, -1)
 

@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
 
     figure: Any = ax if hasattr(ax, "savefig") else ax.figure
     for each in figure.axes:
+        _as_written(each)
         for line in each.lines:
             line.set_rasterized(len(line.get_xdata()) > MOST_POINTS)
     content = io.BytesIO()
@@ -44,6 +46,24 @@ def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
         figure.savefig(content, format="svg", dpi=150, metadata={"Date": None})
     encoded = base64.b64encode(content.getvalue()).decode()
     return image(f"data:image/svg+xml;base64,{encoded}", says, caption)
+
+
+def name_outputs(ax: "Axes", names: Sequence[str]) -> "Axes":
+    """Names for ``output 0`` and so on in the legend."""
+    legend = ax.get_legend()
+    for text in [] if legend is None else legend.get_texts():
+        kind, _, number = text.get_text().partition(" ")
+        if kind == "output":
+            text.set_text(names[int(number)])
+    return ax
+
+
+def _as_written(ax: "Axes") -> None:
+    """Names of columns are no formulas, whatever dollars they hold."""
+    legend = ax.get_legend()
+    texts = [] if legend is None else legend.get_texts()
+    for text in (ax.xaxis.label, ax.yaxis.label, *texts):
+        text.set_parse_math(False)
 
 
 def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | None":
@@ -102,8 +122,9 @@ def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[st
             dark = each > 0.5 * max(own.sum(), 1)
             ax.text(column, row, str(each), ha="center", va="center", color="w" if dark else "k")
     shown = [label if len(label) <= 12 else f"{label[:11]}…" for label in labels]
-    ax.set_xticks(range(len(labels)), shown, rotation=0 if len(labels) < 6 else 90)
-    ax.set_yticks(range(len(labels)), shown)
+    turned = 0 if len(labels) < 6 else 90
+    ax.set_xticks(range(len(labels)), shown, rotation=turned, parse_math=False)
+    ax.set_yticks(range(len(labels)), shown, parse_math=False)
     ax.set(xlabel="predicted", ylabel="true")
     return ax
 

@@ -10,6 +10,7 @@ from tensorbnn.report.figures import (
     draw_confusion,
     draw_error_bars,
     drawn,
+    name_outputs,
     new_axes,
 )
 from tensorbnn.report.html import Html, element, paragraph, section, table
@@ -50,12 +51,12 @@ def calibration_section(subject: Subject) -> Html:
     scores = subject.ensemble.score(
         judged.x, judged.y, every=subject.every, progress=subject.progress
     )
-    ax = plots.calibration(scores, ax=new_axes(4.2))
+    ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), subject.outputs)
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
     figures = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
         bins = int(np.clip(len(judged.y) // 20, 5, 20))
-        ax = plots.pit(scores, bins=bins, ax=new_axes(4.2))
+        ax = name_outputs(plots.pit(scores, bins=bins, ax=new_axes(4.2)), subject.outputs)
         caption = "Where targets lie in their predictive distributions: flat if these are right."
         figures.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(

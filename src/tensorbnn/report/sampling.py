@@ -4,7 +4,13 @@ import numpy as np
 
 from tensorbnn import plots
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
-from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, new_axes
+from tensorbnn.report.figures import (
+    draw_histogram,
+    draw_log_density,
+    drawn,
+    name_outputs,
+    new_axes,
+)
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject
 
@@ -78,14 +84,16 @@ def functions_section(subject: Subject) -> Html:
         caption = "How many independent networks the sample is worth, in bulk or tails."
         figures.append(drawn(ax, "Effective sample sizes of all points", caption))
     point = subject.rows[worst]
-    ax = plots.trace(ensemble, point, output=output, ax=new_axes())
+    show = subject.progress
+    ax = plots.trace(ensemble, point, output=output, ax=new_axes(), progress=show)
     caption = f"What each chain predicts where they agree least, at {place}"
     figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
-        ax = plots.ranks(ensemble, point, output=output, ax=new_axes())
+        ax = plots.ranks(ensemble, point, output=output, ax=new_axes(), progress=show)
         caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
         figures.append(drawn(ax, "Rank histogram of each chain", caption))
-    ax = plots.autocorrelation(ensemble, subject.rows, ax=new_axes())
+    ax = plots.autocorrelation(ensemble, subject.rows, ax=new_axes(), progress=show)
+    name_outputs(ax, subject.outputs)
     figures.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
     return section(
         "functions",

@@ -28,7 +28,8 @@ th, td { padding: .3rem .9rem .3rem 0; vertical-align: top; border-bottom: 1px s
   white-space: nowrap; }
 thead th { color: var(--soft); font-weight: 600; }
 .number { text-align: right; }
-.text { text-align: left; font-weight: 400; }
+.text { text-align: left; }
+tbody th { font-weight: 400; }
 td.text:last-child { white-space: normal; min-width: 11rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr));
   gap: 1.25rem; margin: 1rem 0; align-items: start; }

@@ -69,6 +69,14 @@ class Subject(NamedTuple):
         return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """A name for each output of the network: of its target, or of its class."""
+        classes = None if self.encoding is None else self.encoding.classes
+        names = self.targets if classes is None else classes
+        count = self.ensemble.network.outputs
+        return names if len(names) == count else tuple(f"output {each}" for each in range(count))
+
+    @property
     def target_sds(self) -> tuple[str, ...]:
         """A name for the measured standard deviations of each target."""
         if self.encoding is not None and self.encoding.target_sds:

@@ -3,21 +3,31 @@
 Whatever can't be is an error that names the column and the row.
 """
 
+import difflib
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.tables.reading import Column, Table, TableError, names_of
+from tensorbnn.tables.reading import Column, Table, TableError, counted, names_of
 
 Missing = Literal["refuse", "drop"]
 # A text column with more values than this is a name, a date or free text.
 MOST_CATEGORIES = 50
+# With at least so many rows, a text column with another value in each is one, too.
+FEWEST_NAMES = 10
 # Of a column with at least this share of numbers the rest are mistakes.
 MOSTLY_NUMBERS = 0.5
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+# Largest number that can be squared and summed to scale a column.
+LARGEST = 1e100
+# Digits with commas, and a point perhaps: a decimal comma, or one between thousands.
+_COMMAS = re.compile(r"[-+]?[\d.]*\d,\d[\d,.]*")
+_HOW_NUMBERS = (
+    "numbers are written with a decimal point, if any, and nothing between thousands, as 1234.5"
+)
 
 
 def is_text(table: Table, name: str) -> bool:
@@ -27,17 +37,17 @@ def is_text(table: Table, name: str) -> bool:
         return False
     known = sum(value is not None for value in column)
     bad = [row for row, value in enumerate(column) if value is not None and not _parses(value)]
-    if bad and all(_DECIMAL_COMMA.fullmatch(str(column[row]).strip()) for row in bad):
+    if bad and all(_COMMAS.fullmatch(str(column[row]).strip()) for row in bad):
         raise TableError(
-            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: numbers must be "
-            f"written with a decimal point (a category: --categorical {name}; classes: --task "
-            "classification)"
+            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: {_HOW_NUMBERS} "
+            f"(a category: --categorical {shlex.quote(name)}; classes: --task classification)"
         )
     if bad and len(bad) < MOSTLY_NUMBERS * known:
-        more = f" (and in {len(bad) - 1:,} more rows)" if len(bad) > 1 else ""
+        more = f" (and in {counted(len(bad) - 1, 'more row')})" if len(bad) > 1 else ""
         raise TableError(
             f"column {name!r} is one of numbers, but has the text {column[bad[0]]!r} in "
-            f"{table.place(bad[0])}{more}: correct it, or use --categorical {name}"
+            f"{table.place(bad[0])}{more}: correct it, leave it empty where there is no value, or "
+            f"use --categorical {shlex.quote(name)}"
         )
     return bool(bad)
 
@@ -53,6 +63,11 @@ def categories_of(
             f"column {name!r} of {table.file} has {len(found):,} different values, such as "
             f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): {remedy}"
         )
+    if len(found) == kept.sum() and len(found) >= FEWEST_NAMES:
+        raise TableError(
+            f"column {name!r} of {table.file} has another value in each row, such as {found[0]!r}, "
+            f"from which nothing can be learned: {remedy}"
+        )
     if len(found) < 2:
         raise TableError(
             f"column {name!r} of {table.file} has only one value, {found[0]!r}, which says "
@@ -66,19 +81,20 @@ def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.f
     column = table.columns[name]
     if not isinstance(column, np.ndarray):
         texts = ["nan" if value is None else value for value in column]
-        try:
-            column = np.array(texts, np.float64)
-        except ValueError:
-            row = next(row for row, text in enumerate(texts) if not _parses(text))
-            comma = _DECIMAL_COMMA.fullmatch(texts[row])
-            remedy = ": numbers must be written with a decimal point" if comma else ""
+        row = next((row for row, text in enumerate(texts) if not _parses(text)), None)
+        if row is not None:
+            remedy = f": {_HOW_NUMBERS}" if _COMMAS.fullmatch(texts[row]) else ""
             raise TableError(
                 f"column {name!r} is one of numbers, but has the text {texts[row]!r} in "
                 f"{table.place(row)}{remedy}"
-            ) from None
-    bad = np.flatnonzero(np.isinf(column))
+            )
+        column = np.array(texts, np.float64)
+    bad = np.flatnonzero(np.abs(column) > LARGEST)
     if len(bad):
-        raise TableError(f"column {name!r} is infinite in {table.place(int(bad[0]))}")
+        raise TableError(
+            f"column {name!r} has {column[bad[0]]:g} in {table.place(int(bad[0]))}, which is too "
+            "large to compute with: correct it, or leave the row out"
+        )
     return column[kept]
 
 
@@ -139,11 +155,18 @@ def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArr
 
 def check_there(table: Table, names: Sequence[str]) -> None:
     """Raise where a column is not there."""
+    there = list(table.columns)
     for name in names:
-        if name not in table.columns:
-            raise TableError(
-                f"{table.file} has no column {name!r}: it has {names_of(list(table.columns))}"
-            )
+        if name in table.columns:
+            continue
+        has = f"it has {names_of(there)}"
+        if len(there) == 1:
+            has = f"it has one column, {there[0]!r}"
+            if " " in there[0]:
+                has += " (columns are separated by commas, semicolons or tabs, not by spaces)"
+        near = difflib.get_close_matches(name, there, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near and len(there) > 1 else ""
+        raise TableError(f"{table.file} has no column {name!r}: {has}{hint}")
 
 
 def _order(text: str) -> tuple[int, float, str]:
@@ -161,4 +184,4 @@ def _parses(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # which Python allows in numbers, but 12_3 is a name

@@ -6,6 +6,7 @@ which a run keeps, so that later tables are turned into numbers alike or refused
 columns of standard deviations, their error bars, which are no inputs.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -24,7 +25,7 @@ from tensorbnn.tables.columns import (
     complete_rows,
     is_text,
 )
-from tensorbnn.tables.reading import Table, TableError, names_of
+from tensorbnn.tables.reading import Table, TableError, counted, names_of
 
 Task = Literal["regression", "classification"]
 
@@ -139,14 +140,17 @@ def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) ->
     """
     names = list(table.columns)
     if len(names) != inputs + targets + sds:
-        also, then = (f" and {targets} targets", ", then its targets") if targets else ("", "")
+        also, then = "", ""
+        if targets:
+            also, then = f" and {counted(targets, 'target')}", ", then its targets"
         if sds:
-            also = f", {targets} targets and {sds} standard deviations"
+            also = f", {counted(targets, 'target')} and {counted(sds, 'standard deviation')}"
             then += ", then their standard deviations"
         raise TableError(
-            f"the network has {inputs} inputs{also}, but {table.file} has {len(names)} columns "
-            f"({names_of(names)}); the run was not made by `tensorbnn fit` and does not know which "
-            f"to take: give just its inputs, in their order{then}"
+            f"the network has {counted(inputs, 'input')}{also}, but {table.file} has "
+            f"{counted(len(names), 'column')} ({names_of(names)}); the run was not made by "
+            f"`tensorbnn fit` and does not know which to take: give just its inputs, in "
+            f"their order{then}"
         )
     first, known = tuple(map(Input, names[:inputs])), tuple(names[inputs:])
     return Encoding(first, known[:targets] or ("target",), target_sds=known[targets:])
@@ -184,6 +188,9 @@ def learn(
     check_there(table, [*targets, *target_sds, *ignored, *categorical])
     if len(set(targets)) < len(targets):
         raise TableError(f"a target is given twice: {names_of(targets)}")
+    for name in ignored:
+        if name in (*targets, *target_sds):
+            raise TableError(f"column {name!r} is needed for the target and can't be left out, too")
     _check_sds(targets, target_sds, categorical)
     names = [name for name in table.columns if name not in {*targets, *target_sds, *ignored}]
     if not names:
@@ -192,7 +199,12 @@ def learn(
     if not kept.any():
         raise TableError(f"every row of {table.file} has a missing value: no row is left")
     inputs = tuple(
-        Input(name, categories_of(table, name, kept, remedy=f"leave it out with --ignore {name}"))
+        Input(
+            name,
+            categories_of(
+                table, name, kept, remedy=f"leave it out with --ignore {shlex.quote(name)}"
+            ),
+        )
         if name in categorical or is_text(table, name)
         else Input(name)
         for name in names
@@ -224,7 +236,7 @@ def _check_sds(
         if name in categorical:
             raise TableError(
                 f"column {name!r} holds standard deviations and is no input: leave out "
-                f"--categorical {name}"
+                f"--categorical {shlex.quote(name)}"
             )
 
 

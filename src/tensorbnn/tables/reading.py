@@ -1,7 +1,8 @@
 """CSV, TSV and Parquet files as named columns, some rows at a time.
 
 CSV and TSV files are UTF-8 with a line of column names first; a CSV file may be separated by
-semicolons. Either may be compressed (``.csv.gz``). Parquet is read by PyArrow (extra ``parquet``).
+semicolons or tabs. Either may be compressed (``.csv.gz``). Parquet is read by PyArrow (extra
+``parquet``).
 """
 
 import csv
@@ -15,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Texts that stand for a value that is not there.
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+MISSING = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "n/a", "null", "NULL", "None"})
+_NAN = frozenset({"nan", "+nan", "-nan"})  # in any case, as all that Python takes for one
+_SEPARATORS = (",", ";", "\t")
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 ROWS_AT_ONCE = 50_000
 
@@ -87,6 +90,11 @@ def names_of(columns: Sequence[str]) -> str:
     return shown if len(columns) <= 10 else f"{shown}, ... ({len(columns)} in all)"
 
 
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _text(file: Path, kind: str, rows: int) -> Iterator[dict[str, Column]]:
     opener: Any = gzip.open if file.name.lower().endswith(".gz") else open
     with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
@@ -102,9 +110,9 @@ def _text(file: Path, kind: str, rows: int) -> Iterator[dict[str, Column]]:
 
 
 def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[dict[str, Column]]:
-    head = lines.readline()
-    separator = "\t" if kind != ".csv" else ";" if ";" in head and "," not in head else ","
-    reader = csv.reader(itertools.chain([head], lines), delimiter=separator, strict=True)
+    begin = [lines.readline(), lines.readline()]
+    separator = "\t" if kind != ".csv" else _separator(begin)
+    reader = csv.reader(itertools.chain(begin, lines), delimiter=separator, strict=True)
     names = [name.strip() for name in next(reader, [])]
     _check_names(file, names)
     number = 0
@@ -113,17 +121,27 @@ def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[dict[s
         for place, row in enumerate(part, start=number + 1):
             if len(row) != len(names):
                 raise TableError(
-                    f"data row {place:,} of {file} has {len(row)} fields, but there are "
-                    f"{len(names)} columns"
+                    f"data row {place:,} of {file} has {counted(len(row), 'field')}, but its first "
+                    f"line names {counted(len(names), 'column')}: {names_of(names)}"
                 )
         number += len(part)
         columns = zip(names, zip(*part, strict=True), strict=True)
         yield {name: [_value(text) for text in column] for name, column in columns}
 
 
+def _separator(begin: Sequence[str]) -> str:
+    """What separates most fields, as many in both lines: names may hold commas, too."""
+
+    def agreement(separator: str) -> tuple[bool, int]:
+        first, second = (len(next(csv.reader([line], delimiter=separator), [])) for line in begin)
+        return first == second > 1, first
+
+    return max(_SEPARATORS, key=agreement)
+
+
 def _value(text: str) -> str | None:
     text = text.strip()
-    return None if text in MISSING else text
+    return None if text in MISSING or text.lower() in _NAN else text
 
 
 def _check_names(file: Path, names: Sequence[str]) -> None:
