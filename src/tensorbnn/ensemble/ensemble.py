@@ -35,7 +35,6 @@ from tensorbnn.ensemble.sensitivity import (
 )
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.model.checks import DType, check_count, check_inputs, check_rows
-from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
@@ -515,7 +514,7 @@ class Ensemble:
         rows = self._checked_rows(x, y, new=True)
         seed = check_count("seed", seed, least=0)
         prediction = self.predict(rows.x, every=every, progress=progress)
-        if self.likelihood.link in (Sigmoid, Softmax):
+        if self.likelihood.predicts_classes:
             return score_classes(prediction, rows.y)
 
         def draw(own: slice) -> NDArray[Any]:
