@@ -22,6 +22,8 @@ from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.pretrain import Pretrained, pretrain
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.interop.original import import_original, load_original
+from tensorbnn.model.counts import Poisson
+from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
@@ -52,6 +54,7 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
+from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
@@ -91,6 +94,7 @@ __all__ = [
     "Gaussian",
     "GaussianDense",
     "HalfNormal",
+    "HeteroscedasticGaussian",
     "Hyper",
     "Laplace",
     "Layer",
@@ -104,6 +108,7 @@ __all__ = [
     "PReLU",
     "Parameter",
     "PercentError",
+    "Poisson",
     "Posterior",
     "Prediction",
     "Pretrained",
@@ -118,6 +123,7 @@ __all__ = [
     "SquarePReLU",
     "SquaredError",
     "StudentT",
+    "StudentTNoise",
     "Tanh",
     "Weighted",
     "Weights",

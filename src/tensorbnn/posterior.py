@@ -42,14 +42,15 @@ class Posterior:
     ----------
     network
         The network and its priors. A last `Sigmoid` or `Softmax` that the likelihood applies itself
-        (`Bernoulli`, `Categorical`) is folded into the likelihood.
+        (`Bernoulli`, `Categorical`), or `Exp` (`Poisson`), is folded into the likelihood.
     likelihood
         How targets scatter around the network's outputs.
     x
         Inputs ``(rows, inputs)``, or ``(rows,)`` for a network with one input. Without data the
         posterior is the prior.
     y
-        Targets ``(rows,)`` or ``(rows, outputs)``; class labels ``(rows,)`` for `Categorical`.
+        Targets ``(rows,)`` or ``(rows, outputs)``; class labels ``(rows,)`` for `Categorical`, half
+        as many columns as outputs for `HeteroscedasticGaussian`.
     standardise
         Whether the columns of `x`, and of `y` where targets are real numbers (`Gaussian`), are
         shifted and scaled to mean 0 and standard deviation 1; constant ones are only shifted. The
@@ -107,6 +108,7 @@ class Posterior:
         if dtype not in ("float32", "float64"):
             raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}")
         self.network = _fold_link(network, likelihood)
+        likelihood.columns(self.network.outputs)  # or an error, without data, too
         self.likelihood = likelihood
         self.dtype: DType = dtype
         self.scaling = _scaling(standardise, x, y, likelihood, self.network)
@@ -279,7 +281,7 @@ def _scaling(
 def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -> None:
     for name, count, wanted in (
         ("x", len(scaling.x_scale), network.inputs),
-        ("y", len(scaling.y_scale), network.outputs),
+        ("y", len(scaling.y_scale), likelihood.columns(network.outputs)),
     ):
         if count not in (0, wanted):
             raise ValueError(
@@ -288,7 +290,7 @@ def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -
     if scaling.y_scale and not likelihood.real_targets:
         raise ValueError(
             f"`standardise` scales targets, but those of a {type(likelihood).__name__} likelihood "
-            "are no real numbers: leave `y_shift` and `y_scale` out"
+            "are no real numbers in some unit: leave `y_shift` and `y_scale` out"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.runs.description import KNOWN
 
@@ -21,7 +22,7 @@ PRIORS: dict[str, Prior] = {
 }
 """The paper's hierarchical priors."""
 
-LEARNED_NOISE = Gaussian(sd=Hyper(0.3))
+LEARNED_NOISE, LEARNED_HEAVY_NOISE = Gaussian(sd=Hyper(0.3)), StudentTNoise(scale=Hyper(0.3))
 """In units of the targets' standard deviation: around a third, give or take a factor of e."""
 
 
@@ -53,9 +54,10 @@ def read_likelihood(text: str) -> Likelihood:
         if issubclass(known, Likelihood) and known is not Weighted  # which needs one inside
     }
     words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
+    learned = {"gaussian": LEARNED_NOISE, "studenttnoise": LEARNED_HEAVY_NOISE}
     if text.lower() in kinds:
         # Noise that is not known is learned.
-        return LEARNED_NOISE if text.lower() == "gaussian" else kinds[text.lower()]()
+        return learned.get(text.lower()) or kinds[text.lower()]()
     return _read(text, Likelihood, "a likelihood", words)  # type: ignore[type-abstract]
 
 

@@ -26,7 +26,7 @@ def make_posterior(
         for layer in (Dense(units, prior, prior), ACTIVATIONS[options.activation]())
     ]
     likelihood = _likelihood(options.likelihood, encoding)
-    outputs = len(encoding.targets)
+    outputs = likelihood.outputs_per_column * len(encoding.targets)
     if isinstance(likelihood, Categorical) and encoding.classes is not None:
         outputs = len(encoding.classes)
     network = Network(*hidden, Dense(outputs, prior, prior), inputs=x.shape[1])
@@ -40,14 +40,14 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
         likelihood = read_likelihood(text)
         if isinstance(likelihood, Weighted):
             raise ValueError(f"{text} needs a weight for each row, which only Python can give it")
-        if likelihood.real_targets and encoding.classes is not None:
+        if encoding.classes is not None and not likelihood.predicts_classes:
             raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
         if isinstance(likelihood, MeasuredGaussian):
             raise ValueError(
                 f"{text} takes the standard deviation of each target from the table: name its "
                 "column with --target-sd, one for each --target"
             )
-        if encoding.classes is None and isinstance(likelihood, Bernoulli | Categorical):
+        if encoding.classes is None and likelihood.predicts_classes:
             raise ValueError(
                 f"{text} is a likelihood of classes, but the target is a number: use --task "
                 "classification"

@@ -46,9 +46,10 @@ class OpenedRun(NamedTuple):
         if self.encoding is not None:
             return self.encoding
         network = self.ensemble.network
+        columns = self.ensemble.likelihood.columns(network.outputs)
         if targets:
             return plain_encoding(table, network.inputs, *self._target_columns())
-        names = ("y",) if network.outputs == 1 else tuple(f"y{n}" for n in range(network.outputs))
+        names = ("y",) if columns == 1 else tuple(f"y{n}" for n in range(columns))
         plain = plain_encoding(table, network.inputs)
         return dataclasses.replace(plain, targets=names, classes=self._classes())
 
@@ -60,7 +61,8 @@ class OpenedRun(NamedTuple):
         if isinstance(likelihood.plain, MeasuredGaussian):
             return outputs, outputs if known is None else known - outputs
         if known is None:
-            known = 1 if isinstance(likelihood.plain, Categorical) else outputs
+            is_label = isinstance(likelihood.plain, Categorical)
+            known = 1 if is_label else likelihood.columns(outputs)
         return known, 0
 
     def _classes(self) -> tuple[str, ...] | None:

@@ -28,7 +28,6 @@ from tensorbnn.ensemble.sensitivity import (
 )
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.model.checks import DType, check_count
-from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
@@ -495,7 +494,7 @@ class Ensemble:
         rows = self._units.check(x, y, self.likelihood.plain)
         seed = check_count("seed", seed, least=0)
         prediction = self.predict(rows.x, every=every, progress=progress)
-        if self.likelihood.link in (Sigmoid, Softmax):
+        if self.likelihood.predicts_classes:
             return score_classes(prediction, rows.y)
 
         def draw(own: slice) -> NDArray[Any]:

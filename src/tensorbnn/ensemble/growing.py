@@ -44,7 +44,8 @@ class GrowingPredictions:
         self._inputs = posterior.scaling.inputs(x, posterior.dtype)
         self._batch = min(networks_per_file, BATCH)
         self._counts = [0] * chains
-        self._values = np.empty((chains, 0, len(x), posterior.network.outputs), posterior.dtype)
+        columns = posterior.likelihood.columns(posterior.network.outputs)
+        self._values = np.empty((chains, 0, len(x), columns), posterior.dtype)
         self._lock = threading.Lock()
 
     def update(self) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from the likelihood itself; nothing is drawn. Outputs are ``(networks, outputs, 
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,9 @@ from tensorbnn.model.likelihoods import Likelihood
 
 # Halvings of the interval in which a quantile is known to lie: to the last bit of the type.
 HALVINGS = {"float32": 30, "float64": 60}
+# Doublings of an interval until a quantile lies in it; it never does where rounding keeps the
+# distribution function from reaching a probability next to 0 or 1.
+DOUBLINGS = 100
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -34,7 +38,10 @@ def mean_variance(
         bound = likelihood.bind(own)
         return jnp.broadcast_to(bound.variance(f), bound.mean(f).shape)
 
-    return jnp.tensordot(jnp.exp(log_weights), jax.vmap(variance)(outputs, hypers), axes=(0, 0))
+    weights = jnp.exp(log_weights)
+    # A network without weight counts for nothing, even where its variance is infinite.
+    each = jnp.where(weights[:, None, None] > 0, jax.vmap(variance)(outputs, hypers), 0.0)
+    return jnp.tensordot(weights, each, axes=(0, 0))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -77,19 +84,48 @@ def quantile(
     probability: Array,
     mean: Array,
     sd: Array,
+    narrow: Array,
 ) -> Array:
     """The target ``(columns, rows)`` below which a new one falls with `probability`.
 
     By bisection, from the interval that Cantelli's inequality gives for any distribution of this
-    `mean` and `sd`, each ``(columns, rows)``.
+    `mean` and `sd`, each ``(columns, rows)``. Where `sd` is infinite there is none: an interval is
+    made from a `narrow` width by doubling.
     """
-    lower = mean - sd * jnp.sqrt((1 - probability) / probability) * 1.001
-    upper = mean + sd * jnp.sqrt(probability / (1 - probability)) * 1.001
+
+    def share(end: Array) -> Array:
+        return cdf(likelihood, outputs, hypers, log_weights, end)
+
+    width = _wide_enough(share, probability, mean, narrow, jnp.isinf(sd))
+    below, above = (
+        jnp.sqrt((1 - probability) / probability),
+        jnp.sqrt(probability / (1 - probability)),
+    )
+    lower = mean - jnp.where(jnp.isinf(sd), width, sd * below * 1.001)
+    upper = mean + jnp.where(jnp.isinf(sd), width, sd * above * 1.001)
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = 0.5 * (low + high)
-        below = cdf(likelihood, outputs, hypers, log_weights, middle) < probability
-        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+        is_below = share(middle) < probability
+        return jnp.where(is_below, middle, low), jnp.where(is_below, high, middle)
 
     return jax.lax.fori_loop(0, HALVINGS[mean.dtype.name], halve, (lower, upper))[1]
+
+
+def _wide_enough(
+    share: Callable[[Array], Array], probability: Array, centre: Array, width: Array, wanted: Array
+) -> Array:
+    """`width`, doubled where `wanted` until the quantile lies within it of the `centre`."""
+
+    def is_short(width: Array) -> Array:
+        beyond = (share(centre - width) > probability) | (share(centre + width) < probability)
+        return wanted & beyond
+
+    def double(tried: tuple[Array, Array]) -> tuple[Array, Array]:
+        return tried[0] + 1, jnp.where(is_short(tried[1]), 2 * tried[1], tried[1])
+
+    def goes_on(tried: tuple[Array, Array]) -> Array:
+        return (tried[0] < DOUBLINGS) & jnp.any(is_short(tried[1]))
+
+    return jax.lax.while_loop(goes_on, double, (jnp.zeros((), int), width))[1]

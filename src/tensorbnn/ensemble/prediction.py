@@ -14,7 +14,6 @@ from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.ensemble import mixture, weighted
 from tensorbnn.ensemble.information import entropy, mutual_information
 from tensorbnn.model.checks import DType, check_rows
-from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import UNKNOWN_NOISE
 from tensorbnn.model.network import Network
@@ -38,10 +37,11 @@ class Prediction:
     """What every network of an ensemble predicts for the rows of ``x``.
 
     Made by `Ensemble.predict`. Values are expected targets in the user's units: the network's
-    outputs for a `Gaussian` likelihood, probabilities for `Bernoulli` and `Categorical`. All
-    statistics are over networks with their weights, where `Ensemble.predict` was given any. Each
-    is computed when it is asked for, in one pass over blocks of rows; a million rows need no more
-    memory than the answer and a few blocks. Where all values fit into one block they are kept.
+    outputs for a `Gaussian` likelihood (the first half of them for `HeteroscedasticGaussian`),
+    probabilities for `Bernoulli` and `Categorical`, expected counts for `Poisson`. All statistics
+    are over networks with their weights, where `Ensemble.predict` was given any. Each is computed
+    when it is asked for, in one pass over blocks of rows; a million rows need no more memory than
+    the answer and a few blocks. Where all values fit into one block they are kept.
 
     Attributes
     ----------
@@ -95,7 +95,10 @@ class Prediction:
 
     @property
     def sd_total(self) -> NDArray[Any]:
-        """Standard deviation of a new target, ``(rows, outputs)``: networks and noise together."""
+        """Standard deviation of a new target, ``(rows, outputs)``: networks and noise together.
+
+        Infinite where that of the noise is, as for a `StudentTNoise` of few degrees of freedom.
+        """
         return np.sqrt(self._moments[1] + self._noise)
 
     @property
@@ -129,7 +132,8 @@ class Prediction:
         noise
             Quantiles of a new target, noise included, in place of those of its expected value:
             exactly those of the mixture of all networks' likelihoods, by bisection of its
-            distribution function. For likelihoods that have a `cdf`, such as `Gaussian`.
+            distribution function. For likelihoods that have a `cdf`, such as `Gaussian`. Those of
+            counts are whole numbers.
         """
         wanted = np.asarray(probability, np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
@@ -160,7 +164,8 @@ class Prediction:
             Increasing bin edges ``(bins + 1,)``.
         noise
             The density of a new target, noise included: the probability of each bin under the
-            mixture of all networks' likelihoods, which must have a `cdf`.
+            mixture of all networks' likelihoods, which must have a `cdf`. A target at an edge is in
+            the bin below it; for counts, put edges between them: -0.5, 0.5, 1.5, ...
 
         Returns
         -------
@@ -233,17 +238,20 @@ class Prediction:
     def _noisy_quantile(self, wanted: NDArray[Any]) -> NDArray[Any]:
         if np.any((wanted == 0) | (wanted == 1)):
             raise ValueError("`probability` must lie within 0 and 1 for a target with noise")
-        mean, sd = self.mean, self.sd_total
+        mean, total, sd = self.mean, self.sd_total, self.sd
 
         def quantiles(block: _Block) -> NDArray[Any]:
             # In the model's units, in which the likelihood is.
             at = self._inside(mean[block.rows])
-            width = (sd[block.rows] / (self._scaling.y_scale or 1.0)).astype(self._dtype).T
-            found = [
-                mixture.quantile(*self._mixture(block), each, at, width).T
+            own = self._widths_inside(total[block.rows])
+            narrow = np.maximum(self._widths_inside(sd[block.rows]), 1e-6 * np.abs(at) + 1e-12)
+            found: list[NDArray[Any]] = [
+                np.asarray(mixture.quantile(*self._mixture(block), each, at, own, narrow)).T
                 for each in np.atleast_1d(wanted).astype(self._dtype)
             ]
-            return self._scaling.natural(np.stack(found if wanted.ndim else found[0]))
+            if self._likelihood.whole_targets:  # the bisection ends just above one
+                found = [np.floor(each) for each in found]
+            return self._scaling.natural(np.stack(found) if wanted.ndim else found[0])
 
         return self._collect(quantiles, axis=wanted.ndim)
 
@@ -257,6 +265,10 @@ class Prediction:
         """Targets ``(rows, outputs)`` of the user's as the likelihood takes them."""
         return self._scaling.targets(targets).astype(self._dtype).T
 
+    def _widths_inside(self, widths: NDArray[Any]) -> NDArray[Any]:
+        """Widths ``(rows, outputs)`` in the user's units, in those of the likelihood."""
+        return (widths / np.asarray(self._scaling.y_scale or 1.0)).astype(self._dtype).T
+
     def _mixture(self, block: "_Block") -> tuple[Any, ...]:
         """What functions of the mixture take first."""
         own = np.full(self.num_networks, 1 / self.num_networks)
@@ -265,7 +277,7 @@ class Prediction:
         return self._likelihood, block.outputs, block.hypers, log_weights.astype(self._dtype)
 
     def _check_classes(self) -> None:
-        if self._likelihood.link not in (Sigmoid, Softmax):
+        if not self._likelihood.predicts_classes:
             raise ValueError(
                 "entropy and mutual information are of classes, but the targets of a "
                 f"{type(self._likelihood).__name__} likelihood are numbers: use `sd` and `sd_total`"

@@ -177,7 +177,10 @@ def _check_layouts(run: Model, other: Model) -> None:
 
 def _check_columns(run: Likelihood, other: Likelihood) -> None:
     """Both are computed from the same columns of `y`."""
-    known = [(isinstance(each, Weighted), each.knows_noise) for each in (run, other)]
+    known = [
+        (isinstance(each, Weighted), each.knows_noise, each.outputs_per_column)
+        for each in (run, other)
+    ]
     if known[0] != known[1]:
         names = [type(each).__name__ for each in (other, run)]
         raise ValueError(

@@ -35,8 +35,29 @@ class Likelihood(Parametric, ABC):
     real_targets: ClassVar[bool] = False
     """Whether targets are real numbers in some unit, which `standardise` may shift and scale."""
 
+    whole_targets: ClassVar[bool] = False
+    """Whether targets are whole numbers, such as counts; then quantiles of new ones are, too."""
+
+    outputs_per_column: ClassVar[int] = 1
+    """Outputs of the network behind each column of `mean`: 2 where noise has outputs, too."""
+
     knows_noise: ClassVar[bool] = True
     """Whether the noise of a new target is known, whatever its row."""
+
+    @property
+    def predicts_classes(self) -> bool:
+        """Whether `mean` are probabilities of classes."""
+        return self.link in (Sigmoid, Softmax)
+
+    def columns(self, outputs: int) -> int:
+        """Number of columns of `mean`, the predictions of a network with so many outputs."""
+        each = self.outputs_per_column
+        if outputs % each:
+            raise ValueError(
+                f"a {type(self.plain).__name__} likelihood takes {each} outputs of the network for "
+                f"each column of `y`, but it has {outputs}: end it in Dense({each}), or a multiple"
+            )
+        return outputs // each
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
@@ -48,10 +69,12 @@ class Likelihood(Parametric, ABC):
         outputs
             Number of outputs of the network.
         """
-        if y.shape[1] != outputs:
+        columns, each = self.columns(outputs), self.outputs_per_column
+        if y.shape[1] != columns:
+            why = f", {each} for each column" if each > 1 else ""
             raise ValueError(
-                f"`y` has {y.shape[1]} columns but the network has {outputs} outputs: "
-                f"end the network in Dense({y.shape[1]}), or give `y` with {outputs} columns"
+                f"`y` has {y.shape[1]} columns but the network has {outputs} outputs{why}: "
+                f"end the network in Dense({each * y.shape[1]}), or give `y` with {columns} columns"
             )
         return y
 
@@ -170,7 +193,7 @@ class Bernoulli(Likelihood):
         bad = np.setdiff1d(y, [0, 1])
         if bad.size:
             raise ValueError(
-                f"`y` must hold only 0 and 1 for a Bernoulli likelihood, but has {_some(bad)}: "
+                f"`y` must hold only 0 and 1 for a Bernoulli likelihood, but has {some_of(bad)}: "
                 "encode the two classes as 0 and 1, or use Categorical for more classes"
             )
         return y
@@ -213,7 +236,7 @@ class Categorical(Likelihood):
         if bad.size:
             raise ValueError(
                 f"`y` must hold class labels 0 to {outputs - 1} for a network with {outputs} "
-                f"outputs, but has {_some(bad)}"
+                f"outputs, but has {some_of(bad)}"
             )
         return (y == classes).astype(np.float64)
 
@@ -231,6 +254,7 @@ class Categorical(Likelihood):
         return jax.random.categorical(key, outputs, axis=0)[None].astype(outputs.dtype)
 
 
-def _some(values: NDArray[np.generic], most: int = 3) -> str:
+def some_of(values: NDArray[np.generic], most: int = 3) -> str:
+    """The first few of `values`, for an error to show."""
     shown = ", ".join(f"{value:g}" for value in values[:most].tolist())
     return shown + (", ..." if values.size > most else "")

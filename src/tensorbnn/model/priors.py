@@ -96,7 +96,7 @@ class StudentT(Prior):
 
     def log_positive_mass(self) -> Any:
         z = jnp.asarray(self.loc / self.scale)
-        return jnp.log(_student_t_cdf(jnp.asarray(self.dof, z.dtype), z))
+        return jnp.log(student_t_cdf(jnp.asarray(self.dof, z.dtype), z))
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 @jax.custom_jvp
-def _student_t_cdf(dof: Array, z: Array) -> Array:
+def student_t_cdf(dof: Array, z: Array) -> Array:
     """``P(T < z)`` by whichever incomplete beta function keeps its digits."""
     square = z * z
     half, half_dof = jnp.full_like(dof, 0.5), 0.5 * dof
@@ -241,4 +241,4 @@ def _student_t_cdf(dof: Array, z: Array) -> Array:
 
 # Differentiated by hand: the chain rule through the incomplete beta function gives NaN at z = 0.
 # There is no derivative in `dof`, which is why it is fixed where the prior is truncated.
-_student_t_cdf.defjvps(None, lambda tangent, _, dof, z: tangent * jnp.exp(stats.t.logpdf(z, dof)))
+student_t_cdf.defjvps(None, lambda tangent, _, dof, z: tangent * jnp.exp(stats.t.logpdf(z, dof)))

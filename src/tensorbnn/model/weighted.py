@@ -68,6 +68,16 @@ class Weighted(Likelihood):
         return self.likelihood.real_targets
 
     @property
+    def whole_targets(self) -> bool:  # type: ignore[override]
+        """Whether the targets are whole numbers."""
+        return self.likelihood.whole_targets
+
+    @property
+    def outputs_per_column(self) -> int:  # type: ignore[override]
+        """Outputs of the network behind each column of `mean`."""
+        return self.likelihood.outputs_per_column
+
+    @property
     def knows_noise(self) -> bool:  # type: ignore[override]
         """Whether the noise of a new target is known."""
         return self.likelihood.knows_noise

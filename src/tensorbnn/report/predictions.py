@@ -31,7 +31,7 @@ def predictions_section(subject: Subject) -> Html:
         *_curves(subject),
         *(
             _classes(subject, judged, prediction)
-            if subject.ensemble.likelihood.link is not None
+            if subject.ensemble.likelihood.predicts_classes
             else _numbers(subject, judged, prediction)
         ),
     ]
@@ -81,7 +81,7 @@ def _warning(judged: Judged) -> str:
 
 def _curves(subject: Subject) -> list[Html]:
     """The fitted curve, where there is one input."""
-    classes = subject.ensemble.likelihood.link is not None
+    classes = subject.ensemble.likelihood.predicts_classes
     if subject.ensemble.network.inputs > 1 or classes or subject.data is None:
         return []
     x, y, sds = subject.data["x"][:, 0], subject.data["y"], subject.data.get("y_sd")
@@ -108,7 +108,7 @@ def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[H
     sd, caption = prediction.sd, "Bars are one standard deviation over networks."
     if true_sd is not None:
         caption = "Bars are one standard deviation: of the data across, over networks upright."
-    if prediction.knows_noise:
+    if prediction.knows_noise and np.all(np.isfinite(prediction.sd_total)):
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
     return [

@@ -19,8 +19,11 @@ from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
+from tensorbnn.model.counts import Poisson
+from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 
@@ -42,6 +45,9 @@ _CLASSES: tuple[type, ...] = (
     likelihoods.Bernoulli,
     likelihoods.Categorical,
     MeasuredGaussian,
+    StudentTNoise,
+    HeteroscedasticGaussian,
+    Poisson,
     Weighted,
     Scaling,
     HMC,

@@ -1,0 +1,119 @@
+"""`Poisson`: targets that are counts.
+
+    y ~ Poisson(r),    r = exp(f(x))
+
+The network's output is the logarithm of the expected count, its rate.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import gammaincc, gammaln, ndtr
+from numpy.typing import NDArray
+
+from tensorbnn.model.layers import Exp, Layer
+from tensorbnn.model.likelihoods import Likelihood, some_of
+
+# From this count on, Stirling's series is exact to rounding.
+STIRLING_FROM = 16.0
+# Rates above which `gammaincc` has lost more digits than its expansion leaves out.
+EXPANDED_FROM = {"float32": 50.0, "float64": 1e6}
+# Rates above which a count is drawn as a rounded Gaussian: those of JAX end at 2^31.
+GAUSSIAN_FROM = 2.0**24
+
+
+@final
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """Targets are counts 0, 1, 2, ... with expectation ``exp(output)``, each output by itself.
+
+    The link is the exponential, which a network may end in (`Exp`) or leave out. Predictions are of
+    the expected count. ``standardise=True`` scales inputs alone.
+
+    Examples
+    --------
+    >>> import tensorbnn as tb
+    >>> network = tb.Network(tb.Dense(1), inputs=1)
+    >>> tb.Posterior(network, tb.Poisson(), [-1.0, 0.0, 1.0], [0, 2, 7]).num_parameters
+    2
+    """
+
+    link: ClassVar[type[Layer] | None] = Exp
+    whole_targets: ClassVar[bool] = True
+
+    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
+        y = super().targets(y, outputs)
+        values = np.asarray(y, np.float64)
+        bad = np.unique(values[(values < 0) | (values != np.round(values))])
+        if bad.size:
+            raise ValueError(
+                "`y` must hold whole numbers of at least 0 for a Poisson likelihood, but has "
+                f"{some_of(bad)}: give counts, not rates or their logarithms, or use Gaussian"
+            )
+        return y
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        # y f - exp(f) - log y! as a distance from its maximum at f = log y: the terms of the first
+        # are as large as y, and would leave few digits of the difference.
+        some = targets > 0
+        safe = jnp.where(some, targets, 1.0)
+        # Neither branch may overflow where the other one is taken: gradients would be NaN.
+        above = jnp.where(some, outputs, 0.0) - jnp.log(safe)
+        positive = safe * (above - jnp.expm1(above)) + _log_peak(safe)
+        none = -jnp.exp(jnp.where(some, 0.0, outputs))
+        return jnp.where(some, positive, none).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return jnp.exp(outputs)
+
+    def variance(self, outputs: Array) -> Array:
+        return jnp.exp(outputs)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        few, many = jax.random.split(key)
+        rate = jnp.minimum(jnp.exp(outputs), float(np.finfo(outputs.dtype).max))
+        exact = jax.random.poisson(few, jnp.minimum(rate, GAUSSIAN_FROM)).astype(outputs.dtype)
+        noise = jax.random.normal(many, outputs.shape, outputs.dtype)
+        return jnp.where(rate < GAUSSIAN_FROM, exact, jnp.round(rate + jnp.sqrt(rate) * noise))
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        shape, rate = jnp.floor(jnp.maximum(targets, 0.0)) + 1, jnp.exp(outputs)
+        limit = EXPANDED_FROM[outputs.dtype.name]
+        exact = gammaincc(shape, jnp.minimum(rate, limit))
+        found = jnp.where(rate < limit, exact, _expanded_gammaincc(shape, rate))
+        return jnp.where(targets < 0, 0.0, found)
+
+
+def _log_peak(count: Array) -> Array:
+    """``log Poisson(count; rate=count)``, of counts of at least 1."""
+    few = jnp.minimum(count, STIRLING_FROM)
+    exact = few * jnp.log(few) - few - gammaln(few + 1)
+    square = jnp.square(1 / count)
+    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / count
+    stirling = -0.5 * jnp.log(2 * math.pi * count) - series
+    return jnp.where(count < STIRLING_FROM, exact, stirling)
+
+
+def _expanded_gammaincc(shape: Array, x: Array) -> Array:
+    """The upper incomplete gamma function ``Q(shape, x)`` for large `x`.
+
+    Temme's uniform expansion with its first correction (Temme 1979, Eq. 1.4), for which ``eta^2 / 2
+    = m - log(1 + m)``, ``m = x / shape - 1``. What is left out is of the order of ``x^(-3/2)``.
+    """
+    m = jnp.minimum((x - shape) / shape, float(np.finfo(x.dtype).max))
+    small = jnp.abs(m) < 0.1
+    near, far = jnp.where(small, m, 0.0), jnp.where(small, 1.0, m)
+    # Alternating series in place of a difference that has lost its digits.
+    terms = jnp.polyval(jnp.asarray([(-1) ** n / n for n in range(12, 1, -1)], x.dtype), near)
+    half_square = jnp.where(small, near * near * terms, far - jnp.log1p(far))
+    eta = jnp.sign(m) * jnp.sqrt(2 * half_square)
+    tiny = jnp.abs(m) < 0.01
+    correction = 1 / jnp.where(tiny, 1.0, m) - 1 / jnp.where(tiny, 1.0, eta)
+    correction = jnp.where(tiny, near * (1 / 12 - near * (23 / 540)) - 1 / 3, correction)
+    peak = jnp.exp(-shape * half_square) / jnp.sqrt(2 * math.pi * shape)
+    return jnp.clip(ndtr(-eta * jnp.sqrt(shape)) + peak * correction, 0.0, 1.0)
