@@ -175,7 +175,7 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
     if isinstance(likelihood, tb.MeasuredGaussian):
         for arguments, message in (
             (["predict", "run", "x.csv", "--noise", "--out", "q.csv"], "it has those of the train"),
-            (["report", "run", "--data", "x.csv"], "1 inputs, 1 targets and 1 standard deviations"),
+            (["report", "run", "--data", "x.csv"], "1 input, 1 target and 1 standard deviation"),
             (["report", "run", "--data", "xy.csv"], "column 'error' has -1 in data row 1"),
         ):
             assert main(arguments) == 1

@@ -209,12 +209,13 @@ def learn(
         else Input(name)
         for name in names
     )
-    classes = _learn_classes(table, targets, task, kept)
-    if classes is not None and target_sds:
+    has_classes = task == "classification" or (task is None and is_text(table, targets[0]))
+    if has_classes and target_sds:
         raise TableError(
             f"--target-sd {target_sds[0]} is about numbers, but the target {targets[0]!r} has "
             "classes: leave --target-sd out"
         )
+    classes = _learn_classes(table, targets, task, kept)
     return Encoding(inputs, tuple(targets), classes, missing, tuple(target_sds))
 
 
