@@ -73,8 +73,8 @@ def _check(options: argparse.Namespace) -> None:
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise SystemExit(
-            f"--tensorflow needs {', '.join(missing)}: "
-            "pip install tensorflow-cpu tensorflow-probability tf-keras"
+            f"--tensorflow needs {', '.join(missing)}: {sys.executable} -m pip install "
+            "tensorflow-cpu tensorflow-probability tf-keras"
         )
 
 
@@ -103,7 +103,8 @@ def _run(part: str, options: argparse.Namespace) -> list[tables.Table]:
         command = [sys.executable, "-m", "benchmarks", "--part", part, "--out", str(out)]
         command += ["--quick"] * options.quick + ["--tensorflow"] * options.tensorflow
         command += ["--data", str(options.data)] if options.data else []
-        subprocess.run(command, check=True)
+        if subprocess.run(command, check=False).returncode:
+            raise SystemExit(f"{part} has failed: see above; --only {part} runs it alone")
         return [tables.from_json(each) for each in json.loads(out.read_text())]
 
 

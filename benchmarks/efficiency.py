@@ -84,10 +84,11 @@ def measure(options: Options) -> list[Table]:
 
 
 def _time_to_trust(case: Case, options: Options) -> Table:
-    """Seconds from the call until R-hat is below 1.01 at 61 inputs, with the default sampler."""
+    """Seconds from the call until chains agree at 61 inputs, with the default sampler."""
     grid = np.linspace(-3, 3, 61)
-    limit = 0.1 if options.quick else 5.0
-    chains = 2 if options.quick else 8
+    limit = 5.0
+    # The smoke test asks for little: a short limit could, on a busy machine, come before a draw.
+    chains, rhat, ess = (2, 2.0, 4) if options.quick else (8, 1.01, 400)
     times = []
     for name in ("with compilation", "again"):
         began = time.perf_counter()
@@ -99,7 +100,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
                 burn_in=case.burn_in,
                 draws=case.draws,
                 seed=len(times),
-                until=tb.Converged(rhat=1.01, ess=400, at=grid, fraction=1.0),
+                until=tb.Converged(rhat=rhat, ess=ess, at=grid, fraction=1.0),
                 max_minutes=limit,
                 progress=False,
             )
@@ -111,8 +112,8 @@ def _time_to_trust(case: Case, options: Options) -> Table:
         "trust",
         "Time to a trustworthy answer",
         f"The sparse case with {chains} chains and the default sampler, hyper-parameters sampled: "
-        "seconds from the call of `tb.sample` until R-hat is below 1.01 and the ESS, in bulk and "
-        f"tails, at least 400 at all 61 inputs on [-3, 3], or {limit:g} minutes are over.",
+        f"seconds from the call of `tb.sample` until R-hat is below {rhat:g} and the ESS, in bulk "
+        f"and tails, at least {ess} at all 61 inputs on [-3, 3], or {limit:g} minutes are over.",
         ("run", "seconds", "draws a chain", "largest R-hat", "least ESS"),
         times,
     )

@@ -1,6 +1,7 @@
 """Microseconds per leapfrog step, by each engine and by others, on one core.
 
-Before anything is timed, all must compute the same log-density and gradient.
+Before anything is timed, all must compute the same log-density and gradient, and take the same
+number of steps.
 """
 
 import time
@@ -10,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.contestants import BLACKJAX, Call, contestants
+from benchmarks.agreement import check_same_density, check_same_length
+from benchmarks.contestants import BLACKJAX, Call, Outcome, contestants
 from benchmarks.options import Options
 from benchmarks.tables import Cell, Table
 from benchmarks.timing import Timing, in_turns, seconds
@@ -36,7 +38,9 @@ COLUMNS = (
 
 
 def measure(options: Options) -> list[Table]:
-    """W1 to W4 with one chain and with 16."""
+    """W1 to W4 with one chain and with 16, after the smoke test, which checks more."""
+    if not options.quick:
+        measure(options._replace(quick=True))
     names, chain_counts = (["W1"], [1]) if options.quick else (list(WORKLOADS), [1, 16])
     peak = measure_peak(0.02 if options.quick else 0.5)
     rows: list[tuple[Cell, ...]] = []
@@ -47,8 +51,11 @@ def measure(options: Options) -> list[Table]:
 
 
 def steps_for(workload: Workload, chains: int, options: Options) -> int:
-    """Steps of a call: with several chains calls are somewhat longer."""
-    return max(2, workload.steps // min(chains, 8) // (40 if options.quick else 1))
+    """Steps of a call: with several chains calls are somewhat longer.
+
+    The smoke test has so few that their number can be checked.
+    """
+    return 2 if options.quick else max(2, workload.steps // min(chains, 8))
 
 
 def measure_peak(budget: float) -> tuple[float, float]:
@@ -63,21 +70,25 @@ def measure_peak(budget: float) -> tuple[float, float]:
     return 2 * size**3 / product, repeats * count / tanh
 
 
-def check(name: str, workload: Workload, call: Call) -> None:
-    """Raise where a transition diverged: its time would mean nothing."""
+def check(name: str, workload: Workload, call: Call) -> Outcome:
+    """A transition; raise where it diverged: its time would mean nothing."""
     outcome = call()
     if np.any(outcome.divergent) or not np.all(np.isfinite(outcome.acceptance)):
         raise RuntimeError(f"{workload.name}: {name} diverged: its time means nothing")
+    return outcome
 
 
 def _measure(
     workload: Workload, chains: int, peak: tuple[float, float], options: Options
 ) -> list[tuple[Cell, ...]]:
     steps = steps_for(workload, chains, options)
+    check_same_density(workload, tensorflow=options.tensorflow)
     calls = contestants(workload, chains, steps, tensorflow=options.tensorflow)
     timings = in_turns(calls, 2 if options.quick else REPETITIONS)
     for name, call in calls.items():
-        check(name, workload, call)
+        outcome = check(name, workload, call)
+        if options.quick:
+            check_same_length(name, outcome, steps)
     limit = workload.flops / peak[0] + workload.tanhs / peak[1]
 
     def row(name: str, timing: Timing) -> tuple[Cell, ...]:

@@ -6,7 +6,10 @@ import platform
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("tensorbnn", "jax", "jaxlib", "numpy", "blackjax", "numpyro")
+PACKAGES = (
+    *("tensorbnn", "jax", "jaxlib", "numpy", "blackjax", "numpyro"),
+    *("tensorflow", "tensorflow-probability"),
+)
 
 
 def cores() -> int:
@@ -39,7 +42,9 @@ def describe() -> dict[str, Any]:
 
 def sentence(about: dict[str, Any]) -> str:
     """The machine in one sentence."""
-    versions = ", ".join(f"{name} {about[name]}" for name in ("python", *PACKAGES) if about[name])
+    versions = ", ".join(
+        f"{name} {about[name]}" for name in ("python", *PACKAGES) if about.get(name)
+    )
     return (
         f"{about['processor']}, {about['cores']} cores, native engine: "
         f"{about['instruction_set'] or 'none'}, load {about['load']} at the start; {versions}"

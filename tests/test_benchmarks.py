@@ -2,17 +2,21 @@
 
 import json
 import os
+import sys
 
 import jax
+import numpy as np
 import pytest
 
 import benchmarks.__main__ as program
-from benchmarks import growth
+from benchmarks import agreement, growth
 from benchmarks.__main__ import main, save
+from benchmarks.agreement import MismatchError, check_same_density, check_same_length
+from benchmarks.contestants import STEP_SIZE, Outcome
 from benchmarks.leapfrog import measure
 from benchmarks.options import Options
 from benchmarks.tables import Table, from_json, markdown, shown
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, plain_log_density
 
 
 def test_a_quick_run(tmp_path):
@@ -34,6 +38,45 @@ def test_a_quick_run(tmp_path):
     assert from_json(saved["tables"][0]) == found
     assert (tmp_path / "results.png").stat().st_size > 10_000
     assert markdown(found) in (tmp_path / "results.md").read_text()
+
+
+def test_another_density_is_not_timed(monkeypatch):
+    """Off by one part in ten thousand, more than rounding is."""
+
+    def other(workload):
+        log_density = plain_log_density(workload)
+        return lambda parameters: 1.0001 * log_density(parameters)
+
+    monkeypatch.setattr(agreement, "plain_log_density", other)
+    message = r"W1: the log-density of tensorbnn \(jax\) differs from BlackJAX's by 1\.0e-04 of its"
+    with (
+        jax.numpy_rank_promotion("allow"),
+        jax.numpy_dtype_promotion("standard"),
+        pytest.raises(MismatchError, match=message),
+    ):
+        check_same_density(WORKLOADS["W1"])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_another_number_of_steps_is_not_timed(steps):
+    """A straight line of two steps, in two leaves, for one, two and three."""
+    momenta = [np.random.default_rng(0).normal(size=shape) for shape in ((2, 20, 10), (2, 50))]
+    start = [np.zeros_like(each) for each in momenta]
+    outcome = Outcome(1.0, False, start, [2 * STEP_SIZE * each for each in momenta], ())
+    if steps == 2:
+        check_same_length("HMC", outcome, steps)
+    else:
+        with pytest.raises(MismatchError, match=f"HMC moved as far as .* instead of {steps}"):
+            check_same_length("HMC", outcome, steps)
+
+
+def test_a_part_that_fails(monkeypatch):
+    """Its own traceback is on the terminal: ours would say nothing more."""
+    monkeypatch.setenv("XLA_FLAGS", "")
+    failed = program.subprocess.CompletedProcess([], 1)
+    monkeypatch.setattr(program.subprocess, "run", lambda command, check: failed)
+    with pytest.raises(SystemExit, match="growth has failed: see above; --only growth runs it"):
+        main(["--only", "growth"])
 
 
 def test_operations_of_a_gradient():
@@ -86,8 +129,10 @@ def test_what_is_missing_is_said_at_once(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match=r"there is no concrete\.csv in"):
         main(["--data", str(tmp_path)])
     monkeypatch.setattr(program.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match="--tensorflow needs tensorflow, tensorflow_probability"):
+    with pytest.raises(SystemExit, match="--tensorflow needs tensorflow, tensorflow_prob") as error:
         main(["--tensorflow"])
+    command = f"{sys.executable} -m pip install tensorflow-cpu tensorflow-probability tf-keras"
+    assert command in str(error.value)
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
     with pytest.raises(SystemExit, match="XLA_FLAGS is set: unset it"):
         main([])

@@ -1,0 +1,74 @@
+"""That all do the same work: the same log-density and gradient, the same number of steps."""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import tfp
+from benchmarks.contestants import STEP_SIZE, Outcome, named, target_and_positions
+from benchmarks.workloads import Floats, Workload, plain_log_density
+from tensorbnn.engine import library
+
+# Norm of the difference over the norm, for values and gradients: some ten times the rounding error
+# that float32 leaves in the sums of the largest workload.
+TOLERANCE = 1e-5
+
+
+class MismatchError(Exception):
+    """Two of them do not do the same."""
+
+
+def check_same_density(workload: Workload, *, tensorflow: bool = False) -> None:
+    """Raise `MismatchError` where log-density or gradient differ by more than rounding."""
+    parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), workload.parameters(1))
+    value, tree = jax.jit(jax.value_and_grad(plain_log_density(workload)))(parameters)
+    plain = {"log-density": value, "gradient": _flat(workload, tree)}
+    for name, *found in _densities(workload, tensorflow):
+        for what, ours in zip(plain, found, strict=True):
+            error = _difference(ours, plain[what])
+            if not error < TOLERANCE:
+                raise MismatchError(
+                    f"{workload.name}: the {what} of {name} differs from BlackJAX's by "
+                    f"{error:.1e} of its norm, more than {TOLERANCE:.0e}"
+                )
+
+
+def check_same_length(name: str, outcome: Outcome, steps: int) -> None:
+    """Raise `MismatchError` where a transition of two or three steps was not as long as that.
+
+    So short a trajectory is straight: all chains together move by the step size times the number of
+    steps times the norm of the momenta, which is the root of their number to a few per cent.
+    """
+    pairs = zip(jax.tree.leaves(outcome.start), jax.tree.leaves(outcome.end), strict=True)
+    moves = [np.ravel(np.asarray(end, np.float64) - np.asarray(start)) for start, end in pairs]
+    move = np.concatenate(moves)
+    found = np.linalg.norm(move) / (STEP_SIZE * np.sqrt(move.size))
+    if not abs(found - steps) < 0.5:
+        raise MismatchError(f"{name} moved as far as {found:.1f} steps go, instead of {steps}")
+
+
+def _densities(workload: Workload, tensorflow: bool) -> Iterator[tuple[str, Floats, Floats]]:
+    """Log-density and gradient at the start of one chain, of all but BlackJAX and NumPyro."""
+    for engine in ("jax",) if library.problem() else ("jax", "native"):
+        target, positions = target_and_positions(workload, 1, engine, hierarchical=False)
+        yield (
+            f"tensorbnn ({engine})",
+            *jax.jit(jax.value_and_grad(target.log_density))(positions[0]),
+        )
+    if tensorflow:
+        value, leaves = tfp.value_and_gradient(workload)
+        pairs = zip(leaves[::2], leaves[1::2], strict=True)
+        tree = [{"weights": weights, "biases": biases} for weights, biases in pairs]
+        yield "TFP", value, _flat(workload, tree)
+
+
+def _flat(workload: Workload, layers: list[dict[str, Floats]]) -> Floats:
+    target, _ = target_and_positions(workload, 1, "jax", hierarchical=False)
+    return np.asarray(target.model.theta.flatten(named(layers)))
+
+
+def _difference(ours: Floats, theirs: Floats) -> float:
+    ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    return float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
