@@ -176,7 +176,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def _activation(self) -> Layer:
         if isinstance(self.activation, Layer):
             return self.activation
-        if self.activation not in ACTIVATIONS:
+        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
             raise ValueError(
                 f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
                 f"got {self.activation!r}"

@@ -1,5 +1,6 @@
 """`BNNRegressor`: numbers with an uncertainty, the scikit-learn way."""
 
+import math
 import numbers
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -220,7 +221,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         if self.noise is None:
             return Gaussian(sd=Hyper(0.5))
         known = isinstance(self.noise, numbers.Real) and not isinstance(self.noise, bool)
-        if not known or not self.noise > 0:
+        if not known or not 0 < self.noise < math.inf:
             raise ValueError(f"`noise` must be a positive number or None, got {self.noise!r}")
         if y.shape[1] > 1:
             raise ValueError(
