@@ -90,6 +90,12 @@ def test_how_much_longer():
     assert not later.exact.any()
 
 
+def test_a_tiny_fraction_still_asks_for_one_point():
+    until, standing = tb.Converged(fraction=1e-12), of([1.5, 1.2, 1.05], [10, 50, 100])
+    assert not standing.reached(until)
+    assert standing.times_longer(until) == pytest.approx(5)
+
+
 def test_what_never_changes_is_certain_and_a_chain_that_never_moves_is_stuck():
     values = series(points=3)
     values[:, :, 1] = 0.5

@@ -85,8 +85,8 @@ class Converged:
             object.__setattr__(self, "at", tuple(map(tuple, rows.tolist())))
 
     def allowed(self, points: int) -> int:
-        """How many of so many inputs may fall short."""
-        return math.floor((1 - self.fraction) * points + 1e-9)
+        """How many of so many inputs may fall short; never all of them."""
+        return min(math.floor((1 - self.fraction) * points + 1e-9), points - 1)
 
 
 class Standing(NamedTuple):
