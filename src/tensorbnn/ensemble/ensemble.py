@@ -20,6 +20,7 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import (
     Weights,
     both_sides,
+    check_columns,
     log_ratios,
     warn_where_untrustworthy,
     weigh,
@@ -264,6 +265,8 @@ class Ensemble:
         """
         if network is None and likelihood is None:
             raise ValueError("give another `network`, another `likelihood`, or both")
+        if isinstance(likelihood, Likelihood):
+            check_columns(self.likelihood, likelihood)
         run = self._model()
         other = Posterior(
             self.network if network is None else network,

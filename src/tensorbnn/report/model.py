@@ -89,7 +89,7 @@ def _units(subject: Subject) -> str:
     if not scaling.x_scale and not scaling.y_scale:
         return "as given"
     both = "inputs and targets" if scaling.y_scale else "inputs"
-    noise = "priors and noise are"
+    noise = "priors and noise are" if scaling.y_scale else "priors are"
     if not subject.ensemble.likelihood.knows_noise:
         noise = "the standard deviations of targets are scaled with them, and priors are"
     return f"{both} are shifted and scaled to mean 0 and sd 1; {noise} in these units"
