@@ -338,7 +338,7 @@ class Logistic(tb.Prior):
 
 
 @dataclass(frozen=True)
-class Poisson(tb.Likelihood):
+class Counts(tb.Likelihood):
     """Counts with rate exp(output) times an exposure that may be learned."""
 
     exposure: tb.Number = 1.0
@@ -360,15 +360,15 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
     prior = Logistic(0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))
     network = tb.Network(Factor(), tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1), inputs=1)
     counts = np.random.default_rng(0).poisson(np.exp(1 + X))
-    target = tb.Posterior(network, Poisson(tb.Hyper(1.0)), X, counts)
+    target = tb.Posterior(network, Counts(tb.Hyper(1.0)), X, counts)
     run = draw(target, draws=200, burn_in=300, path=tmp_path / "run")
     assert np.all(run.parameters["factor_0.factors"] > 0)
     assert run.hyperparameters["dense_0.weights.scale"].shape == (2, 200)
     mean = run.predict(X).mean[:, 0]
     assert np.all(np.abs(mean - np.exp(1 + X)) < 3 * np.sqrt(np.exp(1 + X)))
-    custom = {"Factor": Factor, "Logistic": Logistic, "Poisson": Poisson}
+    custom = {"Factor": Factor, "Logistic": Logistic, "Counts": Counts}
     assert same(run, tb.load(tmp_path / "run", custom=custom))
-    with pytest.raises(ValueError, match="does not know, Factor, Logistic, Poisson"):
+    with pytest.raises(ValueError, match="does not know, Counts, Factor, Logistic"):
         tb.load(tmp_path / "run")
 
 

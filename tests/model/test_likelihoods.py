@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from tensorbnn.model.counts import Poisson
+from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.hyper import Hyper, Number
-from tensorbnn.model.layers import Sigmoid, Softmax
+from tensorbnn.model.layers import Exp, Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from tensorbnn.model.priors import HalfNormal, Normal
+from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.posterior import precision
 
 
 @dataclass(frozen=True)
-class Poisson(Likelihood):
+class Exposed(Likelihood):
     """A user's own likelihood: counts with rate `exposure * exp(output)`."""
 
     exposure: Number = 1.0
@@ -162,7 +165,10 @@ PROTOCOL = [
     (Gaussian(sd=0.5), REAL.T, REAL),
     (Bernoulli(), BINARY.T, BINARY),
     (Categorical(), LABELS[:, None], ONE_HOT),
-    (Poisson(2.0), COUNTS.T, COUNTS),
+    (Exposed(2.0), COUNTS.T, COUNTS),
+    (Poisson(), COUNTS.T, COUNTS),
+    (StudentTNoise(0.5, 3.0), REAL.T, REAL),
+    (HeteroscedasticGaussian(), REAL[:1].T, REAL[:1]),
 ]
 
 
@@ -187,7 +193,8 @@ def test_likelihood_protocol(likelihood, y, targets, dtype):
     assert {result.dtype for result in results} == {np.dtype(dtype)}
     assert all(np.all(np.isfinite(result)) for result in results)
     assert log_density.shape == (3,)
-    assert mean.shape == gradient.shape == (2, 3)
+    assert gradient.shape == (2, 3)
+    assert mean.shape == (likelihood.columns(2), 3)
     assert np.broadcast_shapes(variance.shape, mean.shape) == mean.shape
     assert np.all(variance > 0)
     # Rows do not touch one another.
@@ -206,11 +213,13 @@ def test_noise_may_be_learned():
     noise = Hyper(0.1, HalfNormal(1.0))
     assert Gaussian(sd=noise).hypers() == {"sd": noise}
     assert Gaussian(sd=noise).bind({"sd": 0.2}) == Gaussian(sd=0.2)
-    assert Poisson(Hyper(2.0)).hypers() == {"exposure": Hyper(2.0)}
+    assert Exposed(Hyper(2.0)).hypers() == {"exposure": Hyper(2.0)}
 
 
 def test_links():
     assert (Gaussian.link, Bernoulli.link, Categorical.link) == (None, Sigmoid, Softmax)
+    assert (Poisson.link, StudentTNoise.link, HeteroscedasticGaussian.link) == (Exp, None, None)
+    assert [each[0].predicts_classes for each in PROTOCOL[:5]] == [False, True, True, False, False]
 
 
 def test_noise_is_a_tenth_by_default():
@@ -220,7 +229,9 @@ def test_noise_is_a_tenth_by_default():
 # Errors.
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(), Bernoulli(), Poisson()], ids=str)
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(), Bernoulli(), Exposed(), Poisson(), StudentTNoise()], ids=str
+)
 def test_targets_need_one_column_per_output(likelihood):
     message = (
         r"`y` has 3 columns but the network has 2 outputs: "
@@ -287,7 +298,14 @@ def test_noise_must_be_a_positive_number(sd, error, message):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "likelihood",
-    [Gaussian(sd=0.7), Bernoulli(), Categorical()],
+    [
+        Gaussian(sd=0.7),
+        Bernoulli(),
+        Categorical(),
+        Poisson(),
+        StudentTNoise(0.7, 12.0),
+        HeteroscedasticGaussian(),
+    ],
     ids=lambda each: type(each).__name__,
 )
 def test_new_targets_have_the_likelihoods_moments(likelihood, dtype):
@@ -311,5 +329,5 @@ def test_new_targets_have_the_likelihoods_moments(likelihood, dtype):
 
 
 def test_a_likelihood_without_sample_says_so():
-    with pytest.raises(NotImplementedError, match="Poisson can't draw new targets: define its"):
-        Poisson().sample(jax.random.key(0), jnp.asarray(OUTPUTS))
+    with pytest.raises(NotImplementedError, match="Exposed can't draw new targets: define its"):
+        Exposed().sample(jax.random.key(0), jnp.asarray(OUTPUTS))

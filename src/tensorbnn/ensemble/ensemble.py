@@ -15,7 +15,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_draws
 from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
+from tensorbnn.ensemble.ratios import Side, both_sides, check_columns, log_ratios
 from tensorbnn.ensemble.reweight import Weights, check_weights, warn_where_untrustworthy, weigh
 from tensorbnn.ensemble.rows import Pair, Rows, Units, check_not_prior, training_rows
 from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
@@ -258,6 +258,8 @@ class Ensemble:
         """
         if network is None and likelihood is None:
             raise ValueError("give another `network`, another `likelihood`, or both")
+        if isinstance(likelihood, Likelihood):
+            check_columns(self.likelihood, likelihood)
         other = Posterior(
             self.network if network is None else network,
             self.likelihood if likelihood is None else likelihood,

@@ -66,7 +66,6 @@ def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
     """
     _check_networks(run.network, other.network)
     _check_layouts(run, other)
-    _check_columns(run.likelihood, other.likelihood)
     names = {entry.name for entry in other.phi.entries}
     kept = Layout(tuple(entry for entry in run.phi.entries if entry.name in names))
     phis = (Layout(()), Layout(())) if held else (kept, other.phi)
@@ -175,8 +174,8 @@ def _check_layouts(run: Model, other: Model) -> None:
                 )
 
 
-def _check_columns(run: Likelihood, other: Likelihood) -> None:
-    """Both are computed from the same columns of `y`."""
+def check_columns(run: Likelihood, other: Likelihood) -> None:
+    """Raise where the two are not computed from the same columns of `y`."""
     known = [
         (isinstance(each, Weighted), each.knows_noise, each.outputs_per_column)
         for each in (run, other)
