@@ -18,8 +18,9 @@ from jax.scipy.special import ndtr
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.priors import Normal
 
-# Below it an output changes the noise no more: its square has to be a number in float32, too.
-LEAST_OUTPUT = -40.0
+# Below it an output changes the noise no more, which is 2e-9 there: in float32, the density and its
+# gradient, in which there is a cube of the noise, are still numbers.
+LEAST_OUTPUT = -20.0
 
 
 @final
@@ -29,10 +30,10 @@ class HeteroscedasticGaussian(Likelihood):
 
     The network has two outputs for each column of `y`, and so ends in ``Dense(2 * columns)``: first
     the means of all columns, then, in the same order, what gives their standard deviations by a
-    softplus, ``log(1 + exp(output))``. Predictions are of the means, ``(rows, columns)``, with the
-    noise of each row in ``sd_noise``, ``sd_total`` and all that takes ``noise=True``. With
-    ``standardise=True`` the outputs are about standardised targets, and predictions, noise
-    included, in units of `y`.
+    softplus, ``log(1 + exp(output))``, which is at least 2e-9. Predictions are of the means,
+    ``(rows, columns)``, with the noise of each row in ``sd_noise``, ``sd_total`` and all that takes
+    ``noise=True``. With ``standardise=True`` the outputs are about standardised targets, and
+    predictions, noise included, in units of `y`.
 
     Examples
     --------
