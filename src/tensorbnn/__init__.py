@@ -4,7 +4,6 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from tensorbnn.approximating import variational
 from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
@@ -58,9 +57,10 @@ from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
-from tensorbnn.resuming import resume
 from tensorbnn.runs.files import RunError
-from tensorbnn.sampling import load, sample
+from tensorbnn.sampling.resume import resume
+from tensorbnn.sampling.sample import load, sample
+from tensorbnn.sampling.variational import variational
 
 if _TYPE_CHECKING:
     from tensorbnn.estimators import BNNClassifier, BNNRegressor

@@ -24,11 +24,11 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.restoring import read_recipe
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import DamagedFileError
 from tensorbnn.runs.manifest import read_manifest
 from tensorbnn.runs.worker import make_task, run_chain
+from tensorbnn.sampling.restoring import read_recipe
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)

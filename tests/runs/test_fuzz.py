@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.restoring import read_recipe
 from tensorbnn.runs.checkpoint import pack_checkpoint
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.recipe import read_checkpoints
+from tensorbnn.sampling.restoring import read_recipe
 from tests.runs import small_runs
 
 MEGABYTE = 2**20 if sys.platform == "darwin" else 2**10  # in the units of `ru_maxrss`

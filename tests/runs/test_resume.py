@@ -259,8 +259,8 @@ def test_all_chains_at_once_as_on_an_accelerator(tmp_path, monkeypatch):
 
 def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
     """Some chains can be run by themselves, and one that is at its end is left as it is."""
-    from tensorbnn.restoring import read_recipe
     from tensorbnn.runs.recipe import read_checkpoints
+    from tensorbnn.sampling.restoring import read_recipe
 
     path = tmp_path / "run"
     with monkeypatch.context() as patch:

@@ -21,7 +21,7 @@ from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.runs.files import write_file
-from tensorbnn.sampling import sample
+from tensorbnn.sampling.sample import sample
 
 ARCHITECTURE = "architecture.txt"
 _SAMPLER_NAMES = {

@@ -22,7 +22,7 @@ from tensorbnn.ensemble.metrics import Accuracy, SquaredError
 from tensorbnn.model.layers import ACTIVATIONS
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
-from tensorbnn.sampling import sample
+from tensorbnn.sampling.sample import sample
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.encoding import Encoding, Task, learn
 from tensorbnn.tables.reading import Table, counted, read_table

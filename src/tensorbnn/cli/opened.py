@@ -17,7 +17,7 @@ from tensorbnn.model.network import Network
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.new_directory import check_free
-from tensorbnn.sampling import load
+from tensorbnn.sampling.sample import load
 from tensorbnn.tables.encoding import Encoding, plain_encoding, restore_encoding
 from tensorbnn.tables.reading import Table
 

@@ -10,9 +10,9 @@ from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import check_run, some_training_rows
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.ensemble.converged import Converged
-from tensorbnn.restoring import restore_until
-from tensorbnn.resuming import resume
 from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.sampling.restoring import restore_until
+from tensorbnn.sampling.resume import resume
 
 
 def add(commands: Any) -> None:

@@ -28,7 +28,7 @@ from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
-from tensorbnn.sampling import sample
+from tensorbnn.sampling.sample import sample
 from tensorbnn.warning import warn
 
 HIDDEN = (20,)

@@ -11,7 +11,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.sampling import load
+from tensorbnn.sampling.sample import load
 from tensorbnn.tables.encoding import Encoding, restore_encoding
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.

@@ -9,12 +9,9 @@ from numpy.typing import ArrayLike
 
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.goal import Goal
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
-from tensorbnn.restoring import read_recipe, restore_goal
-from tensorbnn.running import carry_out
 from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.description import describe
 from tensorbnn.runs.directory import DirectoryStore
@@ -23,7 +20,10 @@ from tensorbnn.runs.files import RunError
 from tensorbnn.runs.recipe import BY_BLACKJAX, Recipe, fingerprint, read_checkpoints, versions
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.start import Plan
-from tensorbnn.until import trim_reports
+from tensorbnn.sampling.goal import Goal
+from tensorbnn.sampling.restoring import read_recipe, restore_goal
+from tensorbnn.sampling.running import carry_out
+from tensorbnn.sampling.until import trim_reports
 from tensorbnn.warning import warn
 
 

@@ -15,7 +15,6 @@ from concurrent.futures import Executor
 
 from tensorbnn.ensemble.converged import POINTS_AT_ONCE, Standing, stand
 from tensorbnn.ensemble.growing import GrowingPredictions
-from tensorbnn.goal import Ended, Goal, in_words, limit_of
 from tensorbnn.progress import Bar
 from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.directory import DirectoryStore
@@ -26,6 +25,7 @@ from tensorbnn.runs.meeting import meet_again
 from tensorbnn.runs.recipe import Recipe
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.store import Store
+from tensorbnn.sampling.goal import Ended, Goal, in_words, limit_of
 
 # Draws of all chains together from which on it is said how long it will take.
 FIRST_LOOK = 1000

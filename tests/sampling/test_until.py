@@ -15,12 +15,13 @@ import pytest
 from rich.console import Console
 
 import tensorbnn as tb
-from tensorbnn import progress, until
+from tensorbnn import progress
 from tensorbnn.ensemble.growing import GrowingPredictions
-from tensorbnn.goal import POINTS_NAMED
 from tensorbnn.runs import chain_group
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.manifest import read_manifest
+from tensorbnn.sampling import until
+from tensorbnn.sampling.goal import POINTS_NAMED
 from tests.runs.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 X = np.linspace(-1, 1, 20)

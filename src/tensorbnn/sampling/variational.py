@@ -11,18 +11,18 @@ from numpy.typing import ArrayLike
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import pareto_smooth
-from tensorbnn.goal import Goal
 from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
 from tensorbnn.inference.variational import Fit, fit
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
-from tensorbnn.running import carry_out
 from tensorbnn.runs.checkpoint import first_checkpoint
 from tensorbnn.runs.new_directory import check_free
 from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
 from tensorbnn.runs.start import Plan, Start, start_chains
-from tensorbnn.storing import make_store
+from tensorbnn.sampling.goal import Goal
+from tensorbnn.sampling.running import carry_out
+from tensorbnn.sampling.storing import make_store
 
 # About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
 MULTIPLICATIONS_PER_SECOND = 1e9

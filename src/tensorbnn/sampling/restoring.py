@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.metrics import named_metrics, restore_metrics
-from tensorbnn.goal import Goal, check_gradients, make_goal
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import restore
@@ -21,6 +20,7 @@ from tensorbnn.runs.recipe import (
 )
 from tensorbnn.runs.report import Metric, Reporting
 from tensorbnn.runs.start import Plan
+from tensorbnn.sampling.goal import Goal, check_gradients, make_goal
 from tensorbnn.warning import warn
 
 

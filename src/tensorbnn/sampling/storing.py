@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import describe_metrics
-from tensorbnn.goal import Goal
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.checkpoint import Checkpoint, pack_checkpoint
 from tensorbnn.runs.description import describe
@@ -18,6 +17,7 @@ from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import FORMAT
 from tensorbnn.runs.recipe import Recipe, fingerprint, versions
 from tensorbnn.runs.store import MemoryStore, Store
+from tensorbnn.sampling.goal import Goal
 
 
 def make_store(

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.goal import Ended, Goal, check_drawn, shortfall
 from tensorbnn.progress import say
 from tensorbnn.runs.checkpoint import Checkpoint
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import RunError
 from tensorbnn.runs.recipe import Recipe
 from tensorbnn.runs.store import Store
-from tensorbnn.until import run_to_goal
+from tensorbnn.sampling.goal import Ended, Goal, check_drawn, shortfall
+from tensorbnn.sampling.until import run_to_goal
 from tensorbnn.warning import warn
 
 

@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import named_metrics
-from tensorbnn.goal import check_gradients, make_goal
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
-from tensorbnn.running import carry_out
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.farm import check_executor, check_sendable
@@ -25,7 +23,9 @@ from tensorbnn.runs.new_directory import check_free
 from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
 from tensorbnn.runs.report import Metric
 from tensorbnn.runs.start import Plan, start_chains
-from tensorbnn.storing import make_store
+from tensorbnn.sampling.goal import check_gradients, make_goal
+from tensorbnn.sampling.running import carry_out
+from tensorbnn.sampling.storing import make_store
 
 
 def sample(
