@@ -668,7 +668,7 @@ def test_the_command_has_targets_and_limits(short, capsys):
     assert main(["resume", str(short), "--ess", "7"]) == 0  # the rest as before
     assert read_manifest(short)["until"] == described | {"ess": 7.0}
     assert main(["resume", str(short), "--rhat", "1"]) == 1
-    assert "`rhat` must be a number above 1" in capsys.readouterr().err
+    assert "--rhat must be a number above 1" in capsys.readouterr().err
 
 
 def test_the_lock_says_who_writes(tmp_path):

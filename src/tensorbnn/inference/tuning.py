@@ -27,8 +27,9 @@ from tensorbnn.inference.sampler import ROUNDS, meetings
 from tensorbnn.inference.target import Target
 
 # Rounds up to which trajectories have at most FIRST_CAP steps; up to which they have at most
-# SECOND_CAP, and the step size is averaged; and up to which the length is sought.
-CAPPED, SEARCH, FINAL = 4, 8, 16
+# SECOND_CAP, and the step size is averaged; up to which the length is sought; and from which on
+# trajectories are as long as draws are to have them, which may take many times more gradients.
+CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, ROUNDS - 1
 FIRST_CAP, SECOND_CAP = 16, 64
 # The length before the search, and without it.
 UNTUNED_LENGTH = 1.0
@@ -292,8 +293,8 @@ def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
     # The step size may have grown since a length was tried, and the least length with it.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, jnp.maximum(best, in_the_end)],
-        jnp.maximum(tuning.length, in_the_end),
+        [tuning.length, first, neighbour, jnp.maximum(best, least)],
+        jnp.maximum(tuning.length, jnp.where(following < LAST, least, in_the_end)),
     )
 
 
