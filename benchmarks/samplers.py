@@ -22,7 +22,7 @@ from tensorbnn.posterior import precision
 
 GRID = np.linspace(-2.5, 2.5, 51)
 SAMPLERS = {
-    "HMC": tb.HMC(trajectory_length=0.6),
+    "HMC": tb.HMC(),
     "GHMC": tb.GHMC(),
     "NUTS": tb.NUTS(),
     "MCLMC": tb.MCLMC(),

@@ -202,15 +202,22 @@ def test_divergence_is_reported_and_rejected():
     assert np.all(np.isfinite(weights))
 
 
-@pytest.mark.parametrize("error", [np.nan, -np.inf, np.inf])
-def test_what_has_no_energy_is_never_accepted(error):
+@pytest.mark.parametrize("after", [np.nan, -np.inf, np.inf])
+def test_what_has_no_energy_is_never_accepted(after):
     """NaN, and a density that is infinite at a point, which no chain would leave."""
-    assert hmc.acceptance_of(jnp.asarray(error)) == 0
+    assert hmc.acceptance_of(jnp.asarray(3.0), jnp.asarray(after)) == 0
+
+
+def test_a_density_of_zero_is_left():
+    nowhere = jnp.asarray(np.inf)
+    assert hmc.acceptance_of(nowhere, jnp.asarray(3.0)) == 1
+    assert hmc.acceptance_of(nowhere, nowhere) == 0
 
 
 def test_acceptance_is_that_of_metropolis():
     errors = jnp.asarray([-1e30, -1.0, 0.0, 0.5])
-    np.testing.assert_allclose(hmc.acceptance_of(errors), [1, 1, 1, np.exp(-0.5)], rtol=1e-6)
+    found = hmc.acceptance_of(jnp.zeros(4), errors)
+    np.testing.assert_allclose(found, [1, 1, 1, np.exp(-0.5)], rtol=1e-6)
 
 
 def test_numbers_recompile_nothing():

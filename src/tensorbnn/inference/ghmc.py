@@ -201,9 +201,9 @@ def move(
     slice_ = jnp.mod(slice_ + 1 + random.slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
     end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
-    energy = energy_of(begin)
-    error = energy_of(end) - energy
-    acceptance = acceptance_of(error)
+    energy, energy_after = energy_of(begin), energy_of(end)
+    error = energy_after - energy
+    acceptance = acceptance_of(energy, energy_after)
     accepted = jnp.abs(slice_) < acceptance
     turned = begin._replace(momentum=-momentum)
     return Moves(

@@ -200,9 +200,9 @@ def transition(
 ) -> tuple[Phase, Moved]:
     """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
     end = leapfrog(value_and_gradient, start, step_size, num_steps)
-    energy = energy_of(start)
-    energy_error = energy_of(end) - energy
-    acceptance = acceptance_of(energy_error)
+    energy, energy_after = energy_of(start), energy_of(end)
+    energy_error = energy_after - energy
+    acceptance = acceptance_of(energy, energy_after)
     accepted = uniform < acceptance
     kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, start)
     divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
@@ -262,14 +262,15 @@ def energy_of(phase: Phase) -> Array:
     return 0.5 * jnp.sum(phase.momentum**2) - phase.log_density
 
 
-def acceptance_of(energy_error: Array) -> Array:
-    """Probability with which a trajectory with this error is accepted.
+def acceptance_of(energy: Array, energy_after: Array) -> Array:
+    """Probability with which a trajectory between these energies is accepted.
 
     One that ends in NaN never is; nor is one that ends where the density is infinite, as it may be
-    at a point: no chain would ever leave it.
+    at a point: no chain would ever leave it. One that leaves a density of zero is.
     """
-    fails = jnp.isnan(energy_error) | (energy_error == -jnp.inf)
-    return jnp.where(fails, 0.0, jnp.exp(jnp.minimum(-energy_error, 0.0)))
+    error = energy_after - energy
+    fails = jnp.isnan(error) | (energy_after == -jnp.inf)
+    return jnp.where(fails, 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
 
 
 @jax.jit
