@@ -13,6 +13,8 @@ constexpr size_t tile_bytes = 800 * 1024;
 constexpr int most_tile_vectors = 24;
 // Parameters times rows that are worth a thread of their own (about 20 microseconds).
 constexpr int64_t piece_work = 250'000;
+// Vectors of rows for which it is worth to have a gradient of their own, which is added at the end.
+constexpr int64_t piece_vectors = 12;
 constexpr int most_pieces = 16;
 // What of the data a piece is: vectors `first` to `last`, counted through tiles and rest.
 template <class T>
@@ -24,7 +26,8 @@ class Pieces {
                (data.rest.count + lanes - 1) / lanes;
     const int64_t work = static_cast<int64_t>(network.num_parameters) * data.rows();
     count_ = 1;
-    while (count_ < most_pieces && work / piece_work >= 2 * count_ && vectors_ >= 2 * count_)
+    while (count_ < most_pieces && work >= piece_work * 2 * count_ &&
+           vectors_ >= piece_vectors * 2 * count_)
       count_ *= 2;
     inputs_ = network.inputs;
     targets_ = network.targets;
