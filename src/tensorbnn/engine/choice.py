@@ -53,7 +53,7 @@ def instruction_set(engine: Engine) -> str | None:
 # `--instruction-set`): it keeps activations in the cache but not large matrices, and for those XLA
 # calls a library that does; what it saves is most where there is little to do.
 FASTER_UP_TO = {
-    "avx512": ((12_000, math.inf),),
+    "avx512": ((22_500, math.inf),),
     "avx2": ((400, math.inf), (2_500, 300_000)),
     "portable": ((2_500, 50_000),),
 }
