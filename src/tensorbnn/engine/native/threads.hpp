@@ -85,8 +85,14 @@ class Team {
       : count_(count) {
     if (threads < 2 || count < 2) return;
     shared_ = std::make_shared<Shared>();
+    // A pool whose queue is full runs what it is given at once, on the thread of the caller, who
+    // must not wait for itself.
+    const auto help_from_elsewhere = [shared = shared_, count,
+                                      caller = std::this_thread::get_id()] {
+      if (std::this_thread::get_id() != caller) help(*shared, count);
+    };
     for (int helper = 1; helper < threads && helper < count; ++helper)
-      schedule([shared = shared_, count] { help(*shared, count); });
+      schedule(help_from_elsewhere);
   }
   ~Team() {
     if (shared_) shared_->ended = true;
