@@ -51,6 +51,7 @@ ORDER = [
     "tensorbnn.inference.nuts",
     "tensorbnn.inference.mclmc",
     "tensorbnn.inference.sghmc",
+    "tensorbnn.inference.hyper_moves",
     "tensorbnn.inference.trajectory_adapter",
     "tensorbnn.inference.adaptive_hmc",
     "tensorbnn.inference.held_out",

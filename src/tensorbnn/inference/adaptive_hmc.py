@@ -5,11 +5,12 @@ are sought by the parameter adapter (`trajectory_adapter`), then a trajectory ov
 with a fixed number of steps and a step size found by dual averaging during the first 80 % of
 burn-in. All adaptation ends with burn-in, so that the chain that is saved is a Markov chain.
 
+Then phi moves once more, by a short trajectory in which the weights follow their scales, without
+which few data under a wide hyper-prior are sampled badly (`hyper_moves`). The paper has none.
+
 Theta is moved in units of its prior's width given phi, phi in units of its own prior's width
 (`target`). Under the paper's priors, whose widths are about one, these are the paper's coordinates;
-under others one step size serves narrow and wide priors alike, and heavy tails are reached. The
-trajectory over phi holds theta itself, and never evaluates the network: where the likelihood has
-hyper-parameters of its own, the network's outputs are computed once per epoch.
+under others one step size serves narrow and wide priors alike, and heavy tails are reached.
 """
 
 import math
@@ -22,15 +23,18 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.inference import dual_averaging, trajectory_adapter
+from tensorbnn.inference import dual_averaging, hyper_moves, trajectory_adapter
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import Moved, Phase, transition
+from tensorbnn.inference.hyper_moves import Chance
 from tensorbnn.inference.probes import features
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Target
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
+# Leapfrog steps of the second trajectory over the hyper-parameters, a gradient of the network each.
+WEAVING_LEAPFROG = 5
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,10 @@ class AdaptiveHMC:
         hyper-parameters.
     hyper_target_acceptance
         Acceptance at which dual averaging aims over the hyper-parameters.
+    interweave
+        Whether the hyper-parameters of priors move a second time in each epoch, now with the
+        parameters following them, which takes six more gradients. The paper has ``False``: then few
+        data under a wide hyper-prior can make a chain miss scales close to zero.
     step_size_jitter
         Each trajectory, over parameters and over hyper-parameters, multiplies its step size by a
         random number from ``[1 - jitter, 1 + jitter]``, so that none of fixed length resonates: a
@@ -90,6 +98,7 @@ class AdaptiveHMC:
     hyper_step_size: float = 1e-3
     hyper_leapfrog: int = 10
     hyper_target_acceptance: float = 0.8
+    interweave: bool = True
     step_size_jitter: float = 0.2
     averaging_steps: int = 2
     a: float = 4.0
@@ -109,6 +118,7 @@ class AdaptiveHMC:
             hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in), jnp.int32),
             hyper_leapfrog=jnp.asarray(self.hyper_leapfrog, jnp.int32),
             hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
+            interweaves=jnp.asarray(self.interweave and hyper_moves.can_follow(target)),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
             rewards_function=jnp.asarray(self.reward == "function"),
         )
@@ -155,6 +165,7 @@ class Settings(NamedTuple):
     hyper_adapt_steps: Array
     hyper_leapfrog: Array
     hyper_target_acceptance: Array
+    interweaves: Array
     step_size_jitter: Array
     rewards_function: Array
 
@@ -171,6 +182,8 @@ class AdaptiveState(NamedTuple):
     adapter: Adapter
     constants: Constants
     hyper: DualAveraging
+    weaving: DualAveraging
+    """Of the step sizes of the two trajectories over the hyper-parameters."""
     settings: Settings
 
 
@@ -183,9 +196,10 @@ def step(keys: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSta
 def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
     key_normal, key_uniform, key_search = jax.random.split(key, 3)
     sizes = state.theta.size, state.z_phi.size
-    momentum, hyper_momentum = jnp.split(jax.random.normal(key_normal, (sum(sizes),)), [sizes[0]])
-    uniform = jax.random.uniform(key_uniform, (4,))
-    wobble = 1 + state.settings.step_size_jitter * (2 * uniform[2:] - 1)
+    normal = jax.random.normal(key_normal, (sizes[0] + 2 * sizes[1],))
+    momentum, *hyper_momenta = jnp.split(normal, [sizes[0], sum(sizes)])
+    uniform = jax.random.uniform(key_uniform, (6,))
+    wobble = 1 + state.settings.step_size_jitter * (2 * uniform[3:] - 1)
     phi = _phi(target, state.z_phi)
 
     step_size = state.adapter.step_size * wobble[0]
@@ -196,12 +210,19 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
         lambda: jnp.mean(jnp.square(features(target, theta) - features(target, state.theta))),
         lambda: jnp.sum(jnp.square(end.position - start.position)),
     )
-    z_phi, hyper = state.z_phi, state.hyper
+    new_state = state._replace(
+        theta=theta,
+        iteration=state.iteration + 1,
+        adapter=_search(key_search, state, squared_jump, moved.accepted),
+    )
+    gradients = state.adapter.num_leapfrog + 1
     if sizes[1]:
-        z_phi, hyper = _move_phi(state, target, theta, hyper_momentum, wobble[1], uniform[1])
-        phi = _phi(target, z_phi)
+        first, second = map(Chance, hyper_momenta, wobble[1:], uniform[1:3])
+        new_state = _move_hypers(state, new_state, target, first, second)
+        gradients += jnp.where(state.settings.interweaves, WEAVING_LEAPFROG + 1, 0)
+        phi = _phi(target, new_state.z_phi)
 
-    log_density = target.model.log_density(theta, phi, target.data)
+    log_density = target.model.log_density(new_state.theta, phi, target.data)
     info = Info(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
@@ -209,18 +230,10 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
         energy=moved.energy,
         log_density=log_density,
         step_size=step_size,
-        num_steps=state.adapter.num_leapfrog + 1,
+        num_steps=gradients,
     )
-    new_state = state._replace(
-        position=target.position(theta, phi),
-        log_density=log_density,
-        theta=theta,
-        z_phi=z_phi,
-        iteration=state.iteration + 1,
-        adapter=_search(key_search, state, squared_jump, moved.accepted),
-        hyper=hyper,
-    )
-    return new_state, info
+    position = target.position(new_state.theta, phi)
+    return new_state._replace(position=position, log_density=log_density), info
 
 
 def _move_theta(
@@ -242,38 +255,32 @@ def _move_theta(
     return start, end, moved
 
 
-def _move_phi(
-    state: AdaptiveState,
-    target: Target,
-    theta: Array,
-    momentum: Array,
-    wobble: Array,
-    uniform: Array,
-) -> tuple[Array, DualAveraging]:
-    """The trajectory over phi given theta, and the adaptation of its step size."""
-    model, data = target.model, target.data
-    found = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
+def _move_hypers(
+    before: AdaptiveState, state: AdaptiveState, target: Target, first: Chance, second: Chance
+) -> AdaptiveState:
+    """Both trajectories over phi, and the adaptation of their step sizes."""
+    settings = before.settings
+    adapting = before.iteration < settings.hyper_adapt_steps
 
-    def log_density(z_phi: Array) -> Array:
-        phi, log_hyper_prior = model.phi.from_standard(z_phi, {})
-        total = log_hyper_prior + model.log_prior(theta, phi)
-        if found is not None and data is not None:
-            total += model.log_likelihood_of_outputs(found, phi, data)
-        return total
+    def step_size(found: DualAveraging) -> Array:
+        return jnp.exp(jnp.where(adapting, found.log_step_size, found.log_average))
 
-    adapting = state.iteration < state.settings.hyper_adapt_steps
-    log_step_size = jnp.where(adapting, state.hyper.log_step_size, state.hyper.log_average)
-    step_size = jnp.exp(log_step_size) * wobble
-    value_and_gradient = jax.value_and_grad(log_density)
-    start = Phase(state.z_phi, momentum, *value_and_gradient(state.z_phi))
-    end, moved = transition(
-        value_and_gradient, start, step_size, state.settings.hyper_leapfrog, uniform
-    )
-    updated = dual_averaging.update(
-        state.hyper, moved.acceptance, state.settings.hyper_target_acceptance
-    )
-    hyper = jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.hyper)
-    return end.position, hyper
+    def learn(old: DualAveraging, acceptance: Array) -> DualAveraging:
+        new = dual_averaging.update(old, acceptance, settings.hyper_target_acceptance)
+        return jax.tree.map(lambda *each: jnp.where(adapting, *each), new, old)
+
+    def weave() -> AdaptiveState:
+        steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
+        size = step_size(alone.weaving)
+        end = hyper_moves.with_theta(target, alone.theta, alone.z_phi, size, steps, second)
+        return alone._replace(
+            theta=end.theta, z_phi=end.z_phi, weaving=learn(alone.weaving, end.acceptance)
+        )
+
+    steps, size = settings.hyper_leapfrog, step_size(state.hyper)
+    end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, first)
+    alone = state._replace(z_phi=end.z_phi, hyper=learn(state.hyper, end.acceptance))
+    return jax.lax.cond(settings.interweaves, weave, lambda: alone)
 
 
 def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Array) -> Adapter:
@@ -326,6 +333,7 @@ def _init(
             adapter=adapter,
             constants=constants,
             hyper=dual_averaging.init(first[3]),
+            weaving=dual_averaging.init(first[3]),
             settings=settings,
         )
 
@@ -355,6 +363,8 @@ def _check_options(options: AdaptiveHMC) -> None:
     jitter = options.step_size_jitter
     if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
         raise ValueError(f"`step_size_jitter` must be at least 0 and below 1, got {jitter!r}")
+    if not isinstance(options.interweave, bool):
+        raise ValueError(f"`interweave` must be True or False, got {options.interweave!r}")
     if options.reward not in ("parameters", "function"):
         raise ValueError(f"`reward` must be 'parameters' or 'function', got {options.reward!r}")
     for kind in ("step_size", "leapfrog"):

@@ -1,0 +1,84 @@
+"""Trajectories over the hyper-parameters phi: given the parameters, and with these following.
+
+Given theta, a scale is held fast by the weights under it, by fifty of them to a tenth of itself;
+and close to zero, where the weights are small, no step that suits the rest leads in or out. Where
+theta keeps its place in units of its prior's width instead, the weights follow their scale, and
+only the data hold it. What is slow for one of the two is not for the other, so that both, one after
+the other, serve everywhere: the interweaving of Yu and Meng (2011).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.inference.hmc import Phase, transition
+from tensorbnn.inference.target import Target
+
+
+class Chance(NamedTuple):
+    """What is random in a trajectory: momentum, factor of the step size, and what decides."""
+
+    momentum: Array
+    wobble: Array
+    uniform: Array
+
+
+class Hypers(NamedTuple):
+    """Parameters and hyper-parameters after a trajectory over the second."""
+
+    theta: Array
+    z_phi: Array
+    """In units of their prior's width."""
+    acceptance: Array
+
+
+def can_follow(target: Target) -> bool:
+    """Whether any prior of a parameter has a hyper-parameter that is sampled."""
+    hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
+    return target.held_phi is None and hierarchical
+
+
+def given_theta(
+    target: Target, theta: Array, z_phi: Array, step_size: Array, num_steps: Array, chance: Chance
+) -> Hypers:
+    """A trajectory over phi that holds theta.
+
+    The network is not evaluated but once, where the likelihood has hyper-parameters of its own.
+    """
+    model, data = target.model, target.data
+    found = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
+
+    def log_density(z_phi: Array) -> Array:
+        phi, log_hyper_prior = model.phi.from_standard(z_phi, {})
+        total = log_hyper_prior + model.log_prior(theta, phi)
+        if found is not None and data is not None:
+            total += model.log_likelihood_of_outputs(found, phi, data)
+        return total
+
+    value_and_gradient = jax.value_and_grad(log_density)
+    start = Phase(z_phi, chance.momentum, *value_and_gradient(z_phi))
+    step_size *= chance.wobble
+    end, moved = transition(value_and_gradient, start, step_size, num_steps, chance.uniform)
+    return Hypers(theta, end.position, moved.acceptance)
+
+
+def with_theta(
+    target: Target, theta: Array, z_phi: Array, step_size: Array, num_steps: Array, chance: Chance
+) -> Hypers:
+    """A trajectory over phi that holds theta in units of its prior's width.
+
+    It takes a gradient of the whole density a step, and one at its start.
+    """
+    phi, _ = target.model.phi.from_standard(z_phi, {})
+    position = target.position(theta, phi)
+    # A step of zero holds a coordinate.
+    step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * chance.wobble)
+    momentum = jnp.zeros_like(position).at[theta.size :].set(chance.momentum)
+    value_and_gradient = target.value_and_gradient
+    start = Phase(position, momentum, *value_and_gradient(position))
+    end, moved = transition(value_and_gradient, start, step_sizes, num_steps, chance.uniform)
+    # Where it was rejected, theta stays as it is, to the last bit.
+    followed = jnp.where(moved.accepted, target.vectors(end.position)[0], theta)
+    return Hypers(followed, end.position[theta.size :], moved.acceptance)
