@@ -27,8 +27,10 @@ import tensorbnn as tb
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.files import DamagedFileError
 from tensorbnn.runs.manifest import read_manifest
+from tensorbnn.runs.recipe import make_posterior
 from tensorbnn.runs.worker import make_task, run_chain
 from tensorbnn.sampling.restoring import read_recipe
+from tensorbnn.warning import warn
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -527,3 +529,18 @@ def test_errors_come_back_from_workers(begun, monkeypatch):
         run_chain(begun[1], 0)
     error = pickle.loads(pickle.dumps(DamagedFileError(Path("a"), "is damaged")))
     assert str(error) == "a is damaged"
+
+
+def test_what_workers_warn_of_is_told_once(tmp_path, monkeypatch):
+    """Workers have nobody to tell it: both chains are on a machine that differs."""
+
+    def make_and_warn(*arguments):
+        warn("this machine uses another instruction set")
+        return make_posterior(*arguments)
+
+    monkeypatch.setattr("tensorbnn.runs.worker.make_posterior", make_and_warn)
+    with ThreadPoolExecutor(2) as pool, pytest.warns(UserWarning, match="instruction set") as told:
+        draw(tmp_path / "run", pool)
+    found = [str(each.message) for each in told if "instruction set" in str(each.message)]
+    assert found == ["this machine uses another instruction set"]
+    assert told[0].filename == __file__

@@ -30,6 +30,7 @@ from tensorbnn.runs.report import cells
 from tensorbnn.runs.sample import Outcome
 from tensorbnn.runs.start import Plan
 from tensorbnn.runs.worker import ChainTask, make_task, run_chain
+from tensorbnn.warning import warn
 
 POLL_SECONDS = 0.5
 # How often a chain is submitted while nothing of the run gets further.
@@ -106,6 +107,8 @@ def run_on(
             if stop.asked:
                 farm.stop()
         display.update()
+    for message in farm.warnings:
+        warn(message)
     if farm.errors:
         raise farm.errors[0]
     progressed = [store.progress(chain) for chain in chains]
@@ -137,11 +140,13 @@ class _Farm:
         self, executor: Executor, task: ChainTask, store: DirectoryStore, stop: Stop
     ) -> None:
         self._executor, self._task, self._store, self._stop = executor, task, store, stop
-        self._futures: dict[Future[None], _Submitted] = {}
+        self._futures: dict[Future[list[str]], _Submitted] = {}
         self._own: ProcessPoolExecutor | None = None
         self._stopped = False
         self.errors: list[BaseException] = []
         """What ended chains, and with them the run."""
+        self.warnings: dict[str, None] = {}
+        """What workers warned of, each once, in order."""
 
     def is_busy(self) -> bool:
         """Whether a worker may still be writing."""
@@ -160,7 +165,10 @@ class _Farm:
             time.sleep(seconds)
         first = concurrent.futures.FIRST_COMPLETED
         for future in concurrent.futures.wait(self._futures, seconds, first).done:
-            self._end(self._futures.pop(future), _error(future))
+            error = _error(future)
+            if error is None:
+                self.warnings |= dict.fromkeys(future.result())
+            self._end(self._futures.pop(future), error)
 
     def stop(self) -> None:
         """Ask all workers to stop; those that have not begun need not."""
@@ -286,7 +294,7 @@ class _Display:
         self._bar.advance(new, note, work=work, growing=phase == "burn-in")
 
 
-def _error(future: Future[None]) -> BaseException | None:
+def _error(future: Future[list[str]]) -> BaseException | None:
     try:
         return future.exception()
     except concurrent.futures.CancelledError as error:

@@ -3,7 +3,7 @@
 Model, sampler and metrics come pickled from whoever started the run, the rest from the directory,
 of which nothing is executed. A worker holds the lock of its chain. It may die at any time and its
 chain be run again by another one, or be given twice: the files come out the same. How far a chain
-came is on the disk, so nothing is returned.
+came is on the disk, so only warnings are returned.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tensorbnn import warning
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -81,14 +82,16 @@ def make_task(recipe: Recipe, store: DirectoryStore) -> ChainTask:
     )
 
 
-def run_chain(task: ChainTask, chain: int) -> None:
+def run_chain(task: ChainTask, chain: int) -> list[str]:
     """Run one chain to its end, or until it is asked to stop; it is saved in any case.
+
+    What there is to warn of is returned: a worker has nobody to tell it.
 
     SIGTERM, where a worker can handle it, ends the worker when the chain is saved. So does the end
     of the process whose pool it belongs to.
     """
     try:
-        with _without_ctrl_c():
+        with _without_ctrl_c(), warning.kept() as warnings:
             received = _run(task, chain)
     except Exception as error:
         portable = _portable(error)
@@ -97,6 +100,7 @@ def run_chain(task: ChainTask, chain: int) -> None:
         raise portable from error
     if received is not None:
         signal.raise_signal(received)
+    return warnings
 
 
 def _run(task: ChainTask, chain: int) -> int | None:
