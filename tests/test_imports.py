@@ -16,6 +16,7 @@ ORDER = [
     "tensorbnn.model.hyper",
     "tensorbnn.model.priors",
     "tensorbnn.model.layers",
+    "tensorbnn.model.relevance",
     "tensorbnn.model.network",
     "tensorbnn.model.layout",
     "tensorbnn.model.checks",

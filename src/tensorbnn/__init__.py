@@ -53,6 +53,7 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
+from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
@@ -114,6 +115,7 @@ __all__ = [
     "Pretrained",
     "Prior",
     "ReLU",
+    "Relevance",
     "RunError",
     "Scaling",
     "Scores",

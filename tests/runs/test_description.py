@@ -39,7 +39,7 @@ def test_every_public_class_is_known():
     concrete = [
         c for c in public if isinstance(c, type) and issubclass(c, kinds) and c not in kinds
     ]
-    assert len(concrete) == 12 + 8 + 8
+    assert len(concrete) == 13 + 8 + 8
     assert all(KNOWN[each.__name__] is each for each in concrete)
 
 

@@ -112,8 +112,8 @@ class AbstractDense(Layer):
                 f"`units` of {type(self).__name__} must be a whole number of at least 1, "
                 f"got {self.units!r}"
             )
-        _check_prior(self, "weight_prior")
-        _check_prior(self, "bias_prior")
+        check_prior(self, "weight_prior")
+        check_prior(self, "bias_prior")
 
     @property
     def kind(self) -> str:
@@ -273,7 +273,7 @@ class PReLU(Layer):
     slope_prior: Prior = PRELU_PRIOR
 
     def __post_init__(self) -> None:
-        _check_prior(self, "slope_prior")
+        check_prior(self, "slope_prior")
         if self.slope_prior.support != "positive":
             raise ValueError(
                 "`slope_prior` of PReLU must be a prior over positive numbers such as "
@@ -299,7 +299,7 @@ class SquarePReLU(Layer):
     slope_prior: Prior = SQUARE_PRELU_PRIOR
 
     def __post_init__(self) -> None:
-        _check_prior(self, "slope_prior")
+        check_prior(self, "slope_prior")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
@@ -315,7 +315,8 @@ ACTIVATIONS: dict[str, type[Layer]] = {
 """The nine activations of the paper by lower-case name, as `Network` accepts them."""
 
 
-def _check_prior(layer: Layer, name: str) -> None:
+def check_prior(layer: Layer, name: str) -> None:
+    """Refuse what is no prior in the field `name` of a layer."""
     prior = getattr(layer, name)
     if not isinstance(prior, Prior):
         raise TypeError(

@@ -23,6 +23,7 @@ from tensorbnn.model.counts import Poisson
 from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
@@ -32,6 +33,7 @@ _CLASSES: tuple[type, ...] = (
     layers.GaussianDense,
     layers.CauchyDense,
     *layers.ACTIVATIONS.values(),
+    Relevance,
     hyper.Hyper,
     priors.Normal,
     priors.Cauchy,
