@@ -25,6 +25,7 @@ from tensorbnn import plots
 
 CASES = ("sparse", "variable")
 GRID = np.linspace(-3, 3, 301)
+POINTS = GRID[::5]
 # Where the table of a page begins and ends.
 BEGIN, END = "<!-- results of make paper -->\n", "<!-- end of results -->\n"
 
@@ -63,11 +64,13 @@ def sample_case(
     posterior = make_posterior(case, hidden_layers(options))
     epochs = 10 if options.quick else 100
     start = pretrain(posterior, length.chains, options.seed, epochs)
+    aim = {"until": tb.Converged(at=POINTS), "max_minutes": options.minutes}
     return tb.sample(
         posterior,
         sampler,
         start=start,
         **length._asdict(),
+        **({} if options.quick else aim),
         seed=options.seed,
         path=options.runs / f"{case}-sampled",
         overwrite=True,
@@ -130,9 +133,8 @@ def spreads(ensemble: tb.Ensemble, case: str) -> dict[str, float]:
 
 def numbers_of(ensemble: tb.Ensemble, case: str, seconds: float) -> dict[str, Any]:
     """What the table says of one fit; R-hat and ESS over 61 points of [-3, 3]."""
-    points = GRID[::5]
-    diagnosis = ensemble.diagnose(points, progress=False)
-    within = np.abs(points) <= 2
+    diagnosis = ensemble.diagnose(POINTS, progress=False)
+    within = np.abs(POINTS) <= 2
     curve = band(ensemble, GRID)
     near = np.abs(GRID) <= 2
     error = truth(GRID) - curve.mean
@@ -355,9 +357,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--variable", default="default", metavar="SAMPLER", help=samplers)
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--sparse-burn-in", type=int, default=1000, help="transitions")
-    parser.add_argument("--sparse-draws", type=int, default=500, help="every tenth transition")
+    parser.add_argument("--sparse-draws", type=int, default=500, help="every tenth, at least")
     parser.add_argument("--variable-burn-in", type=int, default=500, help="transitions")
-    parser.add_argument("--variable-draws", type=int, default=1000, help="every transition")
+    parser.add_argument("--variable-draws", type=int, default=1000, help="at least")
+    parser.add_argument(
+        "--minutes", type=float, default=20, help="of a case at most, until it has converged"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="every step, as short as can be")
     parser.add_argument("--out", type=Path, default=Path("docs/paper"), help="for the figures")
