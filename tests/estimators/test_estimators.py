@@ -426,3 +426,25 @@ except AttributeError as error:
         "BNNRegressor and BNNClassifier need scikit-learn: pip install 'tensorbnn[sklearn]'",
         "module 'tensorbnn' has no attribute 'BNNRegresor'",
     ]
+
+
+def test_relevances():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 3))
+    regressor = tb.BNNRegressor(
+        (4,), relevance=True, burn_in=200, draws=100, until=None, chains=2, random_state=0
+    )
+    with pytest.raises(NotFittedError):
+        regressor.relevances_  # noqa: B018
+    regressor.fit(x, 3 * x[:, 1] + 0.1 * rng.normal(size=60))
+    assert regressor.relevances_[1] == 1
+    assert np.all(regressor.relevances_[[0, 2]] < 0.2)
+    again = pickle.loads(pickle.dumps(regressor))
+    np.testing.assert_array_equal(again.relevances_, regressor.relevances_)
+    plain = tb.BNNRegressor((2,), burn_in=10, draws=20, until=None, chains=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plain.fit(x, x[:, 0])
+    assert not hasattr(plain, "relevances_")
+    with pytest.raises(ValueError, match="`relevance` must be True or False, got 'yes'"):
+        tb.BNNClassifier(relevance="yes").fit(x, x[:, 0] > 0)

@@ -125,6 +125,28 @@ def test_hyperparameters(ensemble, ax):
     assert labels(ax) == ["chain 0", "chain 1", "chain 2"]
 
 
+def test_relevances(ensemble, ax):
+    network = tb.Network(tb.Relevance(), tb.Dense(1), inputs=3)
+    posterior = tb.Posterior(network, tb.Gaussian())
+    scaled = tb.sample(posterior, chains=2, burn_in=5, draws=20, progress=False)
+    assert plots.relevances(scaled, names=["mass", "charge", "spin"], ax=ax) is ax
+    scales = scaled.parameters["relevance_0.scales"]
+    medians = np.median(scales, axis=(0, 1))
+    order = np.argsort(-medians)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == [["mass", "charge", "spin"][each] for each in order]
+    dots = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
+    expected = [np.median(scales[chain, :, each]) for each in order for chain in range(2)]
+    np.testing.assert_allclose(dots, expected)
+    assert ax.get_xscale() == "log"
+    np.testing.assert_allclose(scaled.relevances, medians / medians.max())
+    assert ensemble.relevances is None
+    with pytest.raises(ValueError, match="does not begin with Relevance"):
+        plots.relevances(ensemble)
+    with pytest.raises(ValueError, match="`names` must be a list of 3 names"):
+        plots.relevances(scaled, names=["mass"])
+
+
 def test_some_hyperparameters_in_new_axes(ensemble):
     ax = plots.hyperparameters(ensemble, names=["likelihood.sd"])
     assert [text.get_text() for text in ax.get_yticklabels()] == ["likelihood.sd"]

@@ -29,6 +29,7 @@ from tensorbnn.tables.reading import Table, counted, read_table
 
 DEFAULTS: dict[str, Any] = {
     "hidden": (50,),
+    "relevance": False,
     "activation": "tanh",
     "prior": "gaussian",
     "chains": 4,
@@ -88,6 +89,12 @@ def add(commands: Any) -> None:
     model = parser.add_argument_group("model")
     model.add_argument(
         "--hidden", type=whole_numbers, help="units of hidden layers, such as 50,50; default: 50"
+    )
+    model.add_argument(
+        "--relevance",
+        action="store_true",
+        default=None,  # not given
+        help="learn how much each input matters, by a scale for each",
     )
     model.add_argument("--activation", choices=sorted(ACTIVATIONS), help="default: tanh")
     model.add_argument(

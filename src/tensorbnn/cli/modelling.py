@@ -10,6 +10,7 @@ from tensorbnn.model.layers import ACTIVATIONS, Dense
 from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.tables.encoding import Encoding
@@ -20,6 +21,7 @@ def make_posterior(
 ) -> Posterior:
     """The network and the likelihood that the options ask for, with training data."""
     prior = read_prior(options.prior)
+    first = [Relevance()] if options.relevance else []
     hidden = [
         layer
         for units in options.hidden
@@ -29,7 +31,7 @@ def make_posterior(
     outputs = likelihood.outputs_per_column * len(encoding.targets)
     if isinstance(likelihood, Categorical) and encoding.classes is not None:
         outputs = len(encoding.classes)
-    network = Network(*hidden, Dense(outputs, prior, prior), inputs=x.shape[1])
+    network = Network(*first, *hidden, Dense(outputs, prior, prior), inputs=x.shape[1])
     return Posterior(network, likelihood, x, y, standardise=True)
 
 

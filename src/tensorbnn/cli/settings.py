@@ -44,6 +44,10 @@ def _value(file: Path, key: str, value: Any, action: argparse.Action) -> Any:
     """A value of the file as the command line would give it."""
     if isinstance(action, argparse._AppendAction):
         return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    if isinstance(action, argparse._StoreTrueAction):
+        if not isinstance(value, bool):
+            raise ValueError(f"{file}: {key} must be true or false, got {value!r}")
+        return value
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     try:
         made = action.type(text) if callable(action.type) else text

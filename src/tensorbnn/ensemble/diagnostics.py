@@ -91,6 +91,9 @@ class Diagnosis:
     hyperparameters: dict[str, Convergence]
     verdict: str
 
+    def __repr__(self) -> str:
+        return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
+
     @property
     def trustworthy(self) -> bool:
         """Whether the verdict is "trustworthy", without a "but"."""

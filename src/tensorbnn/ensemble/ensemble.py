@@ -30,6 +30,7 @@ from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.model.checks import DType, check_count
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import restore
@@ -132,6 +133,17 @@ class Ensemble:
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
         """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
         return self._draws.read("hyperparameters/")
+
+    @property
+    def relevances(self) -> NDArray[Any] | None:
+        """How much each input matters, ``(inputs,)``, where the network begins with `Relevance`.
+
+        The median of its scale over all networks, as a part of the largest; else ``None``.
+        """
+        if not isinstance(self.network.layers[0], Relevance):
+            return None
+        medians = np.median(self.parameters["relevance_0.scales"], axis=(0, 1))
+        return np.asarray(medians / medians.max())
 
     @functools.cached_property
     def info(self) -> dict[str, NDArray[Any]]:

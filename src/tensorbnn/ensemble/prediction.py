@@ -70,6 +70,10 @@ class Prediction:
         self._block_rows = max(BLOCK_BYTES // row_bytes // ROW_MULTIPLE, 1) * ROW_MULTIPLE
         self._kept: _Block | None = None
 
+    def __repr__(self) -> str:
+        weighted = "" if self._weights is None else ", weighted"
+        return f"Prediction({self.num_rows} rows by {self.num_networks} networks{weighted})"
+
     @functools.cached_property
     def networks(self) -> NDArray[Any]:
         """Value of each network, ``(networks, rows, outputs)``: chain after chain, in draw order.

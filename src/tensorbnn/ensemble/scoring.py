@@ -63,6 +63,14 @@ class Scores:
     level: float
     pit: NDArray[Any]
 
+    def __repr__(self) -> str:
+        shown = {name: _short(getattr(self, name)) for name in ("rmse", "crps", "sharpness")}
+        numbers = "".join(f", {name}={value}" for name, value in shown.items())
+        return (
+            f"Scores(log_score={self.log_score:.4g}{numbers}, "
+            f"coverage={_short(self.coverage)} of {self.level:g}, {len(self.pit)} rows)"
+        )
+
 
 @final
 @dataclass(frozen=True)
@@ -89,6 +97,18 @@ class ClassScores:
     brier: float
     ece: float
     reliability: Reliability
+
+    def __repr__(self) -> str:
+        return (
+            f"ClassScores(log_score={self.log_score:.4g}, accuracy={self.accuracy:.4g}, "
+            f"brier={self.brier:.4g}, ece={self.ece:.4g})"
+        )
+
+
+def _short(values: NDArray[Any]) -> str:
+    """The one value, or all of them in brackets."""
+    texts = [f"{value:.4g}" for value in np.ravel(values)]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def score_numbers(

@@ -62,6 +62,14 @@ class Sensitivity:
     weights: tuple[Weights, ...]
     log_score: NDArray[Any] | None
 
+    def __repr__(self) -> str:
+        known = int(self.trustworthy.sum())
+        return (
+            f"Sensitivity({', '.join(self.names)} at {len(self.values)} values from "
+            f"{self.values.min():.4g} to {self.values.max():.4g}, {known} of them trustworthy; "
+            f"{len(self.x)} rows)"
+        )
+
     @property
     def effective_size(self) -> NDArray[Any]:
         """How many networks of equal weight are worth as much, at each value, ``(n,)``."""

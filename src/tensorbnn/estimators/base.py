@@ -25,6 +25,7 @@ from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import HalfNormal, Normal
+from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
@@ -48,6 +49,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         activation: str | Layer = "tanh",
         weight_prior: Prior | None = None,
         bias_prior: Prior | None = None,
+        relevance: bool = False,
         chains: int = 4,
         burn_in: int = 500,
         draws: int = 500,
@@ -62,6 +64,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         self.activation = activation
         self.weight_prior = weight_prior
         self.bias_prior = bias_prior
+        self.relevance = relevance
         self.chains = chains
         self.burn_in = burn_in
         self.draws = draws
@@ -78,6 +81,15 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         # Names of features are set before anything is sampled: they alone predict nothing.
         return hasattr(self, "ensemble_")
+
+    @property
+    def relevances_(self) -> NDArray[Any]:
+        """How much each input matters, of an estimator with `relevance`."""
+        check_is_fitted(self)
+        found = self.ensemble_.relevances
+        if found is None:
+            raise AttributeError("`relevances_` are there after a fit with relevance=True")
+        return found
 
     def _forget(self) -> None:
         """Nothing is left of an earlier fit, so that one that fails can't mix with it."""
@@ -158,7 +170,9 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         known = np.iterable(hidden) and not isinstance(hidden, str)
         if not known or not all(_is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
-        layers: list[Layer] = []
+        if not isinstance(self.relevance, bool):
+            raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
+        layers: list[Layer] = [Relevance()] if self.relevance else []
         before = inputs
         for units in hidden:
             layers += [self._dense(int(units), before), self._activation()]

@@ -27,6 +27,8 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         Activation after each hidden layer, by name in lower case or as a layer.
     weight_prior, bias_prior
         Priors of all weights and biases, in place of those of `BNNRegressor`.
+    relevance
+        Learn a scale for each input (`Relevance`): that of one that tells nothing becomes small.
     chains, burn_in, draws, sampler
         As in `sample`. With `until`, `draws` is the least number of networks of a chain.
     until
@@ -52,6 +54,8 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         `classes_`.
     diagnostics_ : Diagnosis
         R-hat, effective sample sizes and a verdict, at up to 100 rows of the training data.
+    relevances_ : array
+        With `relevance`: the scale of each input, its median, as a part of the largest.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array

@@ -39,6 +39,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         out, it is learned: the same for all outputs, in units of each one's standard deviation.
     weight_prior, bias_prior
         Priors of all weights and biases, in place of the above.
+    relevance
+        Learn a scale for each input (`Relevance`): that of one that tells nothing becomes small.
     chains, burn_in, draws, sampler
         As in `sample`. With `until`, `draws` is the least number of networks of a chain.
     until
@@ -60,6 +62,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         The sampled networks, with all that an `Ensemble` can do.
     diagnostics_ : Diagnosis
         R-hat, effective sample sizes and a verdict, at up to 100 rows of the training data.
+    relevances_ : array
+        With `relevance`: the scale of each input, its median, as a part of the largest.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array
@@ -85,6 +89,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         noise: float | None = None,
         weight_prior: Prior | None = None,
         bias_prior: Prior | None = None,
+        relevance: bool = False,
         chains: int = 4,
         burn_in: int = 500,
         draws: int = 500,
@@ -100,6 +105,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
             activation=activation,
             weight_prior=weight_prior,
             bias_prior=bias_prior,
+            relevance=relevance,
             chains=chains,
             burn_in=burn_in,
             draws=draws,

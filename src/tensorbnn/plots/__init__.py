@@ -3,7 +3,7 @@
 from tensorbnn.plots.convergence import ess, rhat
 from tensorbnn.plots.figure import new_figure
 from tensorbnn.plots.functions import autocorrelation, ranks, trace
-from tensorbnn.plots.posteriors import hyperparameter, hyperparameters
+from tensorbnn.plots.posteriors import hyperparameter, hyperparameters, relevances
 from tensorbnn.plots.predictions import bands
 from tensorbnn.plots.scores import calibration, pit
 from tensorbnn.plots.sensitivity import sensitivity
@@ -20,6 +20,7 @@ __all__ = [
     "new_figure",
     "pit",
     "ranks",
+    "relevances",
     "rhat",
     "sensitivity",
     "trace",

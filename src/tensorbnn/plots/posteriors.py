@@ -1,8 +1,8 @@
-"""Posteriors of the hyper-parameters."""
+"""Posteriors of the hyper-parameters, and of the scales of the inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,10 +35,45 @@ def hyperparameters(
     series = {name: _values(ensemble, name) for name in chosen}
     if not series:
         raise ValueError("this ensemble has no hyper-parameters to show")
+    ax = _intervals(series, ensemble.num_chains, ax)
+    ax.set_xlabel("value")
+    return ax
+
+
+def relevances(
+    ensemble: Ensemble, *, names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Median (dot), middle 50 % (thick) and 90 % (thin) of each input's scale, chain by chain.
+
+    Of networks that begin with `Relevance`; on a logarithmic axis, the largest first.
+
+    Parameters
+    ----------
+    ensemble
+        The sampled networks.
+    names
+        A name for each input; ``x0``, ``x1``, ... by default.
+    ax
+        Axes to draw into; new ones by default.
+    """
+    if ensemble.relevances is None:
+        raise ValueError("the network does not begin with Relevance(): its inputs have no scales")
+    count = ensemble.network.inputs
+    labels = [f"x{place}" for place in range(count)] if names is None else list(names)
+    if isinstance(names, str) or len(labels) != count:
+        raise ValueError(f"`names` must be a list of {count} names, got {names!r}")
+    order = np.argsort(-ensemble.relevances)
+    scales = ensemble.parameters["relevance_0.scales"]
+    ax = _intervals({labels[each]: scales[..., each] for each in order}, ensemble.num_chains, ax)
+    ax.set(xlabel="scale of the input", xscale="log")
+    return ax
+
+
+def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None) -> Axes:
+    """Quantiles of each of the named values ``(chains, draws)``, one below the other."""
     if ax is None:
         figure, ax = new_figure()
         figure.set_figheight(max(4.5, 0.8 + 0.35 * len(series)))
-    chains = ensemble.num_chains
     offsets = np.linspace(-0.25, 0.25, chains) if chains > 1 else np.zeros(1)
     for place, values in enumerate(series.values()):
         for chain, (own, offset) in enumerate(zip(values, offsets, strict=True)):
@@ -51,7 +86,7 @@ def hyperparameters(
     ax.set_yticks(range(len(series)), list(series))
     ax.set_ylim(len(series) - 0.5, -0.5)
     ax.grid(axis="x", color="0.9", lw=0.6)
-    ax.set(xlabel="value", axisbelow=True)
+    ax.set_axisbelow(True)
     legend_above(ax)
     return ax
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
 from tensorbnn.report.model import data_section, model_section
 from tensorbnn.report.predictions import calibration_section, predictions_section
-from tensorbnn.report.priors import hyperparameters_section, sensitivity_section
+from tensorbnn.report.priors import hyperparameters_section, relevances_section, sensitivity_section
 from tensorbnn.report.sampling import functions_section, sampler_section, verdict_box
 from tensorbnn.report.style import STYLE
 from tensorbnn.report.subject import Judged, Subject, read_subject
@@ -28,6 +28,7 @@ SECTIONS = {
     "functions": ("Agreement", functions_section),
     "predictions": ("Predictions", predictions_section),
     "calibration": ("Calibration", calibration_section),
+    "relevances": ("Inputs", relevances_section),
     "hyperparameters": ("Hyper-parameters", hyperparameters_section),
     "sensitivity": ("Prior sensitivity", sensitivity_section),
 }
@@ -59,7 +60,10 @@ def make_page(subject: Subject) -> str:
     """The text of the page."""
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     title = f"{', '.join(subject.targets)}: {subject.path.resolve().name}"
-    links = {name: short for name, (short, _) in SECTIONS.items()} | {"reproduce": "Reproduce"}
+    shown = dict(SECTIONS)
+    if subject.ensemble.relevances is None:
+        del shown["relevances"]
+    links = {name: short for name, (short, _) in shown.items()} | {"reproduce": "Reproduce"}
     head = element(
         "header",
         element("h1", title),
@@ -70,7 +74,7 @@ def make_page(subject: Subject) -> str:
         ),
         element("nav", *(element("a", short, href=f"#{name}") for name, short in links.items())),
     )
-    sections = [make(subject) for _, make in SECTIONS.values()]
+    sections = [make(subject) for _, make in shown.values()]
     body = element("main", verdict_box(subject), *sections, _reproduce(subject))
     return document(f"{title} (tensorbnn)", STYLE, head, body)
 

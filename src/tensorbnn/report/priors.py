@@ -1,4 +1,4 @@
-"""Sections of a report: hyper-parameters, and how much the prior matters."""
+"""Sections of a report: scales of inputs, hyper-parameters, and how much the prior matters."""
 
 import contextlib
 import warnings
@@ -17,6 +17,23 @@ from tensorbnn.report.subject import Subject, spread
 # The prior's width is moved by these factors, and predictions are shown at so many rows.
 FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
 ROWS = 5
+
+
+def relevances_section(subject: Subject) -> Html:
+    """Which inputs matter, where they have scales."""
+    ensemble, columns = subject.ensemble, subject.columns
+    ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
+    caption = "Median, half and nine tenths of the draws, of each chain by itself."
+    return section(
+        "relevances",
+        "Which inputs matter",
+        paragraph(
+            "Each input is multiplied by a scale that is learned. Only ratios count: an input "
+            "whose scale is a few per cent of the largest hardly tells anything about the target "
+            "that the others don't. Where two inputs are alike, either may have the large one."
+        ),
+        element("div", drawn(ax, "Scale of each input", caption), class_="figures"),
+    )
 
 
 def hyperparameters_section(subject: Subject) -> Html:

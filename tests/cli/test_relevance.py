@@ -1,0 +1,46 @@
+"""`--relevance`: which columns matter."""
+
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.cli import main
+from tests.cli.running import result, write
+
+QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "200", "--draws", "50"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=40).round(3) for name in ("mass", "angle")}
+    write(tmp_path / "data.csv", columns | {"y": (5 * columns["angle"]).round(2)})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_fit_and_report(folder, capsys):
+    result(capsys, "fit", "data.csv", "--target", "y", "--relevance", "--out", "run", *QUICK)
+    ensemble = tb.load("run")
+    assert ensemble.network.layers[0] == tb.Relevance()
+    assert ensemble.relevances[1] == 1
+    result(capsys, "report", "run", "--out", "run.html")
+    page = (folder / "run.html").read_text()
+    assert 'href="#relevances"' in page
+    assert "Which inputs matter" in page
+    assert "--relevance" in page  # the command that makes the run again
+
+
+def test_settings(folder, capsys):
+    (folder / "fit.toml").write_text("relevance = true\n")
+    options = ["--settings", "fit.toml", "--target", "y", "--out", "run", *QUICK]
+    result(capsys, "fit", "data.csv", *options)
+    assert tb.load("run").relevances is not None
+    (folder / "fit.toml").write_text("relevance = 'yes'\n")
+    assert main(["fit", "data.csv", *options, "--force"]) == 1
+    assert "relevance must be true or false, got 'yes'" in capsys.readouterr().err
+    (folder / "fit.toml").write_text("relevance = false\n")
+    result(capsys, "fit", "data.csv", *options, "--force")
+    assert tb.load("run").relevances is None
+    result(capsys, "report", "run", "--out", "run.html")
+    assert "Which inputs matter" not in (folder / "run.html").read_text()
