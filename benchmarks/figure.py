@@ -41,6 +41,7 @@ def _leapfrog(ax, table: Table) -> None:
     ax.set_yscale("log")
     ax.set_xticks(range(len(cases)), [f"{name}\n{chains}" for name, chains in cases])
     ax.set_xlabel("workload, chains")
+    ax.yaxis.set_major_formatter("{x:g}")
     ax.set_ylabel("time over the machine's limit")
     ax.legend(fontsize=7)
 
@@ -50,6 +51,10 @@ def _growth(ax, table: Table) -> None:
         ax.plot(table.column(table.columns[0]), table.column(engine), marker="o", label=engine)
     ax.set_xscale("log")
     ax.set_yscale("log")
+    measured = table.column(table.columns[0])
+    ax.set_xticks(measured, [f"{each:,}" for each in measured], fontsize=8)
+    ax.set_xticks([], minor=True)
+    ax.yaxis.set_major_formatter("{x:,g}")
     ax.set_xlabel(table.columns[0])
     ax.set_ylabel("µs per step and chain")
     ax.legend(fontsize=8)
