@@ -273,12 +273,7 @@ class PReLU(Layer):
     slope_prior: Prior = PRELU_PRIOR
 
     def __post_init__(self) -> None:
-        check_prior(self, "slope_prior")
-        if self.slope_prior.support != "positive":
-            raise ValueError(
-                "`slope_prior` of PReLU must be a prior over positive numbers such as "
-                f"Exponential(1.0), got {self.slope_prior!r}"
-            )
+        check_positive_prior(self, "slope_prior", "Exponential(1.0)")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
@@ -322,4 +317,15 @@ def check_prior(layer: Layer, name: str) -> None:
         raise TypeError(
             f"`{name}` of {type(layer).__name__} must be a prior such as Normal(0.0, 1.0), "
             f"got {prior!r}"
+        )
+
+
+def check_positive_prior(layer: Layer, name: str, example: str) -> None:
+    """Refuse what is no prior over positive numbers in the field `name` of a layer."""
+    check_prior(layer, name)
+    prior = getattr(layer, name)
+    if prior.support != "positive":
+        raise ValueError(
+            f"`{name}` of {type(layer).__name__} must be a prior over positive numbers such as "
+            f"{example}, got {prior!r}"
         )

@@ -14,7 +14,7 @@ from typing import final
 from jax import Array
 
 from tensorbnn.model.hyper import Prior
-from tensorbnn.model.layers import Layer, Parameter, check_prior
+from tensorbnn.model.layers import Layer, Parameter, check_positive_prior
 from tensorbnn.model.priors import HalfNormal
 
 RELEVANCE_PRIOR = HalfNormal(1.0)
@@ -46,12 +46,7 @@ class Relevance(Layer):
     scale_prior: Prior = RELEVANCE_PRIOR
 
     def __post_init__(self) -> None:
-        check_prior(self, "scale_prior")
-        if self.scale_prior.support != "positive":
-            raise ValueError(
-                "`scale_prior` of Relevance must be a prior over positive numbers such as "
-                f"HalfNormal(1.0), got {self.scale_prior!r}"
-            )
+        check_positive_prior(self, "scale_prior", "HalfNormal(1.0)")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         return {"scales": Parameter((inputs,), self.scale_prior, start=1.0)}
