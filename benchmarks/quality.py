@@ -25,6 +25,7 @@ from rich.console import Console
 import tensorbnn as tb
 from benchmarks import machine, quality_tables, tables
 from benchmarks.quality_data import Case, DataError, find_sets, read_cases, read_paired
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.runs.files import RunError
 
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, case in enumerate(left, start=1):
         try:
             fits.append(fit(case, effort, progress=console.is_terminal))
-        except RunError:  # in memory, there is only this one
+        except RunError:  # in memory, there is only the one of a limit
             failed += 1
             console.print(f"{number} of {len(left)}: {too_short(case, effort)}", soft_wrap=True)
             continue
@@ -103,6 +104,8 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
     """Sample, predict the rows to be tested, and all that is saved of it."""
     began, began_cpu = time.monotonic(), time.process_time()
     ensemble = _sample(case, effort, progress=progress)
+    if ensemble.num_draws < LEAST_DRAWS:
+        raise RunError(f"only {ensemble.num_draws} draws of each chain")
     seconds = time.monotonic() - began
     scores = ensemble.score(case.x_test, case.y_test, progress=progress)
     diagnosis = ensemble.diagnose(case.x_test, progress=progress)
@@ -161,9 +164,9 @@ def in_words(done: dict[str, Any]) -> str:
 
 
 def too_short(case: Case, effort: Effort) -> str:
-    """What to do where there was no time for a first draw."""
+    """What to do where there was no time for the first draws."""
     return (
-        f"{case.name}, split {case.split}: the limit came before the end of the "
+        f"{case.name}, split {case.split}: the limit came before {LEAST_DRAWS} draws after the "
         f"{effort.burn_in:,} transitions of burn-in: give more --minutes or --gradients"
     )
 

@@ -147,7 +147,23 @@ def test_no_time(folder, tmp_path, capsys):
     arguments = ["--data", str(folder), "--sets", "plane", "--splits", "1", "--gradients", "9"]
     assert quality.main([*arguments, "--out", str(tmp_path / "out")]) == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert "plane, split 0: the limit came before the end of the 500 transitions of burn-in" in out
+    assert "plane, split 0: the limit came before 4 draws after the 500 transitions" in out
+
+
+def test_hardly_any_time(folder, tmp_path, capsys, monkeypatch):
+    """Fewer draws than can be diagnosed are a fit that was too short."""
+    few = tb.sample(
+        quality.make_posterior("plane", np.ones((3, 2)), np.arange(3.0)),
+        tb.HMC(step_size=0.01, num_leapfrog=1),
+        burn_in=0,
+        draws=2,
+        progress=False,
+    )
+    monkeypatch.setattr(tb, "sample", lambda *a, **k: few)
+    arguments = ["--data", str(folder), "--sets", "plane", "--splits", "1"]
+    assert quality.main([*arguments, "--out", str(tmp_path / "out")]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "plane, split 0: the limit came before 4 draws after the 500 transitions" in out
 
 
 def test_half_a_fit_is_none(folder, tmp_path, capsys, monkeypatch):
