@@ -62,6 +62,19 @@ def test_fit_predict_and_report(counts, monkeypatch, capsys, target, text, likel
 def test_words():
     assert read_likelihood("poisson") == tb.Poisson()
     assert read_likelihood("studenttnoise") == tb.StudentTNoise(scale=tb.Hyper(0.3))
+    each = [tb.Hyper(0.3)] * 2
+    assert read_likelihood("gaussian", targets=2) == tb.Gaussian(sd=each)
+    assert read_likelihood("studenttnoise", targets=2) == tb.StudentTNoise(scale=each)
+
+
+def test_each_of_several_targets_has_its_own_noise(counts, monkeypatch, capsys):
+    monkeypatch.chdir(counts)
+    result(capsys, "fit", "data.csv", "--target", "n", "--target", "y", "--out", "two", *QUICK)
+    ensemble = tb.load("two")
+    assert ensemble.likelihood == tb.Gaussian(sd=[tb.Hyper(0.3)] * 2)
+    assert ensemble.hyperparameters["likelihood.sd.1"].shape == (2, 20)
+    result(capsys, "report", "two", "--out", "two.html")
+    assert "Gaussian(sd.0 ~ around 0.3, sd.1 ~ around 0.3)" in (counts / "two.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -70,10 +83,12 @@ def test_words():
         (["--target", "y"], "whole numbers of at least 0 for a Poisson likelihood"),
         (["--target", "n", "--task", "classification"],
          "Poisson() is a likelihood of numbers, but the target has classes"),
+        (["--target", "y", "--likelihood", "Gaussian(sd=[0.1, 0.2])"],
+         "`sd` of Gaussian has 2 numbers, one for each column of `y`, but the network predicts 1"),
     ],
 )  # fmt: skip
 def test_mistakes(counts, monkeypatch, capsys, options, message):
     monkeypatch.chdir(counts)
-    arguments = ["fit", "data.csv", *options, "--likelihood", "Poisson()", "--out", "none"]
+    arguments = ["fit", "data.csv", "--likelihood", "Poisson()", *options, "--out", "none"]
     assert main(arguments) != 0
     assert message in capsys.readouterr().err

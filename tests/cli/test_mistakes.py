@@ -47,6 +47,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ),
         ([*FIT, *DROP, "--likelihood", "Bernoulli(p=1)"], "Bernoulli has no 'p', it takes nothing"),
         ([*FIT, *DROP, "--hold-out", "0.999"], "leaves none to train with"),
+        ([*FIT, *DROP, "--hold-out", "0.001"], "--hold-out 0.001 of 59 rows keeps none apart"),
         ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
         ([*FIT[:5], "prices", "--ignore", "id", *DROP], "already holds a run: choose another"),
         ([*FIT[:5], "new.csv", *DROP], "new.csv exists and is not a run: choose another --out"),
@@ -122,9 +123,15 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     manifest = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(manifest | {"seed": 1}))
     assert main(["info", str(run)]) == 1
-    newer, table, damaged = capsys.readouterr().err.splitlines()
+    shutil.rmtree(run)
+    shutil.copytree("prices", run)
+    manifest = read_manifest(run) | {"notes": {"table": {"inputs": 3}}}
+    (run / "run.json").write_bytes(pack_manifest(manifest))
+    assert main(["info", str(run)]) == 1
+    newer, table, damaged, also = capsys.readouterr().err.splitlines()
     assert "has format 2, but this version of the library reads up to 1" in newer
-    assert "describes its table in a way that can't be read" in table
+    for told in (table, also):
+        assert "describes its table in a way that can't be read" in told
     assert "is damaged or was changed" in damaged
 
 
@@ -149,6 +156,8 @@ def test_odd_tables(tmp_path, monkeypatch, capsys):
     write(tmp_path / "t.csv", {"x": x, "y": (x > 0).astype(int), "s": list("abc") * 4})
     assert main([*fit, "y"]) == 130
     assert "y has only two values, but is fitted as a number" in capsys.readouterr().err
+    assert main([*fit, "y", "--task", "regression"]) == 130
+    assert capsys.readouterr().err == "tensorbnn: interrupted\n"  # the user has said what it is
     assert main([*fit, "s", "--likelihood", "bernoulli"]) == 1
     assert "of two classes, but 's' has 3: use --likelihood categ" in capsys.readouterr().err
 

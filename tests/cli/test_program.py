@@ -3,23 +3,28 @@
 import json
 import subprocess
 import sys
+import warnings
 from importlib.metadata import version
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pytest
 from matplotlib import image
 
 import tensorbnn as tb
+from tensorbnn import progress
 from tensorbnn.cli import main
-from tensorbnn.cli.output import as_options
+from tensorbnn.cli.output import as_options, warnings_as_lines
+from tensorbnn.cli.output import text as as_text
 from tensorbnn.doctor import OPTIONAL
 from tensorbnn.engine import library
+from tensorbnn.ensemble.verdict import Evidence, judge
 
 matplotlib.use("Agg")
 
 
-def test_demo(tmp_path, capsys):
+def test_demo(tmp_path, capsys, monkeypatch):
     out = tmp_path / "demo"
     arguments = ["demo", "--out", str(out), "--chains", "2", "--burn-in", "20", "--draws", "10"]
     assert main(arguments) == 0
@@ -31,7 +36,9 @@ def test_demo(tmp_path, capsys):
     assert pixels.shape[0] > 500
     assert pixels.std() > 0.05
     assert len(tb.load(out / "run")) == 20
-    assert main(arguments) == 0  # the demo may replace its own run
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)  # what is shown is shown at once
+    assert main([*arguments, "--quiet"]) == 0  # the demo may replace its own run
+    assert not capsys.readouterr().err
 
 
 def test_import(tmp_path, capsys):
@@ -105,10 +112,37 @@ def test_messages_name_options():
     for said, meant in {
         "tb.resume('a')": "tensorbnn resume a",
         "tb.resume('a') or: tensorbnn resume a": "tensorbnn resume a",
+        "tb.resume('my run') or: tensorbnn resume 'my run'": "tensorbnn resume 'my run'",
         "tb.resume('a', max_gradients=...)": "tensorbnn resume a --max-gradients ...",
         "tb.resume(path, posterior=p)": "tb.resume(path, posterior=p)",
     }.items():
         assert as_options(f"go on with {said}; then") == f"go on with {meant}; then"
+
+
+def test_advice_is_what_a_user_of_the_commands_can_do():
+    values = np.random.default_rng(0).normal(size=(2, 50, 1, 1)) + 5 * np.arange(2).reshape(
+        2, 1, 1, 1
+    )
+    chains = np.zeros(2)
+    apart = Evidence(
+        values=values,
+        rhat=np.full((1, 1), 3.0),
+        ess=np.full((1, 1), 2.0),
+        acceptance=chains + 1,
+        divergent=np.zeros((2, 50)),
+        ebfmi=chains + 1,
+        hyper_rhat={},
+        pareto_k=3.0,
+    )
+    verdict = judge(apart, lambda some: np.full(some.shape[2:], 3.0))
+    assert "`pretrain`" in verdict
+    assert "tb.sample" in verdict
+    told = as_options(verdict)
+    assert "fit a smaller network (--hidden)" in told
+    assert "fit the other model anew" in told
+    assert "longer --burn-in" in told
+    assert "tb." not in told
+    assert "`" not in told
 
 
 def test_doctor(capsys, monkeypatch):
@@ -133,3 +167,16 @@ def test_doctor(capsys, monkeypatch):
     assert "not installed, only for figures: pip install 'tensorbnn[plots]'" in text
     assert main(["doctor", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["native"] == "not used: it was not compiled"
+
+
+def test_a_name_of_two_lines_is_one_line():
+    assert as_text({"data": "flow from depth\n(m)"}) == "data         flow from depth (m)"
+
+
+def test_a_warning_is_told_once(capsys):
+    with warnings_as_lines():
+        for row in range(3):
+            warnings.warn("overflow", stacklevel=1)
+            warnings.warn(f"row {row % 2}", stacklevel=1)
+    told = ["overflow", "row 0", "row 1"]
+    assert capsys.readouterr().err == "".join(f"tensorbnn: warning: {each}\n" for each in told)

@@ -3,14 +3,25 @@
 import base64
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.report.figures import draw_confusion, drawn, name_outputs, new_axes
+from tensorbnn.report.figures import (
+    draw_confusion,
+    draw_histogram,
+    drawn,
+    name_outputs,
+    new_axes,
+)
 from tensorbnn.report.html import table
+from tensorbnn.report.subject import read_subject
+from tests.cli.conftest import QUICK
+from tests.cli.running import write
 
 PARTS = {
     *("verdict", "model", "data", "sampler", "functions", "predictions", "calibration"),
@@ -85,6 +96,36 @@ def test_the_page(inside, tmp_path, capsys, run, figures, said):
     assert not re.search(r"url\(|@import", text)
 
 
+def test_small_units_and_names_with_equal_signs(tmp_path, capsys):
+    x = np.linspace(-1, 1, 20).round(3)
+    noise = np.random.default_rng(0).normal(0, 0.1, 20)
+    columns = {"T=300": x, "rock": ["clay", "chalk"] * 10, "area": 1e-28 * (2 + x + noise)}
+    data, run = write(tmp_path / "t.csv", columns), str(tmp_path / "run")
+    assert main(["fit", str(data), "--target", "area", "--out", run, *QUICK]) == 0
+    words = "".join(Page(made(run, tmp_path, capsys)).words)
+    assert re.search(r"agree least, at T=300 = -?\d[\d.e-]*, rock=(clay|chalk)", words)
+    (moved,) = re.findall(r"means move by at most (\d+\.\d+) standard deviations", words)
+    assert float(moved) > 0.01  # not that of so many of another unit
+
+
+def test_one_row(tmp_path, capsys):
+    network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(1), inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [1.0], [2.0])
+    options = {"chains": 2, "burn_in": 20, "draws": 20, "progress": False}
+    tb.sample(posterior, path=tmp_path / "run", **options)
+    words = "".join(Page(made(str(tmp_path / "run"), tmp_path, capsys)).words)
+    assert "The mean of the networks, and one and two standard deviations" in words
+
+
+def test_names_of_targets_whose_noise_is_predicted(tmp_path):
+    network = tb.Network(tb.Dense(2), tb.Tanh(), tb.Dense(4), inputs=1)
+    x, y = np.linspace(-1, 1, 5), np.zeros((5, 2))
+    posterior = tb.Posterior(network, tb.HeteroscedasticGaussian(), x, y)
+    options = {"chains": 2, "burn_in": 5, "draws": 5, "progress": False}
+    tb.sample(posterior, path=tmp_path / "run", **options)
+    assert read_subject(tmp_path / "run", None, progress=False).outputs == ("y0", "y1")
+
+
 def test_a_page_that_is_there_is_kept(inside, tmp_path, capsys):
     (tmp_path / "page.html").write_text("mine")
     assert main(["report", "prices", "--out", str(tmp_path / "page.html")]) == 1
@@ -100,6 +141,20 @@ def test_names_in_figures_are_as_written():
     assert drawn(name_outputs(ax, ["a$", "$^$"]), "says", "caption").text.startswith("<figure>")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["$^$"]
     drawn(draw_confusion(np.array([0, 1]), np.array([0, 1]), ("$^$", "b")), "says", "caption")
+
+
+@pytest.mark.parametrize("largest", [1.004, 1.019, 1.07, 2.3, 14.0])
+def test_numbers_below_a_histogram_stand_apart(largest):
+    values = np.linspace(0.999, largest, 50)
+    ax = draw_histogram(values, "R-hat", 1.01, least=0.998)
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    shown = [each for each in ax.get_xticklabels() if low <= each.get_position()[0] <= high]
+    boxes = [each.get_window_extent() for each in shown]
+    assert len(boxes) > 2
+    # By the width of a digit at least.
+    gaps = [right.x0 - left.x1 for left, right in pairwise(boxes)]
+    assert min(gaps) > boxes[0].width / len(shown[0].get_text())
 
 
 def test_tables_align_numbers():

@@ -183,10 +183,53 @@ def test_a_text_of_its_own_in_each_row():
     message = "another value in each row, such as 'a', from which nothing can be learned: "
     with pytest.raises(TableError, match=f"{message}leave it out with --ignore x"):
         learn(table(columns), ["y"])
-    with pytest.raises(TableError, match=f"{message}if it holds numbers use --task regression"):
+    # Not --task regression, which refuses texts.
+    with pytest.raises(TableError, match=f"{message}if these are numbers write them without units"):
         learn(table(columns), ["x"])
+    with pytest.raises(TableError, match=r"'y' .*if it holds numbers use --task regression"):
+        learn(table(columns | {"x": columns["y"]}), ["y"], task="classification")
     few = {name: values[:9] for name, values in columns.items()}
     assert len(learn(table(few), ["y"]).columns) == 9
+
+
+def test_what_makes_texts_of_a_target():
+    columns = {"x": ["1", "2", "3"], "y": ["1", "2", "3 mm"]}
+    with pytest.raises(TableError, match=r"'3 mm' in data row 3 .*, or use --task classification"):
+        learn(table(columns), ["y"])
+    with pytest.raises(TableError, match=r"'1,5' in data row 3 .*\(if .* use --task classific"):
+        learn(table(columns | {"y": ["1", "2", "1,5"]}), ["y"])
+    message = "'y' is a target and no input: where it holds classes use --task classification"
+    with pytest.raises(TableError, match=message):
+        learn(table(columns), ["y"], categorical=["y"])
+
+
+def test_no_row_is_left():
+    columns = {"x": ["1", "2"], "y": ["1", "2"]}
+    encoding = learn(table(columns), ["y"], missing="drop")
+    with pytest.raises(TableError, match=r"every row of t\.csv has a missing value"):
+        encoding.encode(table({"x": [None, None]}))
+    with pytest.raises(TableError, match=r"every row of t\.csv has a missing value"):
+        encoding.encode(table({"x": ["1", None], "y": [None, "2"]}), targets=True)
+
+
+def test_numbers_that_are_labels():
+    texts = {"dose": ["0.1", "0.30", "1e-1", "3.0"], "y": ["1", "2", "3", "5"]}
+    numbers = {name: np.array(column, float) for name, column in texts.items()}
+    for columns in (texts, numbers):
+        encoding = learn(table(columns), ["y"], categorical=["dose"])
+        assert encoding.columns == ("dose=0.1", "dose=0.3", "dose=3")
+    old = json.loads(json.dumps(encoding.describe()))  # of a run that wrote them otherwise
+    old["inputs"][0]["categories"] = ["0.10000000000000001", "0.29999999999999999", "3"]
+    assert restore_encoding(old) == encoding
+
+
+def test_a_text_among_numbers_with_commas():
+    columns = {"x": [*(f"0,{each}" for each in range(11, 20)), "O,5"], "y": list("0123456789")}
+    message = "'x' is one of numbers, but has the text 'O,5' in data row 10"
+    with pytest.raises(TableError, match=message):
+        learn(table(columns), ["y"])
+    few = {name: values[5:] for name, values in columns.items()}  # may be names
+    assert len(learn(table(few), ["y"]).columns) == 5
 
 
 def test_commas_may_be_categories():

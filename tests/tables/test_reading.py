@@ -1,5 +1,6 @@
 """Tables are read as they are, or refused with a line that says where and why."""
 
+import csv
 import gzip
 
 import numpy as np
@@ -49,6 +50,60 @@ def test_quoted_fields_keep_separators_and_lines(tmp_path):
 def test_a_name_may_hold_another_separator(tmp_path):
     table = read_table(written(tmp_path, "depth, m;rock;flow, l/s\n1;clay;2\n"))
     assert table.columns == {"depth, m": ["1"], "rock": ["clay"], "flow, l/s": ["2"]}
+
+
+def test_lines_further_down_tell_what_separates(tmp_path):
+    lines = ["a, m;b, s", "1,5;2,5", "3;4,5"]
+    table = read_table(written(tmp_path, "\n".join(lines)))
+    assert table.columns == {"a, m": ["1,5", "3"], "b, s": ["2,5", "4,5"]}
+    # Where all of them can be separated by commas they are, as ever.
+    assert list(read_table(written(tmp_path, "\n".join(lines[:2]))).columns) == ["a", "m;b", "s"]
+    # The last line that is looked at may be the beginning of a row only.
+    many = ["a;b", *["1,0;2"] * 48, '3;"two\nlines"']
+    assert read_table(written(tmp_path, "\n".join(many))).columns["b"][-1] == "two\nlines"
+
+
+def test_a_name_may_have_two_lines(tmp_path):
+    table = read_table(written(tmp_path, '"depth\n(m)";rock\n1;clay\n'))
+    assert table.columns == {"depth\n(m)": ["1"], "rock": ["clay"]}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_separator_that_a_first_line_declares(tmp_path, separator, end):
+    lines = [f"sep={separator}", separator.join("ab"), separator.join("12"), ""]
+    table = read_table(written(tmp_path, end.join(lines).encode("utf-8-sig")))
+    assert table.columns == {"a": ["1"], "b": ["2"]}
+    assert table.separator == separator
+    assert table.place(0).startswith("data row 1 ")
+
+
+def test_a_column_may_be_named_so(tmp_path):
+    assert read_table(written(tmp_path, "sep=;\n1\n", "t.tsv")).columns == {"sep=;": ["1"]}
+    found = read_table(written(tmp_path, "sep=\t\na\tb\n1\t2\n", "t.tsv"))
+    assert found.columns == {"a": ["1"], "b": ["2"]}
+
+
+def test_lines_longer_than_a_field_may_be(tmp_path):
+    names = [f"column_{number}" for number in range(15_000)]
+    text = ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"
+    assert len(text.splitlines()[0]) > csv.field_size_limit()
+    assert list(read_table(written(tmp_path, text)).columns) == names
+
+
+def test_empty_lines_before_the_names(tmp_path):
+    assert read_table(written(tmp_path, "\n\na,b\n1,2\n")).columns == {"a": ["1"], "b": ["2"]}
+
+
+def test_the_line_that_is_not_utf8(tmp_path):
+    lines = [b"rock,flow", *[b"chalk,1"] * 5000, "Kölsch,2".encode("latin-1")]
+    for name, content in (("t.csv", b"\n".join(lines)), ("t.tsv", b"a\tb\n1\t\xc3")):
+        number = len(content.splitlines())
+        with pytest.raises(TableError, match=f"is not text in UTF-8 .* in line {number:,}"):
+            read_table(written(tmp_path, content, name))
+    compressed = written(tmp_path, gzip.compress(b"\n".join(lines)), "t.csv.gz")
+    with pytest.raises(TableError, match="in line 5,002"):
+        read_table(compressed)
 
 
 def test_what_is_missing(tmp_path):
@@ -126,6 +181,12 @@ def test_mistakes_with_files(tmp_path):
         read_table(written(tmp_path, "a\n1\n", "t.parquet"))
     with pytest.raises(TableError, match=r"t\.csv\.gz can't be read"):
         read_table(written(tmp_path, "a\n1\n", "t.csv.gz"))
+    rows = "".join(f"{each},{2 * each}\n" for each in range(3000))
+    damaged = bytearray(gzip.compress(f"a,b\n{rows}".encode(), mtime=0))
+    for byte in (0, 5):
+        damaged[len(damaged) // 2 + byte] ^= 0xFF
+    with pytest.raises(TableError, match=r"t\.csv\.gz can't be read"):
+        read_table(written(tmp_path, bytes(damaged), "t.csv.gz"))
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
@@ -139,6 +200,15 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert found["t"] == ["a,b", None, "ü"]
     assert [int(value) for value in found["i"]] == [0, 1, 2]
     assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_numbers_of_a_table_keep_their_digits(tmp_path):
+    numbers = np.array([12345678901.0, 0.1, np.nan, 100.123456789012, -3.0])
+    with TableWriter(tmp_path / "t.csv") as writer:
+        writer.write({"own": numbers, "made": numbers}, exact=["own"])
+    found = read_table(tmp_path / "t.csv").columns
+    assert found["own"] == ["12345678901", "0.1", None, "100.123456789012", "-3"]
+    assert found["made"] == ["1.23456789e+10", "0.1", None, "100.123457", "-3"]
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path):

@@ -10,7 +10,7 @@ from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import OpenedRun, open_run, some_training_rows
 from tensorbnn.cli.output import NOT_TRUSTWORTHY, add_json, print_result
-from tensorbnn.tables.reading import read_table
+from tensorbnn.tables.reading import joined
 
 
 def add(commands: Any) -> None:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _rows(opened: OpenedRun, at: Path | None) -> NDArray[Any]:
     if at is not None:
-        table = read_table(at)
+        table = joined(opened.read(at))
         return opened.encoding_for(table).encode(table).x
     rows = some_training_rows(opened.store)
     if rows is None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import CauchyDense, Dense
-from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.runs.description import KNOWN
@@ -22,7 +22,7 @@ PRIORS: dict[str, Prior] = {
 }
 """The paper's hierarchical priors."""
 
-LEARNED_NOISE, LEARNED_HEAVY_NOISE = Gaussian(sd=Hyper(0.3)), StudentTNoise(scale=Hyper(0.3))
+LEARNED_WIDTH = Hyper(0.3)
 """In units of the targets' standard deviation: around a third, give or take a factor of e."""
 
 
@@ -40,13 +40,20 @@ def read_prior(text: str) -> Prior:
     return _read(text, Prior, "a prior", words)  # type: ignore[type-abstract]
 
 
-def read_likelihood(text: str) -> Likelihood:
+def learned_noise(targets: int) -> Gaussian:
+    """Gaussian noise of each target that is learned."""
+    return Gaussian(sd=for_each_column(LEARNED_WIDTH, targets))
+
+
+def read_likelihood(text: str, targets: int = 1) -> Likelihood:
     """A likelihood by its lower-case name or as a call.
 
     Examples
     --------
     >>> read_likelihood("Gaussian(sd=0.1)"), read_likelihood("bernoulli")
     (Gaussian(sd=0.1), Bernoulli())
+    >>> read_likelihood("Gaussian(sd=[0.1, 0.2])", targets=2)
+    Gaussian(sd=(0.1, 0.2))
     """
     kinds = {
         name.lower(): known
@@ -54,7 +61,10 @@ def read_likelihood(text: str) -> Likelihood:
         if issubclass(known, Likelihood) and known is not Weighted  # which needs one inside
     }
     words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
-    learned = {"gaussian": LEARNED_NOISE, "studenttnoise": LEARNED_HEAVY_NOISE}
+    learned = {
+        "gaussian": learned_noise(targets),
+        "studenttnoise": StudentTNoise(scale=for_each_column(LEARNED_WIDTH, targets)),
+    }
     if text.lower() in kinds:
         # Noise that is not known is learned.
         return learned.get(text.lower()) or kinds[text.lower()]()
@@ -75,6 +85,8 @@ def _read(text: str, kind: type[_T], what: str, words: str) -> _T:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(each) for each in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

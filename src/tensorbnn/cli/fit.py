@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import fraction, whole_numbers
 from tensorbnn.cli.modelling import make_posterior
+from tensorbnn.cli.oddities import say_what_is_odd
 from tensorbnn.cli.opened import check_free_run
-from tensorbnn.cli.output import add_json, complain, print_result
+from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.cli.settings import fill_in
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -24,6 +25,7 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.sampling.sample import sample
 from tensorbnn.tables.columns import Missing
+from tensorbnn.tables.decimals import comma_columns, with_points
 from tensorbnn.tables.encoding import Encoding, Task, learn
 from tensorbnn.tables.reading import Table, counted, read_table
 
@@ -119,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
     """Read, sample, and say what came of it."""
     fill_in(options, options.parser, DEFAULTS)
     _check(options)
-    table = read_table(options.data)
+    table, decimal = _read(options)
     encoding = learn(
         table,
         options.target,
@@ -132,12 +134,23 @@ def run(options: argparse.Namespace) -> int:
     numbers = encoding.encode(table, targets=True)
     rows = _split(numbers.x, np.asarray(numbers.y), options.hold_out, options.seed)
     notes = _notes(options, table, encoding, rows, dropped=int((~numbers.kept).sum()))
-    _say_what_is_odd(options, encoding, rows)
+    notes["table"]["decimal"] = decimal
+    say_what_is_odd(options, encoding, rows.x, rows.y)
     posterior = make_posterior(options, encoding, rows.x, rows.y)
     began = time.monotonic()
     ensemble = _sample(options, posterior, rows, notes, encoding)
     _report(options, ensemble, notes, rows, time.monotonic() - began)
     return 0
+
+
+def _read(options: argparse.Namespace) -> tuple[Table, str]:
+    """The table with decimal points, and what it has itself: a point or a comma."""
+    table = read_table(options.data)
+    as_they_are = {*options.ignore, *options.categorical}
+    if options.task == "classification":
+        as_they_are |= {*options.target}
+    commas = comma_columns([table], [name for name in table.columns if name not in as_they_are])
+    return with_points(table, commas), "," if commas else "."
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -153,8 +166,13 @@ def _check(options: argparse.Namespace) -> None:
 def _split(x: NDArray[Any], y: NDArray[Any], share: float, seed: int) -> _Rows:
     order = np.random.default_rng(seed).permutation(len(x))
     count = round(share * len(x))
-    if not count:
+    if not share:
         return _Rows(x, y, None)
+    if not count:
+        raise ValueError(
+            f"--hold-out {share:g} of {counted(len(x), 'row')} keeps none apart: give a larger "
+            "share, or leave it out"
+        )
     if count == len(x):
         raise ValueError(f"--hold-out {share:g} of {len(x)} rows leaves none to train with")
     held, kept = np.sort(order[:count]), np.sort(order[count:])
@@ -192,45 +210,6 @@ def _arguments(options: argparse.Namespace) -> list[str]:
             if each is not True:
                 words.append(",".join(map(str, each)) if isinstance(each, tuple) else str(each))
     return words
-
-
-def _say_what_is_odd(options: argparse.Namespace, encoding: Encoding, rows: _Rows) -> None:
-    named = list(zip(encoding.columns, rows.x.T, strict=True))
-    constant = [name for name, column in named if np.ptp(column) == 0]
-    if constant:
-        complain(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
-    for name in [name for name, column in named if len(named) > 1 and _counts(column)]:
-        complain(
-            f"warning: {name} only counts the rows: if it is no measurement leave it out with "
-            f"--ignore {shlex.quote(name)}"
-        )
-    if encoding.classes is None:
-        _look_at_targets(options, encoding, rows.y)
-
-
-def _counts(column: NDArray[Any]) -> bool:
-    """Whether it is whole numbers that grow by one, but for rows that were left out."""
-    steps = np.diff(column)
-    return len(steps) > 1 and bool(
-        np.all((steps >= 1) & (steps % 1 == 0)) and np.median(steps) == 1
-    )
-
-
-def _look_at_targets(options: argparse.Namespace, encoding: Encoding, y: NDArray[Any]) -> None:
-    """Complain about targets that are classes, or the same everywhere: no noise can be learned."""
-    for name, column in zip(encoding.targets, y.T, strict=False):  # standard deviations follow
-        different = len(np.unique(column))
-        if different == 2 and len(column) > 2:
-            complain(
-                f"warning: {name} has only two values, but is fitted as a number: for classes use "
-                "--task classification"
-            )
-        elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
-            raise ValueError(
-                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, from which "
-                "nothing can be learned: choose another --target, or say how it scatters, such as "
-                "by --likelihood 'Gaussian(sd=0.1)'"
-            )
 
 
 def _sample(
@@ -277,6 +256,7 @@ def _report(
     lines |= summaries.convergence(diagnosis)
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
     facts |= {"targets": table["targets"], "target_sds": table["target_sds"]}
+    facts |= {"decimal": table["decimal"]}
     facts |= {"rows": table["rows"], "held_out": table["held_out"], "dropped": table["dropped"]}
     facts |= summaries.convergence_facts(diagnosis)
     if rows.held_out is not None and ensemble.num_draws:
@@ -304,4 +284,5 @@ def _data_line(table: dict[str, Any]) -> str:
         parts.append(f"{table['held_out']:,} held out")
     if table["dropped"]:
         parts.append(f"{table['dropped']:,} with missing values dropped")
-    return f"{', '.join(parts)}: {summaries.predicted(table)}"
+    commas = "; numbers with decimal commas" if table["decimal"] == "," else ""
+    return f"{', '.join(parts)}: {summaries.predicted(table)}{commas}"

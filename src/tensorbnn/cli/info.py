@@ -10,6 +10,7 @@ from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.runs.description import restore
 from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.tables.encoding import noted_table, restore_encoding
 from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
@@ -40,9 +41,10 @@ def run(options: argparse.Namespace) -> int:
         begun: f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
         f"{manifest['library']} on jax {manifest['jax']}, {manifest['dtype']}",
     }
-    table = manifest["notes"].get("table")
-    if isinstance(table, dict):
-        lines["table"] = summaries.predicted(table, of=f" of {table['file']}")
+    table = noted_table(manifest["notes"])
+    if table is not None:
+        restore_encoding(table)  # or say that it can't be read
+        lines["table"] = summaries.predicted(table, of=f" of {table.get('file', '?')}")
     if isinstance(manifest["notes"].get("command"), str):
         lines["command"] = manifest["notes"]["command"]
     print_result(options, lines, facts)

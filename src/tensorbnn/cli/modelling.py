@@ -5,9 +5,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tensorbnn.cli.expressions import LEARNED_NOISE, read_likelihood, read_prior
+from tensorbnn.cli.expressions import learned_noise, read_likelihood, read_prior
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.layers import ACTIVATIONS, Dense
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
+from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.model.relevance import Relevance
@@ -39,7 +40,7 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
     if encoding.target_sds:
         return _measured(text)
     if text is not None:
-        likelihood = read_likelihood(text)
+        likelihood = read_likelihood(text, len(encoding.targets))
         if isinstance(likelihood, Weighted):
             raise ValueError(f"{text} needs a weight for each row, which only Python can give it")
         if encoding.classes is not None and not likelihood.predicts_classes:
@@ -61,7 +62,7 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood:
             )
         return likelihood
     if encoding.classes is None:
-        return LEARNED_NOISE
+        return learned_noise(len(encoding.targets))
     return Bernoulli() if len(encoding.classes) == 2 else Categorical()
 
 

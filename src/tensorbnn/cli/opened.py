@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,15 +11,17 @@ from numpy.typing import NDArray
 from tensorbnn.cli.expressions import read_likelihood, read_prior
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
+from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.new_directory import check_free
 from tensorbnn.sampling.sample import load
-from tensorbnn.tables.encoding import Encoding, plain_encoding, restore_encoding
+from tensorbnn.tables.decimals import read_numbers
+from tensorbnn.tables.encoding import Encoding, noted_table, plain_encoding, restore_encoding
 from tensorbnn.tables.reading import Table
 
 
@@ -38,8 +41,17 @@ class OpenedRun(NamedTuple):
     @property
     def encoding(self) -> Encoding | None:
         """How tables are turned into numbers; ``None`` for a run that was not made by `fit`."""
-        table = self.notes.get("table")
-        return restore_encoding(table) if isinstance(table, dict) else None
+        table = noted_table(self.notes)
+        return None if table is None else restore_encoding(table)
+
+    def read(self, file: Path, *, targets: bool = False) -> Iterator[Table]:
+        """The rows of a table, part by part; decimal commas where it has them, as at the fit."""
+        noted, encoding = noted_table(self.notes) or {}, self.encoding
+        return read_numbers(
+            file,
+            None if encoding is None else encoding.numbers(targets=targets),
+            expected=noted.get("decimal") == ",",
+        )
 
     def encoding_for(self, table: Table, *, targets: bool = False) -> Encoding:
         """The same, for a table whose columns may have to do."""

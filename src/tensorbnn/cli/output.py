@@ -28,11 +28,23 @@ _OPTIONS = {
     "every": "--every",
     "rhat": "--rhat",
     "ess": "--ess",
+    "until": "--ess (or --rhat)",
+}
+# What the library advises in Python, and what a user of the commands can do.
+_ADVICE = {
+    "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior of "
+    "the other model": "fit it anew, by `tensorbnn fit`",
+    "sample the other model, by tb.sample(posterior, start=ensemble)": "fit the other model anew",
+    "sample the other model, tb.sample(posterior, start=ensemble)": "fit the other model anew",
+    "start them from `pretrain`, use longer trajectories, or a smaller network": "fit a smaller "
+    "network (--hidden), or with another --seed",
+    "sample again with": "fit again with",
+    "with a longer burn-in": "with a longer --burn-in",
 }
 # As the library writes it: with the path alone, or with one number more.
 _RESUME = re.compile(
     r"tb\.resume\('(?P<path>[^']+)'(, (?P<name>\w+)=(?P<value>[\w.+-]+))?\)"
-    r"( or: tensorbnn resume (?P=path))?"
+    r"( or: tensorbnn resume '?(?P=path)'?)?"
 )
 
 
@@ -55,7 +67,10 @@ def print_result(
 def text(lines: Mapping[str, str]) -> str:
     """A line for each name."""
     width = max([12, *map(len, lines)])
-    return "\n".join(f"{name:<{width}} {value}".rstrip() for name, value in lines.items())
+    return "\n".join(
+        f"{name:<{width}} {' '.join(value.splitlines())}".rstrip()  # a column's name may have two
+        for name, value in lines.items()
+    )
 
 
 def plain(value: Any) -> Any:
@@ -87,6 +102,8 @@ def as_options(message: str) -> str:
     message = _RESUME.sub(_resume, message)
     for name, option in _OPTIONS.items():
         message = message.replace(f"`{name}`", option)
+    for python, advice in _ADVICE.items():
+        message = message.replace(python, advice)
     return message
 
 
@@ -98,7 +115,8 @@ def _resume(found: re.Match[str]) -> str:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Print each warning of the library as a line."""
+    """Print each warning of the library as a line, once: a computation may warn for each row."""
+    told = set()
 
     def show(
         message: Warning | str,
@@ -109,7 +127,9 @@ def warnings_as_lines() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         del category, filename, lineno, file, line
-        complain(f"warning: {message}")
+        if str(message) not in told:
+            told.add(str(message))
+            complain(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

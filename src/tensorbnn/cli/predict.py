@@ -20,7 +20,7 @@ from tensorbnn.cli.output import add_json, complain, print_result
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.tables.encoding import Encoding
-from tensorbnn.tables.reading import Column, Table, counted, read_parts
+from tensorbnn.tables.reading import Column, Table, counted
 from tensorbnn.tables.writing import TableWriter, check_free
 
 Columns = dict[str, NDArray[Any] | Column]
@@ -53,9 +53,9 @@ def run(options: argparse.Namespace) -> int:
     weights = other_weights(opened, options.prior, options.likelihood, progress=not options.quiet)
     rows = left_out = 0
     with TableWriter(options.out) as output:
-        for table in read_parts(options.data):
+        for table in opened.read(options.data):
             columns, gone = _predict(opened, table, weights, options)
-            output.write(columns)
+            output.write(columns, exact=table.columns)
             rows, left_out = rows + table.num_rows, left_out + gone
     if left_out:
         had = counted(left_out, "row")
@@ -77,15 +77,14 @@ def _predict(
     encoding = opened.encoding_for(table)
     numbers = encoding.encode(table)
     columns: Columns = dict(table.columns) if options.with_inputs else {}
-    if not numbers.kept.any():
-        raise ValueError(f"every row of {table.file} has a missing value")
     prediction = opened.ensemble.predict(
         numbers.x, weights=weights, every=options.every, progress=not options.quiet
     )
     made = describe(prediction, encoding, options.quantiles, noise=options.noise)
     for name, values in made.items():
-        taken = f"predicted_{name}" if name in columns else name
-        columns[taken] = _spread_out(values, numbers.kept)
+        while name in columns:  # also where the table is one that was written here
+            name = f"predicted_{name}"
+        columns[name] = _spread_out(values, numbers.kept)
     return columns, int((~numbers.kept).sum())
 
 

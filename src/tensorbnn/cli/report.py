@@ -8,10 +8,10 @@ import numpy as np
 
 from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import OpenedRun, open_run
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.output import add_json, as_options, print_result
 from tensorbnn.report.page import write_report
 from tensorbnn.report.subject import Judged
-from tensorbnn.tables.reading import read_table
+from tensorbnn.tables.reading import joined
 
 
 def add(commands: Any) -> None:
@@ -37,21 +37,21 @@ def run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
     judged = None if options.data is None else _judged(opened, options.data)
     subject = write_report(options.run, file, judged=judged, progress=not options.quiet)
-    size = file.stat().st_size
-    lines = {"report": f"{file} ({size / 1e6:.1f} MB)", "verdict": subject.diagnosis.verdict}
+    size, verdict = file.stat().st_size, subject.diagnosis.verdict
+    lines = {"report": f"{file} ({size / 1e6:.1f} MB)", "verdict": as_options(verdict)}
     facts = {
         "run": str(options.run),
         "report": str(file),
         "bytes": size,
         "trustworthy": subject.diagnosis.trustworthy,
-        "verdict": subject.diagnosis.verdict,
+        "verdict": verdict,
     }
     print_result(options, lines, facts)
     return 0
 
 
 def _judged(opened: OpenedRun, file: Path) -> Judged:
-    table = read_table(file)
+    table = joined(opened.read(file, targets=True))
     numbers = opened.encoding_for(table, targets=True).encode(table, targets=True)
     name = f"{len(numbers.x):,} rows of {file.name}"
     return Judged(numbers.x, np.asarray(numbers.y), name, unseen=None)

@@ -36,16 +36,22 @@ def run(options: argparse.Namespace) -> int:
     """Go on, and say what came of it."""
     began = time.monotonic()
     check_run(options.run)
+    before = DirectoryStore(options.run).manifest
+    until = _until(options)
     ensemble = resume(
         options.run,
         draws=options.draws,
-        until=_until(options),
+        until=until,
         max_minutes=options.minutes,
         max_gradients=options.max_gradients,
         progress=not options.quiet,
     )
     seconds = time.monotonic() - began
-    lines = summaries.networks(ensemble) | {"time": f"{seconds:.1f} s since it went on"}
+    spent = f"{seconds:.1f} s since it went on"
+    same = until is None and options.draws in (None, before["draws"])
+    if before["status"] == "complete" and same and "imported" not in before:
+        spent = "none: it has reached its aim; give it another with --draws or --ess"
+    lines = summaries.networks(ensemble) | {"time": spent}
     lines |= summaries.sampler(ensemble)
     facts: dict[str, Any] = {"run": str(options.run), "networks": len(ensemble)}
     facts |= {"draws": ensemble.num_draws, "seconds": seconds}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.cli.output import as_options
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.tables.reading import counted, names_of
@@ -63,7 +64,7 @@ def convergence(diagnosis: Diagnosis | None) -> dict[str, str]:
     if np.isfinite(diagnosis.ess).any():
         least = np.nanmin(diagnosis.ess)
         lines["ESS"] = f"at least {least:,.0f} over {counted(len(diagnosis.ess), 'point')}"
-    return lines | {"verdict": diagnosis.verdict}
+    return lines | {"verdict": as_options(diagnosis.verdict)}
 
 
 def convergence_facts(diagnosis: Diagnosis | None) -> dict[str, Any]:

@@ -138,5 +138,6 @@ def draw_histogram(values: NDArray[Any], name: str, limit: float, *, least: floa
     ax.hist(known, np.linspace(low, high, 31).tolist(), color="C0")
     ax.axvline(limit, color="tab:red", ls="--", lw=1.2, label=f"limit {limit:g}")
     ax.set(xlabel=name, ylabel="points", xlim=(low, high))
+    ax.locator_params(axis="x", nbins=6)  # more numbers such as 1.0025 would touch
     ax.legend(frameon=False)
     return ax

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.report.html import Html, facts, paragraph, section, table
 from tensorbnn.report.subject import Subject
+from tensorbnn.tables.encoding import noted_table
 from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
@@ -48,11 +49,11 @@ def data_section(subject: Subject) -> Html:
     if subject.data is None:
         return section("data", "Data", paragraph("The run does not keep its data."))
     x, y = subject.data["x"], subject.data["y"]
-    noted = subject.manifest["notes"].get("table", {})
+    noted = noted_table(subject.manifest["notes"]) or {}
     said = {"Training rows": f"{len(x):,}"}
     if "validation_x" in subject.data:
         said["Held-out rows"] = f"{len(subject.data['validation_x']):,}"
-    if isinstance(noted, dict) and "file" in noted:
+    if "file" in noted:
         said = {"File": str(noted["file"])} | said
         said["Dropped"] = f"{noted.get('dropped', 0):,} rows with missing values"
         if noted.get("ignored"):

@@ -85,7 +85,7 @@ def _curves(subject: Subject) -> list[Html]:
     if subject.ensemble.network.inputs > 1 or classes or subject.data is None:
         return []
     x, y, sds = subject.data["x"][:, 0], subject.data["y"], subject.data.get("y_sd")
-    pad = 0.1 * float(np.ptp(x))
+    pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
     prediction = subject.ensemble.predict(grid, every=subject.every, progress=subject.progress)
     found = []

@@ -88,12 +88,12 @@ def sensitivity_section(subject: Subject) -> Html:
     figure = new_axes(6.0).figure
     figure.clear()
     panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
-    good = int(found.trustworthy.sum())
+    good_ones = found.trustworthy
+    good = int(good_ones.sum())
     said = f"At {good} of {len(FACTORS)} values the networks of this run can tell (white)."
     if good:
-        moved = np.ptp(found.mean[found.trustworthy], axis=0) / np.maximum(
-            found.sd[found.trustworthy].mean(axis=0), 1e-12
-        )
+        moved, sd = np.ptp(found.mean[good_ones], axis=0), found.sd[good_ones].mean(axis=0)
+        moved = np.divide(moved, sd, out=np.zeros_like(moved), where=sd > 0)
         said += f" There means move by at most {moved.max():.2f} standard deviations."
     caption = (
         f"Mean and standard deviation at {len(found.x)} rows, and how many networks are left, "

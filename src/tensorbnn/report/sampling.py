@@ -109,9 +109,11 @@ def functions_section(subject: Subject) -> Html:
 def _point(subject: Subject, row: int) -> str:
     """An input in words; of a category only the one that it is in."""
     shown = [
-        name if "=" in name else f"{name} = {value:.4g}"
-        for name, value in zip(subject.columns, subject.rows[row], strict=True)
-        if "=" not in name or value == 1
+        name if one_of_several else f"{name} = {value:.4g}"
+        for name, one_of_several, value in zip(
+            subject.columns, subject.are_categories, subject.rows[row], strict=True
+        )
+        if not one_of_several or value == 1
     ]
     return ", ".join(shown[:COLUMNS_NAMED]) + (", …" if len(shown) > COLUMNS_NAMED else "")
 

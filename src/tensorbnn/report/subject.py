@@ -12,7 +12,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.sampling.sample import load
-from tensorbnn.tables.encoding import Encoding, restore_encoding
+from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
 DIAGNOSED_ROWS = 100
@@ -60,6 +60,17 @@ class Subject(NamedTuple):
         return tuple(f"x{number}" for number in range(self.ensemble.network.inputs))
 
     @property
+    def are_categories(self) -> tuple[bool, ...]:
+        """Of each input, whether it is 1 for one category and 0 for others."""
+        if self.encoding is None:
+            return (False,) * self.ensemble.network.inputs
+        return tuple(
+            each.categories is not None
+            for each in self.encoding.inputs
+            for _ in each.categories or (None,)
+        )
+
+    @property
     def targets(self) -> tuple[str, ...]:
         """A name for each target."""
         if self.encoding is not None:
@@ -70,10 +81,10 @@ class Subject(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """A name for each output of the network: of its target, or of its class."""
+        """A name for each column of predictions: of its target, or of its class."""
         classes = None if self.encoding is None else self.encoding.classes
         names = self.targets if classes is None else classes
-        count = self.ensemble.network.outputs
+        count = self.ensemble.likelihood.columns(self.ensemble.network.outputs)
         return names if len(names) == count else tuple(f"output {each}" for each in range(count))
 
     @property
@@ -109,7 +120,7 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
     kept = store.data()
-    table = store.manifest["notes"].get("table")
+    table = noted_table(store.manifest["notes"])
     if judged is None:
         judged = _own_rows(kept, ensemble.likelihood)
     data = _targets_alone(kept, ensemble)
@@ -124,7 +135,7 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
         manifest=store.manifest,
         ensemble=ensemble,
         data=data,
-        encoding=restore_encoding(table) if isinstance(table, dict) else None,
+        encoding=None if table is None else restore_encoding(table),
         judged=judged,
         rows=rows,
         diagnosis=ensemble.diagnose(rows, progress=progress),

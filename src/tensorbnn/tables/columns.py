@@ -25,45 +25,42 @@ MOSTLY_NUMBERS = 0.5
 LARGEST = 1e100
 # Digits with commas, and a point perhaps: a decimal comma, or one between thousands.
 _COMMAS = re.compile(r"[-+]?[\d.]*\d,\d[\d,.]*")
-_HOW_NUMBERS = (
+HOW_NUMBERS = (
     "numbers are written with a decimal point, if any, and nothing between thousands, as 1234.5"
 )
 
 
-def is_text(table: Table, name: str) -> bool:
+def is_text(table: Table, name: str, *, is_target: bool = False) -> bool:
     """Whether a column is one of texts, not of numbers; an error for a mixture."""
     column = table.columns[name]
     if isinstance(column, np.ndarray):
         return False
     known = sum(value is not None for value in column)
-    bad = [row for row, value in enumerate(column) if value is not None and not _parses(value)]
+    bad = [row for row, value in enumerate(column) if value is not None and not is_number(value)]
     if bad and all(_COMMAS.fullmatch(str(column[row]).strip()) for row in bad):
         raise TableError(
-            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: {_HOW_NUMBERS} "
-            f"(a category: --categorical {shlex.quote(name)}; classes: --task classification)"
+            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: {HOW_NUMBERS} "
+            f"(if these are no numbers use {_as_texts(name, is_target=is_target)})"
         )
     if bad and len(bad) < MOSTLY_NUMBERS * known:
-        more = f" (and in {counted(len(bad) - 1, 'more row')})" if len(bad) > 1 else ""
-        raise TableError(
-            f"column {name!r} is one of numbers, but has the text {column[bad[0]]!r} in "
-            f"{table.place(bad[0])}{more}: correct it, leave it empty where there is no value, or "
-            f"use --categorical {shlex.quote(name)}"
-        )
+        raise _mixture(table, name, bad, is_target=is_target)
     return bool(bad)
 
 
 def categories_of(
-    table: Table, name: str, kept: NDArray[np.bool_], *, remedy: str
+    table: Table, name: str, kept: NDArray[np.bool_], *, remedy: str, is_target: bool = False
 ) -> tuple[str, ...]:
     """The values of a column, numbers in their order before texts in theirs."""
     labels = as_labels(table, name)
     found = sorted({str(labels[row]) for row in np.flatnonzero(kept)}, key=_order)
     if len(found) > MOST_CATEGORIES:
+        _check_commas(table, name, is_target=is_target)
         raise TableError(
             f"column {name!r} of {table.file} has {len(found):,} different values, such as "
             f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): {remedy}"
         )
     if len(found) == kept.sum() and len(found) >= FEWEST_NAMES:
+        _check_commas(table, name, is_target=is_target)
         raise TableError(
             f"column {name!r} of {table.file} has another value in each row, such as {found[0]!r}, "
             f"from which nothing can be learned: {remedy}"
@@ -81,9 +78,9 @@ def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.f
     column = table.columns[name]
     if not isinstance(column, np.ndarray):
         texts = ["nan" if value is None else value for value in column]
-        row = next((row for row, text in enumerate(texts) if not _parses(text)), None)
+        row = next((row for row, text in enumerate(texts) if not is_number(text)), None)
         if row is not None:
-            remedy = f": {_HOW_NUMBERS}" if _COMMAS.fullmatch(texts[row]) else ""
+            remedy = f": {HOW_NUMBERS}" if _COMMAS.fullmatch(texts[row]) else ""
             raise TableError(
                 f"column {name!r} is one of numbers, but has the text {texts[row]!r} in "
                 f"{table.place(row)}{remedy}"
@@ -132,8 +129,24 @@ def as_labels(table: Table, name: str) -> list[str | None]:
     """A column as texts; whole numbers without a point, so that CSV and Parquet agree."""
     column = table.columns[name]
     if isinstance(column, np.ndarray):
-        return [None if value != value else f"{value:.17g}" for value in column.tolist()]
-    return [f"{float(each):.17g}" if each and _parses(each) else each for each in column]
+        return [None if value != value else number_text(value) for value in column.tolist()]
+    return [each and as_label(each) for each in column]
+
+
+def as_label(text: str) -> str:
+    """The text of a category or class: that of a number if it is one, however it is written."""
+    return number_text(float(text)) if is_number(text) else text
+
+
+def number_text(value: float) -> str:
+    """A number with all its digits and no more: ``0.1``, ``12345678901``, without a point if whole.
+
+    Examples
+    --------
+    >>> number_text(12345678901.0), number_text(0.1), number_text(1e-30), number_text(3e300)
+    ('12345678901', '0.1', '1e-30', '3e+300')
+    """
+    return str(int(value)) if value.is_integer() and abs(value) < 1e17 else repr(value)
 
 
 def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArray[np.bool_]:
@@ -169,19 +182,48 @@ def check_there(table: Table, names: Sequence[str]) -> None:
         raise TableError(f"{table.file} has no column {name!r}: {has}{hint}")
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number with a decimal point, if any."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # which Python allows in numbers, but 12_3 is a name
+
+
+def _as_texts(name: str, *, is_target: bool) -> str:
+    """The option that makes texts of a column of numbers."""
+    return "--task classification" if is_target else f"--categorical {shlex.quote(name)}"
+
+
+def _mixture(table: Table, name: str, bad: Sequence[int], *, is_target: bool) -> TableError:
+    """What is wrong with a column that has texts in some rows, and numbers in more."""
+    more = f" (and in {counted(len(bad) - 1, 'more row')})" if len(bad) > 1 else ""
+    return TableError(
+        f"column {name!r} is one of numbers, but has the text {table.columns[name][bad[0]]!r} in "
+        f"{table.place(bad[0])}{more}: correct it, leave it empty where there is no value, or "
+        f"use {_as_texts(name, is_target=is_target)}"
+    )
+
+
+def _check_commas(table: Table, name: str, *, is_target: bool) -> None:
+    """Raise where a column that can't be a category is mostly numbers with commas."""
+    labels = as_labels(table, name)
+    known = [row for row, text in enumerate(labels) if text is not None]
+    bad = [row for row in known if not _is_nearly_number(str(labels[row]))]
+    if bad and len(bad) < MOSTLY_NUMBERS * len(known):
+        raise _mixture(table, name, bad, is_target=is_target)
+
+
+def _is_nearly_number(text: str) -> bool:
+    return is_number(text) or bool(_COMMAS.fullmatch(text))
+
+
 def _order(text: str) -> tuple[int, float, str]:
-    return (0, float(text), text) if _parses(text) else (1, 0.0, text)
+    return (0, float(text), text) if is_number(text) else (1, 0.0, text)
 
 
 def _is_missing(column: Column) -> NDArray[np.bool_]:
     if isinstance(column, np.ndarray):
         return np.isnan(column)
     return np.array([value is None for value in column], np.bool_)
-
-
-def _parses(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text  # which Python allows in numbers, but 12_3 is a name

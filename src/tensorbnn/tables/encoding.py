@@ -18,6 +18,7 @@ from tensorbnn.tables.columns import (
     Missing,
     as_codes,
     as_deviations,
+    as_label,
     as_labels,
     as_numbers,
     categories_of,
@@ -91,6 +92,13 @@ class Encoding:
             )
         )
 
+    def numbers(self, *, targets: bool = False) -> tuple[str, ...]:
+        """The columns of a table that hold numbers, with those of targets where they are wanted."""
+        found = tuple(each.name for each in self.inputs if each.categories is None)
+        if not targets:
+            return found
+        return found + (self.targets if self.classes is None else ()) + self.target_sds
+
     def encode(self, table: Table, *, targets: bool = False) -> Numbers:
         """Inputs, and targets where they are wanted, of the rows without missing values."""
         wanted = [each.name for each in self.inputs]
@@ -98,6 +106,8 @@ class Encoding:
             wanted += [*self.targets, *self.target_sds]
         check_there(table, wanted)
         kept = complete_rows(table, wanted, self.missing)
+        if not kept.any():
+            raise TableError(f"every row of {table.file} has a missing value")
         x = np.column_stack([_encode_input(table, each, kept) for each in self.inputs])
         if not targets:
             return Numbers(x, None, kept)
@@ -115,13 +125,19 @@ class Encoding:
         return as_codes(table, name, self.classes, kept, "class")
 
 
+def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `fit` has noted of its table; ``None`` where notes are of a user's own, or none."""
+    table = notes.get("table")
+    return table if isinstance(table, dict) and "inputs" in table else None
+
+
 def restore_encoding(described: Mapping[str, Any]) -> Encoding:
     """The encoding that a run keeps."""
     try:
         inputs = tuple(
-            Input(str(each["name"]), _texts(each["categories"])) for each in described["inputs"]
+            Input(str(each["name"]), _labels(each["categories"])) for each in described["inputs"]
         )
-        targets, classes = _texts(described["targets"]), _texts(described["classes"])
+        targets, classes = _texts(described["targets"]), _labels(described["classes"])
         missing, sds = described["missing"], _texts(described.get("target_sds", ()))
         if not inputs or not targets or missing not in get_args(Missing):
             raise ValueError("nothing to predict, or from")
@@ -191,6 +207,11 @@ def learn(
     for name in ignored:
         if name in (*targets, *target_sds):
             raise TableError(f"column {name!r} is needed for the target and can't be left out, too")
+    for name in set(categorical).intersection(targets):
+        raise TableError(
+            f"column {name!r} is a target and no input: where it holds classes use --task "
+            f"classification instead of --categorical {shlex.quote(name)}"
+        )
     _check_sds(targets, target_sds, categorical)
     names = [name for name in table.columns if name not in {*targets, *target_sds, *ignored}]
     if not names:
@@ -209,8 +230,8 @@ def learn(
         else Input(name)
         for name in names
     )
-    has_classes = task == "classification" or (task is None and is_text(table, targets[0]))
-    if has_classes and target_sds:
+    by_values = task is None and is_text(table, targets[0], is_target=True)
+    if target_sds and (by_values or task == "classification"):
         raise TableError(
             f"--target-sd {target_sds[0]} is about numbers, but the target {targets[0]!r} has "
             "classes: leave --target-sd out"
@@ -244,7 +265,9 @@ def _check_sds(
 def _learn_classes(
     table: Table, targets: Sequence[str], task: Task | None, kept: NDArray[np.bool_]
 ) -> tuple[str, ...] | None:
-    texts = [name for name in targets if task != "classification" and is_text(table, name)]
+    texts = []
+    if task != "classification":
+        texts = [name for name in targets if is_text(table, name, is_target=True)]
     if task == "regression" and texts:
         text = next(value for value in as_labels(table, texts[0]) if value is not None)
         raise TableError(
@@ -255,9 +278,10 @@ def _learn_classes(
         return None
     if len(targets) > 1:
         raise TableError(f"classes are one column, but there are {len(targets)} targets")
-    return categories_of(
-        table, targets[0], kept, remedy="if it holds numbers use --task regression"
-    )
+    remedy = "if it holds numbers use --task regression"
+    if texts:
+        remedy = "if these are numbers write them without units or other signs, as 1234.5"
+    return categories_of(table, targets[0], kept, remedy=remedy, is_target=True)
 
 
 def _encode_input(table: Table, column: Input, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -265,6 +289,11 @@ def _encode_input(table: Table, column: Input, kept: NDArray[np.bool_]) -> NDArr
         return as_numbers(table, column.name, kept)[:, None]
     codes = as_codes(table, column.name, column.categories, kept, "category")
     return (codes[:, None] == np.arange(len(column.categories))).astype(np.float64)
+
+
+def _labels(values: Any) -> Any:
+    """As they are written now: a run may be older."""
+    return None if values is None else tuple(as_label(each) for each in _texts(values))
 
 
 def _texts(values: Any) -> Any:

@@ -8,7 +8,9 @@ semicolons or tabs. Either may be compressed (``.csv.gz``). Parquet is read by P
 import csv
 import gzip
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "n/a", "null", "NULL", "None"})
 _NAN = frozenset({"nan", "+nan", "-nan"})  # in any case, as all that Python takes for one
 _SEPARATORS = (",", ";", "\t")
+_DECLARED = re.compile(r"sep=([,;\t])\r?\n?")  # the first line that Excel takes a separator from
+_LINES_COMPARED = 50
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 ROWS_AT_ONCE = 50_000
 
@@ -37,6 +41,8 @@ class Table(NamedTuple):
     columns: dict[str, Column]
     first: int = 0
     """The number of the first row, from 0."""
+    separator: str = ","
+    """What stands between the fields of a text file."""
 
     @property
     def num_rows(self) -> int:
@@ -50,9 +56,14 @@ class Table(NamedTuple):
 
 def read_table(file: Path) -> Table:
     """All rows of a file."""
-    parts = list(read_parts(file))
+    return joined(read_parts(file))
+
+
+def joined(parts: Iterable[Table]) -> Table:
+    """All parts of a table, at least one, as one."""
+    parts = list(parts)
     columns = {name: _join([part.columns[name] for part in parts]) for name in parts[0].columns}
-    return Table(file, columns)
+    return parts[0]._replace(columns=columns)
 
 
 def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
@@ -65,11 +76,10 @@ def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
     parts = _parquet(file, rows) if kind in (".parquet", ".pq") else _text(file, kind, rows)
     first = 0
     try:
-        for columns in parts:
-            table = Table(file, columns, first)
+        for table in parts:
+            yield table._replace(first=first)
             first += table.num_rows
-            yield table
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{file} can't be read: {error}") from error
     if not first:
         raise TableError(f"{file} has no rows")
@@ -95,28 +105,42 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _text(file: Path, kind: str, rows: int) -> Iterator[dict[str, Column]]:
+def _text(file: Path, kind: str, rows: int) -> Iterator[Table]:
     opener: Any = gzip.open if file.name.lower().endswith(".gz") else open
     with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
         try:
             yield from _fields(file, kind, lines, rows)
         except UnicodeDecodeError as error:
             raise TableError(
-                f"{file} is not text in UTF-8 ({error.reason} at byte {error.start:,}): save it as "
-                "UTF-8"
+                f"{file} is not text in UTF-8 ({error.reason} in line {_bad_line(file, opener):,}):"
+                " save it as UTF-8"
             ) from error
         except csv.Error as error:
             raise TableError(f"{file} can't be read: {error}") from error
 
 
-def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[dict[str, Column]]:
-    begin = [lines.readline(), lines.readline()]
+def _bad_line(file: Path, opener: Any) -> int:
+    """The number of the first line that is not UTF-8: an error knows its place in a buffer only."""
+    with opener(file, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return number  # the last one ends too early
+
+
+def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[Table]:
+    begin = list(itertools.islice(lines, _LINES_COMPARED))
     separator = "\t" if kind != ".csv" else _separator(begin)
+    declared = _DECLARED.fullmatch(begin[0]) if begin else None
+    if declared and (kind == ".csv" or declared[1] == separator):
+        separator, begin = declared[1], begin[1:]
     reader = csv.reader(itertools.chain(begin, lines), delimiter=separator, strict=True)
-    names = [name.strip() for name in next(reader, [])]
+    wanted = (row for row in reader if row)  # a line with nothing in it is no row
+    names = [name.strip() for name in next(wanted, [])]
     _check_names(file, names)
     number = 0
-    wanted = (row for row in reader if row)  # a line with nothing in it is no row
     while part := list(itertools.islice(wanted, rows)):
         for place, row in enumerate(part, start=number + 1):
             if len(row) != len(names):
@@ -126,17 +150,35 @@ def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[dict[s
                 )
         number += len(part)
         columns = zip(names, zip(*part, strict=True), strict=True)
-        yield {name: [_value(text) for text in column] for name, column in columns}
+        found: dict[str, Column] = {
+            name: [_value(text) for text in column] for name, column in columns
+        }
+        yield Table(file, found, separator=separator)
 
 
 def _separator(begin: Sequence[str]) -> str:
-    """What separates most fields, as many in both lines: names may hold commas, too."""
+    """What separates most fields, as many in all rows: names may hold commas, too."""
+    whole = len(begin) < _LINES_COMPARED
+    alike = []
+    for separator in _SEPARATORS:
+        counts = _counts(begin, separator)
+        counts = counts if whole else counts[:-1]  # which may go on
+        if len(set(counts)) == 1 and counts[0] > 1:
+            alike.append(separator)
 
     def agreement(separator: str) -> tuple[bool, int]:
-        first, second = (len(next(csv.reader([line], delimiter=separator), [])) for line in begin)
+        first, second = (sum(_counts([line], separator)) for line in [*begin[:2], "", ""][:2])
         return first == second > 1, first
 
-    return max(_SEPARATORS, key=agreement)
+    return max(alike or _SEPARATORS, key=agreement)
+
+
+def _counts(lines: Sequence[str], separator: str) -> list[int]:
+    """How many fields each row has; nothing where it can't be this separator."""
+    try:
+        return [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+    except csv.Error:  # such as one field that is all of a long line
+        return []
 
 
 def _value(text: str) -> str | None:
@@ -169,7 +211,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _parquet(file: Path, rows: int) -> Iterator[dict[str, Column]]:
+def _parquet(file: Path, rows: int) -> Iterator[Table]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -183,7 +225,7 @@ def _parquet(file: Path, rows: int) -> Iterator[dict[str, Column]]:
             for batch in content.iter_batches(batch_size=rows):
                 if batch.num_rows:
                     names = batch.schema.names
-                    yield {name: _column(batch.column(name)) for name in names}
+                    yield Table(file, {name: _column(batch.column(name)) for name in names})
     except pyarrow.ArrowException as error:
         raise TableError(f"{file} can't be read: {str(error).splitlines()[0]}") from error
 

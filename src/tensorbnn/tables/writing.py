@@ -3,13 +3,14 @@
 import csv
 import gzip
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.tables.columns import number_text
 from tensorbnn.tables.reading import Column, suffix
 
 
@@ -50,8 +51,16 @@ class TableWriter:
         else:
             self._temporary.unlink(missing_ok=True)
 
-    def write(self, columns: Mapping[str, Column | NDArray[Any] | Sequence[str | None]]) -> None:
-        """Add rows; all parts have the same columns."""
+    def write(
+        self,
+        columns: Mapping[str, Column | NDArray[Any] | Sequence[str | None]],
+        *,
+        exact: Collection[str] = (),
+    ) -> None:
+        """Add rows; all parts have the same columns.
+
+        Numbers are written with nine digits, those of the columns `exact` with all that they have.
+        """
         if self._lines is None:
             self._write_parquet(columns)
             return
@@ -60,7 +69,8 @@ class TableWriter:
         if not self._begun:
             writer.writerow(columns)
             self._begun = True
-        writer.writerows(zip(*map(_texts, columns.values()), strict=True))
+        texts = [_texts(values, exact=name in exact) for name, values in columns.items()]
+        writer.writerows(zip(*texts, strict=True))
 
     def _write_parquet(self, columns: Mapping[str, Any]) -> None:
         try:
@@ -76,10 +86,11 @@ class TableWriter:
         self._parquet.write_table(table)
 
 
-def _texts(values: Any) -> list[str]:
-    """Nine digits, which is all that a float32 has; nothing for what is missing."""
+def _texts(values: Any, *, exact: bool) -> list[str]:
+    """Nine digits, which is all that a float32 has, or all; nothing for what is missing."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return ["" if value != value else f"{value:.9g}" for value in values.tolist()]
+        known = number_text if exact else "{:.9g}".format
+        return ["" if value != value else known(value) for value in values.tolist()]
     return ["" if value is None else str(value) for value in values]
 
 

@@ -1,0 +1,138 @@
+"""Numbers with decimal commas, ``1,5``, as European spreadsheets write them between semicolons.
+
+They are read where nothing else can be meant: in a file that is separated by semicolons or tabs,
+in columns that hold nothing but numbers, if no other column of numbers has a point and if one
+number at least can't be one with a comma between thousands, as ``1,234`` can.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorbnn.tables.columns import HOW_NUMBERS, is_number
+from tensorbnn.tables.reading import Column, Table, TableError, names_of, read_parts
+
+_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+# What may be a comma between thousands: three digits after it, no zero before it.
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
+
+
+class _Found(NamedTuple):
+    """A number, and where it is."""
+
+    text: str
+    name: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"column {self.name!r} has {self.text!r} in {self.place}"
+
+
+class _Looks:
+    """What the numbers of a column look like."""
+
+    def __init__(self) -> None:
+        self.comma: _Found | None = None
+        self.point: _Found | None = None
+        self.is_proven = False  # by a comma that can't be one between thousands
+        self.is_number = True
+
+    def look(self, table: Table, name: str, column: list[str | None]) -> None:
+        """Take note of some rows."""
+        for row, text in enumerate(column):
+            if text is None:
+                continue
+            if _COMMA.fullmatch(text):
+                self.comma = self.comma or _Found(text, name, table.place(row))
+                self.is_proven = self.is_proven or not _THOUSANDS.fullmatch(text)
+            elif not is_number(text):
+                self.is_number = False
+            elif "." in text:
+                self.point = self.point or _Found(text, name, table.place(row))
+
+
+def comma_columns(
+    parts: Iterable[Table],
+    names: Collection[str] | None = None,
+    *,
+    are_numbers: bool = False,
+    expected: bool = False,
+) -> frozenset[str]:
+    """Columns whose numbers have decimal commas; an error where some have and that is not sure.
+
+    Parameters
+    ----------
+    parts
+        The rows of a file.
+    names
+        Columns that may hold numbers; all of them by default.
+    are_numbers
+        Whether these do: others may be of texts, and such a column is as it is.
+    expected
+        Whether the file is one of several, of which another is known to have decimal commas.
+    """
+    looks: dict[str, _Looks] = {}
+    for table in parts:
+        if table.separator not in (";", "\t"):
+            return frozenset()
+        for name, column in table.columns.items():
+            if (names is None or name in names) and not isinstance(column, np.ndarray):
+                looks.setdefault(name, _Looks()).look(table, name, column)
+    numbers = [each for each in looks.values() if each.is_number or are_numbers]
+    commas = [each.comma for each in numbers if each.comma]
+    if commas:
+        points = [each.point for each in numbers if each.point]
+        _check(commas, points, sure=expected or any(each.is_proven for each in numbers))
+        _check_header(table)
+    return frozenset(each.name for each in commas)
+
+
+def with_points(table: Table, names: Collection[str]) -> Table:
+    """The same table, with decimal points in the columns that have decimal commas."""
+    columns: dict[str, Column] = dict(table.columns)
+    for name in names:
+        columns[name] = [_with_point(text) for text in columns[name]]
+    return table._replace(columns=columns)
+
+
+def read_numbers(
+    file: Path, names: Collection[str] | None, *, expected: bool = False
+) -> Iterator[Table]:
+    """The rows of a file as `read_parts` has them, decimal commas in columns of numbers read.
+
+    The file is gone through twice, since its first rows need not tell.
+    """
+    commas = comma_columns(read_parts(file), names, are_numbers=True, expected=expected)
+    for table in read_parts(file):
+        yield with_points(table, commas)
+
+
+def _check(commas: list[_Found], points: list[_Found], *, sure: bool) -> None:
+    if points:
+        raise TableError(
+            f"{commas[0]}, but {points[0]}: write all numbers with a decimal comma, or all with a "
+            "decimal point, and nothing between thousands"
+        )
+    if not sure:
+        raise TableError(
+            f"{commas[0]}, and no number of the table shows whether that is a decimal comma or one "
+            f"between thousands: {HOW_NUMBERS}"
+        )
+
+
+def _check_header(table: Table) -> None:
+    names = list(table.columns)
+    if all(_COMMA.fullmatch(name) or is_number(name) for name in names):
+        raise TableError(
+            f"{table.file} begins with numbers ({names_of(names)}): its first line must name the "
+            "columns"
+        )
+
+
+def _with_point(text: str | float | None) -> str | None:
+    if text is None:
+        return None
+    return str(text).replace(",", ".") if _COMMA.fullmatch(str(text)) else str(text)
