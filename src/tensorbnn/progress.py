@@ -1,13 +1,15 @@
 """Progress: a live display on a terminal, a line now and then in a log."""
 
 import collections
+import contextlib
 import datetime
 import math
+import sys
 import textwrap
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -31,6 +33,8 @@ LOG_SECONDS = 30.0
 # one, and from how much work a step was lately.
 SPEED_SECONDS = 600.0
 LATELY_SECONDS = 20.0
+# Longer is shown as this, which is all that a `timedelta` has digits for.
+MOST_SECONDS = 1e13
 
 
 class Bar:
@@ -68,7 +72,7 @@ class Bar:
         deadline: float | None = None,
         console: Console | None = None,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or _standard_error()
         self._display = _Display(self._console)
         fields: dict[str, Any] = {"note": "", "standing": "", "deadline": deadline}
         fields |= {"step_seconds": None, "growing": False}
@@ -169,7 +173,7 @@ class Pace:
 
 def say(text: str) -> None:
     """A line on standard error."""
-    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+    _standard_error().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def log_line(task: Task) -> str:
@@ -279,7 +283,35 @@ def _time(task: Task) -> str:
 
 
 def _hours(seconds: float) -> str:
-    return str(datetime.timedelta(seconds=round(seconds)))
+    return str(datetime.timedelta(seconds=round(min(seconds, MOST_SECONDS))))
+
+
+def _standard_error() -> Console:
+    if sys.stderr is None:
+        return Console(stderr=True)
+    return Console(file=cast(TextIO, _Unfailing(sys.stderr)))
+
+
+class _Unfailing:
+    """A file whose reader may go away (a terminal, a pipe) or whose disk may fill up.
+
+    What is shown is then lost, but not the work that it is about.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._file.flush()
 
 
 def _is_live(console: Console) -> bool:

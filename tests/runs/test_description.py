@@ -58,6 +58,14 @@ def test_a_class_of_the_users_own_needs_to_be_given():
         restore(description, {})
 
 
+def test_a_class_with_the_name_of_one_of_the_librarys_is_refused():
+    """It would be read back as that one, and predict something else."""
+    for name in ("Tanh", "Network"):
+        own = dataclass(frozen=True)(type(name, (Sine,), {}))
+        with pytest.raises(TypeError, match=f"the library has a {name}, too, .*another name"):
+            describe([own()])
+
+
 def test_unknown_fields_are_refused():
     with pytest.raises(ValueError, match=r"describes a Tanh that can't be made.*temperature"):
         restore({"type": "Tanh", "temperature": 1.0}, {})

@@ -411,6 +411,34 @@ def test_workers_that_are_lost_again_and_again(reference, tmp_path, most, messag
     assert_same(path, reference)
 
 
+class Choosy(ThreadPoolExecutor):
+    """Takes one chain, and no other."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.submitted = 0
+
+    def submit(self, function, /, *arguments, **options):
+        self.submitted += 1
+        if self.submitted > 1:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        return super().submit(function, *arguments, **options)
+
+
+def test_an_executor_that_takes_no_more_chains(reference, tmp_path):
+    path = tmp_path / "run"
+    with Choosy() as executor:
+        message = r"takes no chain \(RuntimeError: cannot schedule .*\).*go on with tb.resume"
+        with pytest.raises(tb.RunError, match=message):
+            draw(path, executor)
+        assert executor.submitted == 2
+        # The chain that it took has stopped by then.
+        assert not list(path.glob("chain-*/chain.lock"))
+    assert read_manifest(path)["status"] == "interrupted"
+    go_on(path)
+    assert_same(path, reference)
+
+
 class Forgetful(Serial):
     """Says of every second task that it was cancelled, or what else it is told to say."""
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -59,6 +60,19 @@ def test_a_second_writer_is_told_who_is_first(file):
         assert json.loads(file.read_text())["pid"] == os.getpid()
     assert not file.exists()
     with Lock(file, "the run x"):
+        assert file.exists()
+
+
+def test_ctrl_c_while_a_lock_is_given_back_leaves_it_free(file, monkeypatch):
+    def interrupted(file):
+        raise KeyboardInterrupt
+
+    lock = Lock(file, "it").acquire()
+    monkeypatch.setattr(lock_module, "_remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lock.release()
+    monkeypatch.undo()
+    with Lock(file, "it"):
         assert file.exists()
 
 
@@ -135,3 +149,46 @@ def test_a_leftover_file_is_no_lock(file):
     file.write_text("of a process that was killed")
     with Lock(file, "it"):
         pass
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_clock_that_is_ahead_does_not_make_a_holder_elsewhere_gone(file, monkeypatch):
+    with Lock(file, "it"):
+        holder = json.loads(file.read_text())
+    content = json.dumps(holder | {"host": "elsewhere"})
+    file.write_text(content)
+    now = time.time()
+    monkeypatch.setattr(lock_module.time, "time", lambda: now + 3600.0)
+    with pytest.raises(tb.RunError, match="on elsewhere, since"):
+        Lock(file, "it").acquire()
+    assert file.read_text() == content
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+FORK = (
+    "import os, signal, sys, time, warnings; from pathlib import Path\n"
+    "warnings.simplefilter('ignore'); from tensorbnn.runs.lock import Lock\n"
+    "lock = Lock(Path(sys.argv[1]), 'it').acquire(); child = os.fork()\n"
+    "if child == 0:\n"
+    "    lock.release(); print(os.getpid(), flush=True); time.sleep(600)\n"
+    "time.sleep(600)"
+)
+
+
+def test_a_process_that_its_holder_forked_does_not_keep_a_lock(file):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", FORK, str(file)], stdout=subprocess.PIPE, text=True
+    )
+    child = int(holder.stdout.readline())
+    try:
+        with pytest.raises(tb.RunError, match=f"written by process {holder.pid} on"):
+            Lock(file, "it").acquire()
+        holder.kill()
+        holder.wait()
+        with Lock(file, "it"):
+            assert json.loads(file.read_text())["pid"] == os.getpid()
+    finally:
+        holder.kill()
+        os.kill(child, signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()

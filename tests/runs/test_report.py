@@ -1,5 +1,6 @@
 """Reports come when they are due, with the right numbers, and change nothing; the display."""
 
+import sys
 import threading
 import time
 from io import StringIO
@@ -430,7 +431,7 @@ def test_the_live_display_before_and_after():
 
 def test_the_live_display_of_a_run(monkeypatch):
     console = terminal()
-    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    monkeypatch.setattr(progress, "_standard_error", lambda: console)
     draw(chains=2, metrics=[tb.SquaredError()], validation=(XV, YV), progress=True)
     text = console.file.getvalue()
     for word in ("compiling", "sampling", "gradients/s a core", "in all"):
@@ -516,3 +517,40 @@ def test_a_run_in_a_log_or_unasked(capfd):
     assert lines[0].startswith("sampling 100 %, 64 of 64, acceptance ")
     draw(progress=False)
     assert capfd.readouterr() == ("", "")
+
+
+class Gone(StringIO):
+    """A terminal that was closed, or a log on a disk that is full."""
+
+    def __init__(self, *, terminal):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        raise OSError(5, "Input/output error")
+
+    def flush(self):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_display_that_nobody_can_see_stops_no_run(monkeypatch, terminal):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stderr", Gone(terminal=terminal))
+    assert draw(progress=True).num_draws == 12
+    progress.say("stopped")
+
+
+def test_a_time_beyond_all_calendars_is_shown(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    console = Console(file=StringIO(), get_time=lambda: now[0])
+    with Bar("sampling", 10**20, show=True, delay=0.0, console=console) as bar:
+        for _ in range(2):
+            now[0] += 100.0
+            bar.advance(1)
+    assert console.file.getvalue().endswith("115740740 days, 17:46:40 left\n")

@@ -380,6 +380,23 @@ def test_a_state_of_another_version_is_refused(short):
             go_on(short, draws=5)
 
 
+def test_a_state_from_before_interweaving_is_refused_in_a_line_and_its_draws_are_read(tmp_path):
+    path = tmp_path / "run"
+    weights = draw(path, "adaptive", draws=2).parameters["dense_0.weights"]
+    store = DirectoryStore(path)
+    for chain in range(PLAN["chains"]):
+        new = store.read_state(chain)
+        old = {name: each for name, each in new.items() if not name.startswith("state/weaving.")}
+        assert len(old) < len(new)
+        del old["state/settings.interweaves"]
+        store.write_state(chain, old)
+    with pytest.raises(tb.RunError, match=r"\(state/.* is missing\).*start=tb.load") as told:
+        go_on(path, draws=5)
+    assert "\n" not in str(told.value)
+    assert not (path / "run.lock").exists()
+    assert np.array_equal(tb.load(path).parameters["dense_0.weights"], weights)
+
+
 def test_another_version_of_jax_is_mentioned(short):
     (short / "run.json").write_bytes(pack_manifest(read_manifest(short) | {"jax": "0.1"}))
     with pytest.warns(UserWarning, match=r"begun with version 0.1 of jax, this is .* last bits"):
@@ -419,6 +436,18 @@ def test_metrics_of_the_users_own_are_given_again_or_left_out(tmp_path):
     assert "training.worst" in left.reports[0]
     assert "training.worst" not in left.reports[-1]
     go_on(tmp_path / "run", draws=5, metrics=[worst])
+    assert_same(tmp_path / "run", tmp_path / "reference")
+
+
+def test_validation_data_that_are_not_kept_are_given_again_or_left_out(tmp_path):
+    for name, draws in (("run", 2), ("left", 2), ("reference", 5)):
+        draw(tmp_path / name, draws=draws, store_data=False)
+    again = {"draws": 5, "posterior": posterior()}
+    with pytest.warns(UserWarning, match=r"does not keep its validation data.*`validation`"):
+        left = go_on(tmp_path / "left", **again)
+    assert "validation.squared_error" in left.reports[0]
+    assert "validation.squared_error" not in left.reports[-1]
+    go_on(tmp_path / "run", validation=REPORTS["validation"], **again)
     assert_same(tmp_path / "run", tmp_path / "reference")
 
 

@@ -1,8 +1,11 @@
 """Both stores keep what they are given; the directory is whole at every instant."""
 
+import errno
 import json
 import os
+import stat
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,7 +208,7 @@ def test_a_damaged_chunk_is_named_and_the_others_stay_readable(run, change, mess
         file.write_bytes(change(file.read_bytes()))
     fresh = DirectoryStore(run.path)
     usable = (
-        r"still readable are draws 0 to 3, 8 to 11 of chain 1 and all draws of 1 other chains: "
+        r"still readable are draws 0 to 3, 8 to 11 of chain 1 and all draws of 1 other chain: "
         r"tb.load\(.*, skip_damaged=True\)"
     )
     with pytest.raises(
@@ -307,6 +310,21 @@ def test_no_state_counts_a_report_that_is_still_being_synced(run, monkeypatch):
     assert meanwhile == saved
     assert [store.transitions(chain) for chain in (0, 1)] == [each + 100 for each in saved]
     store.close()
+
+
+def test_a_file_that_may_not_be_read_is_not_called_missing(run, monkeypatch):
+    run.write_chunk(0, 0, chunk(0))
+
+    def missing(file, framework):
+        raise FileNotFoundError(f"No such file or directory: {file}")
+
+    def refused(file, flags):
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr("tensorbnn.runs.files.safe_open", missing)
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(tb.RunError, match=r"draws-00000.safetensors can't be read: .*Permission"):
+        run.read_chunk(0, 0, "")
 
 
 def test_a_chain_that_is_missing_is_named(run):
@@ -493,3 +511,139 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
         new_directory.check_free(file, overwrite=True)
     with pytest.raises(tb.RunError, match="can't be made"):
         create(file / "run")
+
+
+def test_a_folder_with_somebody_elses_run_json_is_never_replaced(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for content in ('{"format": "pdf"}', "no JSON"):
+        (tmp_path / "run.json").write_text(content)
+        with pytest.raises(FileExistsError, match="is not a run of this library"):
+            create(tmp_path, overwrite=True)
+    assert {file.name for file in tmp_path.iterdir()} == {"thesis.tex", "run.json"}
+
+
+def test_a_run_whose_manifest_is_damaged_may_be_replaced(run):
+    (run.path / "run.json").write_text("{")
+    with pytest.raises(FileExistsError, match="already holds a run"):
+        create(run.path)
+    create(run.path, overwrite=True, data=None)
+    assert DirectoryStore(run.path).data() is None
+
+
+def test_draws_without_a_manifest_are_not_taken_for_a_run_that_was_never_made(run):
+    run.write_chunk(0, 0, chunk(0))
+    (run.path / "run.json").unlink()
+    (run.path / "run.lock").write_text("of a process that was killed")
+    for overwrite in (False, True):
+        with pytest.raises(FileExistsError, match="is not a run of this library"):
+            create(run.path, overwrite=overwrite)
+    assert (run.path / "chain-00/draws-00000.safetensors").exists()
+
+
+def test_the_current_directory_is_not_replaced(run, tmp_path, monkeypatch):
+    run.write_chunk(0, 0, chunk(0))
+    for inside, path in ((run.path, "."), (run.path / "chain-00", "..")):
+        monkeypatch.chdir(inside)
+        with pytest.raises(FileExistsError, match="is the current directory, or around it"):
+            create(path, overwrite=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
+
+
+def test_what_other_runs_have_moved_away_is_left_there(run, tmp_path):
+    mine, others = (tmp_path / f".{name}.{'0f' * 16}.old" for name in ("run", "run.b"))
+    mine.mkdir()
+    others.mkdir()
+    create(run.path, overwrite=True)
+    assert not mine.exists()
+    assert others.exists()
+
+
+def test_ctrl_c_while_a_run_is_moved_away_puts_it_back(run, tmp_path, monkeypatch):
+    run.write_chunk(0, 0, chunk(0))
+    rename = os.rename
+
+    def renamed(*names):
+        monkeypatch.undo()
+        rename(*names)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", renamed)
+    with pytest.raises(KeyboardInterrupt):
+        create(run.path, overwrite=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+    store = DirectoryStore.open_to_write(run.path)
+    assert store.chunk_sizes(0) == {0: 4}
+    store.close()
+
+
+def test_ctrl_c_again_and_again_while_a_run_is_made_puts_the_old_one_back(
+    run, tmp_path, monkeypatch
+):
+    run.write_chunk(0, 0, chunk(0))
+
+    def interrupted(*_, **__):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    def half(path, *_):
+        (path / "chain-00").mkdir()
+        monkeypatch.setattr("shutil.rmtree", interrupted)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(new_directory, "_fill", half)
+    with pytest.raises(KeyboardInterrupt):
+        create(run.path, overwrite=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+    store = DirectoryStore.open_to_write(run.path)
+    assert store.chunk_sizes(0) == {0: 4}
+    store.close()
+    assert not (run.path / "run.lock").exists()
+
+
+def test_ctrl_c_while_the_old_run_is_removed_leaves_the_new_one_free(run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        create(run.path, overwrite=True, data=None)
+    store = DirectoryStore.open_to_write(run.path)
+    assert store.data() is None
+    store.close()
+
+
+def test_a_relative_path_stays_where_it_was(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reader, writer = DirectoryStore("run"), DirectoryStore.open_to_write("run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    writer.write_chunk(0, 0, chunk(0))
+    writer.write_state(0, state(9))
+    writer.append_report({"chain": 0, "epoch": 1})
+    writer.update(status="interrupted")
+    writer.close()
+    assert reader.chunk_sizes(0) == {0: 4}
+    assert reader.read_chunk(0, 0, "info/")["acceptance"].shape == (4,)
+    assert reader.data().keys() == DATA.keys()
+    reader.refresh()
+    assert reader.manifest["status"] == "interrupted"
+    assert not (run.path / "run.lock").exists()
+    assert not list(Path().iterdir())
+
+
+def test_file_systems_that_can_not_sync_a_directory_keep_runs_all_the_same(tmp_path, monkeypatch):
+    sync = os.fsync
+    error = errno.EINVAL
+
+    def picky(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(error, os.strerror(error))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", picky)
+    create(tmp_path / "run").write_chunk(0, 0, chunk(0))
+    assert DirectoryStore(tmp_path / "run").chunk_sizes(0) == {0: 4}
+    error = errno.EIO
+    with pytest.raises(tb.RunError, match="Input/output error"):
+        create(tmp_path / "other")

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.inference.sampler import Info
+from tensorbnn.inference.sampler import Info, check_step
 from tensorbnn.inference.target import Target
 from tensorbnn.runs.report import Sums
 
@@ -144,7 +144,9 @@ def named(target: Target, positions: Array) -> Any:
 def _buffers(step: Any, capacity: int, target: Target, keys: Array, state: Any) -> Kept:
     """Room for `capacity` draws of each chain, with the types that `step` returns."""
     chains = keys.shape[0]
-    info = jax.eval_shape(step, keys, state, target)[1]
+    made = jax.eval_shape(step, keys, state, target)
+    check_step(made, state, chains)
+    info = made[1]
     types = jax.tree.map(lambda leaf: leaf.dtype, info)
     types = types._replace(divergent=jnp.int32, num_steps=jnp.int32)
     return Kept(

@@ -202,5 +202,6 @@ def _expect(
 def _other_state(chain: int, difference: str) -> str:
     return (
         f"the state of chain {chain} was saved by another version of the sampler ({difference}), "
-        "so that the run can't go on from it; its draws stay readable by tb.load"
+        "so that the run can't go on from it; its draws stay readable by tb.load, and "
+        "tb.sample(posterior, start=tb.load(path)) samples anew from where they end"
     )

@@ -72,13 +72,17 @@ def in_words(whole: Mapping[int, Mapping[int, int]], size: int, others: int) -> 
     --------
     >>> in_words({1: {0: 100, 1: 100, 3: 50}}, 100, 3)
     'draws 0 to 199, 300 to 349 of chain 1 and all draws of 3 other chains'
+    >>> in_words({1: {}}, 100, 1)
+    'none of chain 1 and all draws of 1 other chain'
     """
     parts = []
     for chain, sizes in sorted(whole.items()):
         spans = [(index * size, index * size + count) for index, count in sizes.items()]
         draws = ", ".join(f"{first} to {end - 1}" for first, end in _merged(spans))
         parts.append(f"draws {draws} of chain {chain}" if draws else f"none of chain {chain}")
-    return " and ".join([*parts, *([f"all draws of {others} other chains"] if others else [])])
+    plural = "" if others == 1 else "s"
+    rest = [f"all draws of {others} other chain{plural}"] if others else []
+    return " and ".join([*parts, *rest])
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model import hyper, layers, likelihoods, priors
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
 from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.measured import MeasuredGaussian
@@ -44,8 +45,8 @@ _CLASSES: tuple[type, ...] = (
     priors.HalfNormal,
     priors.GammaPrecision,
     likelihoods.Gaussian,
-    likelihoods.Bernoulli,
-    likelihoods.Categorical,
+    Bernoulli,
+    Categorical,
     MeasuredGaussian,
     StudentTNoise,
     HeteroscedasticGaussian,
@@ -75,6 +76,7 @@ def describe(value: Any) -> Any:
         described = [describe(layer) for layer in value.layers]
         return {"type": "Network", "inputs": value.inputs, "layers": described}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _check_name(type(value))
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {"type": type(value).__name__} | {k: describe(v) for k, v in fields.items()}
     if value is None or isinstance(value, str | bool):
@@ -86,8 +88,8 @@ def describe(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [describe(each) for each in value]
     raise TypeError(
-        f"{value!r} can't be saved with a run: make a layer, prior or likelihood of your own a "
-        "frozen dataclass whose fields are numbers, texts or other descriptions"
+        f"{value!r} can't be saved with a run: make a layer, prior, likelihood or sampler of your "
+        "own a frozen dataclass whose fields are numbers, texts or other descriptions"
     )
 
 
@@ -101,6 +103,15 @@ def restore(description: Any, custom: Mapping[str, type]) -> Any:
             f"load it with `custom={{{wanted}}}`"
         )
     return _restore(description, custom)
+
+
+def _check_name(own: type) -> None:
+    """Raise where a class of the user's own would be taken for one of the library's."""
+    if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
+        raise TypeError(
+            f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the library "
+            f"has a {own.__name__}, too, which would take its place; give it another name"
+        )
 
 
 def _names(description: Any) -> set[str]:

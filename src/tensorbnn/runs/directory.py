@@ -55,13 +55,20 @@ class DirectoryStore(Store):
     """A run directory: read by ``DirectoryStore(path)``, written by `create` and `open_to_write`.
 
     Who writes holds the lock of the directory until `close`. Readers never look at it.
+
+    Attributes
+    ----------
+    path
+        As it was given, for messages.
+    root
+        Where that is, also when the process goes to another folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._reports, self._reports_to_sync = self.path / "metrics.jsonl", False
+        self.path, self.root = Path(path), Path(path).absolute()
+        self._reports, self._reports_to_sync = self.root / "metrics.jsonl", False
         self._syncing = threading.Lock()
-        self._lock = Lock(self.path / "run.lock", f"the run {self.path}")
+        self._lock = Lock(self.root / "run.lock", f"the run {self.path}")
         self.refresh()
 
     @classmethod
@@ -79,7 +86,11 @@ class DirectoryStore(Store):
         An existing run is replaced only with `overwrite`, and only when the new one is there.
         """
         lock = make_directory(Path(path), manifest, data, states, overwrite=overwrite)
-        store = cls(path)
+        try:
+            store = cls(path)
+        except BaseException:
+            lock.release()
+            raise
         store._lock = lock
         return store
 
@@ -87,12 +98,12 @@ class DirectoryStore(Store):
     def open_to_write(cls, path: str | os.PathLike[str]) -> "DirectoryStore":
         """Open a run to go on with it: takes its lock, and cleans up after a writer that died."""
         store = cls(path)
-        store._lock.acquire()
         try:
+            store._lock.acquire()
             store.refresh()
-            check_chains_are_free(store.path)
+            check_chains_are_free(store.root)
             with store._writing(store.path):
-                remove_leftovers(store.path)
+                remove_leftovers(store.root)
                 store.stop_file.unlink(missing_ok=True)
                 for chain in range(store.manifest["chains"]):
                     store.remove_leftovers(chain)
@@ -104,7 +115,7 @@ class DirectoryStore(Store):
     @property
     def stop_file(self) -> Path:
         """Where it exists, workers stop after the call they are in."""
-        return self.path / "stop"
+        return self.root / "stop"
 
     def writer(self) -> dict[str, Any] | None:
         """Who writes the run, as far as its lock says."""
@@ -183,10 +194,10 @@ class DirectoryStore(Store):
         return found
 
     def data(self) -> dict[str, NDArray[Any]] | None:
-        file = self.path / "data.safetensors"
+        file = self.root / "data.safetensors"
         if not file.exists():
             return None
-        check_inside(file, self.path)
+        check_inside(file, self.root)
         return read_arrays(file, "data", {})
 
     def append_report(self, report: Mapping[str, Any]) -> None:
@@ -199,11 +210,11 @@ class DirectoryStore(Store):
         reported = {} if skip_damaged else self._reported()
         found: list[dict[str, Any]] = []
         if self._reports.exists():
-            check_inside(self._reports, self.path)
+            check_inside(self._reports, self.root)
             found = report_lines.read(self._reports, skip_damaged=skip_damaged)
         found = report_lines.in_order(found)
         if reported:
-            now = read_manifest(self.path)  # a longer run does not keep its last report
+            now = read_manifest(self.root)  # a longer run does not keep its last report
             end = now["burn_in"] + now["draws"] * now["every"]
             report_lines.check_all_there(self._reports, found, reported, now["report_every"], end)
         return found
@@ -220,11 +231,12 @@ class DirectoryStore(Store):
 
     def update(self, **fields: Any) -> None:
         self.manifest |= fields
-        with self._writing(self.path / "run.json"):
-            write_file(self.path / "run.json", pack_manifest(self.manifest))
+        file = self.root / "run.json"
+        with self._writing(file):
+            write_file(file, pack_manifest(self.manifest))
 
     def refresh(self) -> None:
-        self.manifest = read_manifest(self.path)
+        self.manifest = read_manifest(self.root)
         # Of full chunks, which don't change.
         self._sizes: dict[tuple[int, int], int] = {}
         self._identity = identity(self.manifest)
@@ -233,7 +245,7 @@ class DirectoryStore(Store):
         self._lock.release()
 
     def _chain(self, chain: int) -> Path:
-        return chain_directory(self.path, chain)
+        return chain_directory(self.root, chain)
 
     def _state(self, chain: int) -> Path:
         return self._chain(chain) / "state.safetensors"
@@ -246,7 +258,7 @@ class DirectoryStore(Store):
 
     def _read_state(self, chain: int, prefix: str) -> dict[str, NDArray[Any]]:
         file = self._state(chain)
-        check_inside(file, self.path)
+        check_inside(file, self.root)
         return read_arrays(file, "state", self._facts(chain), prefix)
 
     def _sync_reports(self) -> None:
@@ -284,7 +296,7 @@ class DirectoryStore(Store):
         size = self._sizes.get((chain, index))
         if size is None:
             file = self._chunk(chain, index)
-            check_inside(file, self.path)
+            check_inside(file, self.root)
             facts = self._facts(chain) | {"index": index}
             size = int(read_facts(file, "draws", facts)["draws"])
             if size < least:
@@ -296,7 +308,7 @@ class DirectoryStore(Store):
 
     def _read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         file = self._chunk(chain, index)
-        check_inside(file, self.path)
+        check_inside(file, self.root)
         arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
         chunks.check_finite(file, arrays)
         return with_prefix(arrays, prefix)

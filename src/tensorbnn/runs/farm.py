@@ -157,7 +157,8 @@ class _Farm:
         """Give chains to the executor."""
         progress = self._progress()
         for chain in chains:
-            self._submit(_Submitted(chain, self._executor, 1, progress))
+            if not self.errors:
+                self._submit(_Submitted(chain, self._executor, 1, progress))
 
     def wait(self, seconds: float) -> None:
         """Wait until a chain ends, `seconds` at most, and see to those that have ended."""
@@ -197,6 +198,13 @@ class _Farm:
                 self._submit(what)
             else:
                 self._fail(self._lost("`executor` is broken", error))
+        except Exception as error:  # chains that it has taken are to stop, and be saved
+            self._fail(
+                RunError(
+                    f"`executor` takes no chain ({type(error).__name__}: {error}). All that was "
+                    f"saved is whole; go on with tb.resume({str(self._store.path)!r})"
+                )
+            )
         else:
             self._futures[future] = what._replace(executor=self._executor)
 

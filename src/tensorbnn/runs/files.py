@@ -7,6 +7,7 @@ shape, and one of all of this. So what is read is what was written, or an error 
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -28,6 +29,8 @@ _METADATA = "tensorbnn"
 _LEFTOVER = re.compile(r"\..+\.tmp")
 # Windows would change line ends; elsewhere a link would lead out of the run.
 PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+# What file systems say that can't sync a directory, such as those of some networks and clouds.
+_CAN_NOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class RunError(RuntimeError):
@@ -89,9 +92,14 @@ def write_bytes(descriptor: int, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Bring the names of a directory's files to the disk."""
-    if os.name != "nt":  # directories can't be opened there, and renames are journalled
+    """Bring the names of a directory's files to the disk, where the file system can."""
+    if os.name == "nt":  # directories can't be opened there, and renames are journalled
+        return
+    try:
         sync_file(directory, os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in _CAN_NOT_SYNC:
+            raise
 
 
 def sync_file(file: Path, flags: int = os.O_RDWR | PLAIN) -> None:
@@ -169,12 +177,21 @@ def _opened(file: Path) -> Iterator[Any]:
             yield content
     except DamagedFileError:
         raise
-    except FileNotFoundError:
-        raise DamagedFileError(file, "is missing") from None
-    except PermissionError as error:
-        raise DamagedFileError(file, f"can't be read: {error}") from error
+    except OSError as error:
+        raise DamagedFileError(file, _why_closed(file, error)) from None
     except Exception as error:  # whatever a parser makes of bytes that are not the ones written
         raise DamagedFileError(file, f"is damaged: {error}") from error
+
+
+def _why_closed(file: Path, error: OSError) -> str:
+    """Why a file can't be opened; safetensors calls it missing, whatever the reason."""
+    try:
+        os.close(os.open(file, os.O_RDONLY))
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as real:
+        error = real
+    return f"can't be read: {error}"
 
 
 def _described(file: Path, content: Any, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:

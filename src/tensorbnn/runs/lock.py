@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -50,7 +51,7 @@ class Lock:
     """
 
     def __init__(self, file: Path, what: str) -> None:
-        self.file, self._what = file, what
+        self.file, self._what = file.absolute(), what
         self._descriptor: int | None = None
         self._released = threading.Event()
 
@@ -79,14 +80,15 @@ class Lock:
         if self._descriptor is None:
             return
         self._released.set()
-        descriptor, self._descriptor = self._descriptor, None
         if os.name == "nt":  # an open file can't be removed there
-            os.close(descriptor)
+            self._close()
             _remove(self.file)
-        else:  # removed first, so that whoever opens the old file sees that it is another one
-            if _is_at(descriptor, self.file):
+            return
+        try:  # removed first, so that whoever opens the old file sees that it is another one
+            if _is_at(self._descriptor, self.file):
                 _remove(self.file)
-            os.close(descriptor)
+        finally:  # also where Ctrl-C comes: an open file is locked for as long as the process lives
+            self._close()
 
     def __enter__(self) -> "Lock":
         return self.acquire() if self._descriptor is None else self
@@ -98,6 +100,11 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         self.release()
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _try(self) -> bool:
         """Take the lock once; false where the file has changed meanwhile."""
@@ -114,6 +121,7 @@ class Lock:
                 return False
             _write_holder(descriptor, self.file)
             self._descriptor, descriptor = descriptor, -1
+            _held.add(self)
         except BlockingIOError:
             raise LockedError(self._refusal(_read(self.file))) from None
         finally:
@@ -140,8 +148,12 @@ class Lock:
                 _remove(turn)
             return
         try:
-            if _is_stale(_read(self.file), self.file):
+            # By the clock of the file system: that of this machine may be ahead of it.
+            holder, now = _read(self.file), os.stat(turn).st_mtime
+            if _is_stale(holder, self.file, now):
                 _remove(self.file)
+            elif self.file.exists():
+                raise LockedError(self._refusal(holder))
         finally:
             _remove(turn)
 
@@ -160,6 +172,19 @@ class Lock:
                 os.utime(self.file)
             except OSError:  # it may come back: a file system that is away for a moment
                 continue
+
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a process that was forked: its copy of a lock would outlive the holder's."""
+    for lock in list(_held):
+        lock._close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class _ChangedError(Exception):
@@ -240,15 +265,15 @@ def _read(file: Path) -> dict[str, Any] | None:
     return holder if known and isinstance(holder["pid"], int) else None
 
 
-def _is_stale(holder: dict[str, Any] | None, file: Path) -> bool:
+def _is_stale(holder: dict[str, Any] | None, file: Path, now: float | None = None) -> bool:
     if holder is not None and holder["host"] == socket.gethostname():
         return not _is_alive(holder["pid"], holder["started"])
-    return _is_old(file)
+    return _is_old(file, now)
 
 
-def _is_old(file: Path) -> bool:
+def _is_old(file: Path, now: float | None = None) -> bool:
     try:
-        return time.time() - os.stat(file).st_mtime > STALE_SECONDS
+        return (time.time() if now is None else now) - os.stat(file).st_mtime > STALE_SECONDS
     except FileNotFoundError:
         return False
 

@@ -1,6 +1,7 @@
 """Making a run directory: where one is free, and without ever losing the run that was there."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -13,8 +14,9 @@ from tensorbnn.runs.files import Arrays, DamagedFileError, RunError, pack_arrays
 from tensorbnn.runs.lock import Lock
 from tensorbnn.runs.manifest import identity, pack_manifest
 
-# What a directory may hold before its run.json is written.
-_UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|metrics\.jsonl|\..+\.tmp")
+# What a directory may hold before its run.json is written, and what a run adds to it.
+_UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|\..+\.tmp")
+_FINISHED = re.compile(rf"{_UNFINISHED.pattern}|run\.json|metrics\.jsonl|stop")
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
@@ -24,7 +26,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
             return
     except FileNotFoundError:  # somebody else has just moved it away
         return
-    if not (path / "run.json").is_file():
+    if not _is_run(path):
         raise FileExistsError(
             f"{path} exists and is not a run of this library: choose another `path`"
         )
@@ -32,6 +34,11 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         raise FileExistsError(
             f"{path} already holds a run: read it with tb.load({str(path)!r}), go on with it with "
             f"tb.resume({str(path)!r}), choose another `path`, or replace it with `overwrite=True`"
+        )
+    if Path.cwd().is_relative_to(path.resolve()):
+        raise FileExistsError(
+            f"{path} is the current directory, or around it, and can't be replaced from inside: go "
+            "to another one first"
         )
 
 
@@ -49,8 +56,8 @@ def make_directory(
     """
     check_free(path, overwrite=overwrite)
     try:
-        with _out_of_the_way(path, overwrite=overwrite) as lock:
-            _fill(path, manifest, data, states)
+        with _out_of_the_way(path, overwrite=overwrite) as (real, lock):
+            _fill(real, manifest, data, states)
     except FileExistsError:
         raise
     except OSError as error:
@@ -81,54 +88,99 @@ def check_chains_are_free(path: Path) -> None:
 def _is_unfinished(path: Path) -> bool:
     """Whether `path` is what is left where a run was stopped while its directory was made.
 
-    It has our lock, which is made first, and no run.json, which is made last.
+    It has our lock, which is made first, and neither run.json, which is made last, nor draws.
     """
-    if not path.is_dir() or not (path / "run.lock").is_file():
+    if not path.is_dir() or not (path / "run.lock").is_file() or any(path.glob("chain-*/draws-*")):
         return False
     return all(_UNFINISHED.fullmatch(file.name) for file in path.iterdir())
 
 
+def _is_run(path: Path) -> bool:
+    """Whether `path` holds a run, which may be damaged; others have files named run.json, too."""
+    file = path / "run.json"
+    if not file.is_file():
+        return False
+    try:
+        found = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and {"format", "sha256"} <= found.keys():
+        return True
+    return all(_FINISHED.fullmatch(each.name) for each in path.iterdir())
+
+
 @contextlib.contextmanager
-def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[Lock]:
+def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[tuple[Path, Lock]]:
     """Make `path` an empty directory that is locked; what was there is removed at the end.
 
     Where the block fails what was there is put back.
     """
     real = Path(os.path.realpath(path))
-    old = real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
+    old = _name_aside(real)
     with contextlib.ExitStack() as undo:
-        first = lock = _make_locked(path, undo)
+        first = lock = _make_locked(real, path, undo)
         # Once more: somebody else may have made a run since that was last looked at.
         check_free(path, overwrite=overwrite)
-        if (path / "run.json").exists():
-            check_chains_are_free(path)
+        if (real / "run.json").exists():
+            check_chains_are_free(real)
             if os.name == "nt":  # what is open can't be renamed there
                 first.release()
+            undo.callback(_put_back, old, real, is_ours=False)
             real.rename(old)
-            undo.callback(_put_back, old, real)
-            lock = _make_locked(path, undo)
+            lock = _make_locked(real, path, undo)
+            undo.callback(_put_back, old, real, is_ours=os.name != "nt")
         undo.callback(_empty, real, keep="run.lock")
         _empty(real, keep="run.lock")
-        yield lock
+        yield real, lock
         undo.pop_all()
-    for other in real.parent.glob(f".{real.name}.*.old"):
-        shutil.rmtree(other, ignore_errors=True)
-    if first is not lock:
-        first.release()
+    try:
+        if overwrite:
+            _remove_old(real)
+        if first is not lock:
+            first.release()
+    except BaseException:  # Ctrl-C: many files take a while
+        lock.release()
+        raise
 
 
-def _make_locked(path: Path, undo: contextlib.ExitStack) -> Lock:
-    """Make a directory, if there is none, and lock it."""
-    Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
-    lock = Lock(path / "run.lock", f"the run {path}").acquire()
+def _make_locked(real: Path, path: Path, undo: contextlib.ExitStack) -> Lock:
+    """Make the directory `real`, if there is none, and lock it; the user knows it as `path`."""
+    real.mkdir(parents=True, exist_ok=True)
+    lock = Lock(real / "run.lock", f"the run {path}")
     undo.callback(lock.release)
-    return lock
+    return lock.acquire()
 
 
-def _put_back(old: Path, real: Path) -> None:
-    with contextlib.suppress(OSError):  # somebody else has taken the place
-        real.rmdir()
+def _name_aside(real: Path) -> Path:
+    """A new name next to `real` for what is not to be seen there."""
+    return real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
+
+
+def _put_back(old: Path, real: Path, *, is_ours: bool) -> None:
+    """Put back what was moved away, if it was.
+
+    What there is of the new run, which may not be empty if this was interrupted, is moved out of
+    the way where the place `is_ours`; it may be somebody else's by now.
+    """
+    if not old.exists():
+        return
+    begun = _name_aside(real)
+    with contextlib.suppress(OSError):
+        if is_ours:
+            real.rename(begun)
+        elif real.exists():
+            real.rmdir()
         old.rename(real)
+    shutil.rmtree(begun, ignore_errors=True)
+
+
+def _remove_old(real: Path) -> None:
+    """Remove what was replaced, also by processes that were killed before they came to this."""
+    name = re.compile(rf"\.{re.escape(real.name)}\.[0-9a-f]{{32}}\.old")  # of no other run
+    with contextlib.suppress(OSError):
+        for other in real.parent.iterdir():
+            if name.fullmatch(other.name):
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _empty(directory: Path, keep: str) -> None:

@@ -183,10 +183,17 @@ def _run_all(groups: list[ChainGroup], stop: Stop, dtype: DType) -> None:
                     errors.append(error)
                     stop.asked = True
 
-    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(groups), cores()))]
-    for worker in workers:
-        worker.start()
+    workers: list[threading.Thread] = []
     try:
+        for _ in range(min(len(groups), cores())):
+            worker = threading.Thread(target=work, daemon=True)
+            try:
+                worker.start()
+            except RuntimeError:  # a limit on threads; fewer do the same
+                if not workers:
+                    raise
+                break
+            workers.append(worker)
         for worker in workers:
             while worker.is_alive():  # in short waits: a signal is answered on every system
                 worker.join(timeout=0.5)

@@ -13,7 +13,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from tensorbnn.density import Model
-from tensorbnn.inference.sampler import Sampler
+from tensorbnn.inference.sampler import Sampler, check_state, root_key
 from tensorbnn.inference.target import Target
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
@@ -79,6 +79,7 @@ def start_chains(
     `given` holds the user's own starting values by name.
     """
     with precision(posterior.dtype):
+        _check_dimension(posterior, plan)
         start_keys, keys = chain_keys(plan)
         values = _given_starts(posterior, plan, given)
         starts = []
@@ -89,6 +90,7 @@ def start_chains(
             held = None if plan.sample_hyperparameters else phis[0]
             target = Target(posterior.model, posterior.data, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
+            check_state(state, len(chains))
             # No weak types, which a state that comes from a file does not have: compiled once.
             state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
             _check_start(chains, state.log_density)
@@ -120,7 +122,7 @@ def groups(chains: range) -> list[range]:
 
 def chain_keys(plan: Plan) -> tuple[Array, Array]:
     """Two keys for every chain of a plan: one for its start, one for its transitions."""
-    return _chain_keys(jax.random.key(plan.seed, impl="threefry2x32"), plan.chains)
+    return _chain_keys(root_key(plan.seed), plan.chains)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -129,6 +131,15 @@ def _chain_keys(root: Array, chains: int) -> tuple[Array, Array]:
         jnp.arange(chains)
     )
     return keys[:, 0], keys[:, 1]
+
+
+def _check_dimension(posterior: Posterior, plan: Plan) -> None:
+    sampled = posterior.num_hyperparameters if plan.sample_hyperparameters else 0
+    if posterior.num_parameters + sampled == 0:
+        raise ValueError(
+            "there is nothing to sample: the network has no parameters, and no hyper-parameter is "
+            "sampled: add a layer such as tb.Dense(1), or a tb.Hyper"
+        )
 
 
 def _check_start(chains: Sequence[int], log_densities: Array) -> None:

@@ -69,7 +69,7 @@ def make_task(recipe: Recipe, store: DirectoryStore) -> ChainTask:
         if "validation" in rows:
             data |= {"validation_x": rows["validation"].x, "validation_y": rows["validation"].y}
     return ChainTask(
-        path=store.path.absolute(),
+        path=store.root,
         coordinator=store.writer(),
         versions=versions(),
         network=posterior.network,
