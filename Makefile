@@ -47,7 +47,7 @@ endef
 .DELETE_ON_ERROR:
 
 help:
-	@echo 'make demo     run the example of the paper; figure and report go into demo/'
+	@echo 'make demo     run the example of the paper; figure and run go into demo/'
 	@echo 'make paper    the figures of the paper, into docs/paper/, and what it says of them, checked'
 	@echo 'make test     lint, types and all tests'
 	@echo 'make lint     ruff check, ruff format --check, mypy'

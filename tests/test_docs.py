@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tensorbnn as tb
+from tensorbnn import plots
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -20,6 +21,9 @@ PAGES = {
 FENCE = re.compile(r"^( *)(```+)(.*)$")
 # [text](target) and ![text](target); the text may go over a line.
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+SOURCES = sorted(path.relative_to(ROOT) for path in ROOT.glob("src/**/*.py"))
+# The indent of the title, and the line after the first line of what it says.
+RETURNS = re.compile(r"^( *)Returns\n *-+\n.*\n(.*)$", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
@@ -91,10 +95,82 @@ def test_every_page_is_in_the_navigation():
         assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in navigation
 
 
+def test_the_site_can_be_read_without_a_server():
+    # A browser shows a folder as a list of its files, not the page in it.
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "\nuse_directory_urls: false\n" in configuration
+    assert "\n  homepage: index.html\n" in configuration
+
+
 @pytest.mark.parametrize("name", tb.__all__)
 def test_every_public_name_is_documented(name):
     text = "\n".join(page for path, page in PAGES.items() if path != "CONTRIBUTING.md")
     assert re.search(rf"(?:\btb\.|`){name}\b", text), f"no page says what tb.{name} is"
+
+
+DESCRIBED = re.findall(r"^::: ([\w.]+)$", "\n".join(PAGES.values()), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", plots.__all__)
+def test_every_picture_is_in_the_reference(name):
+    assert {f"tensorbnn.plots.{name}", f"tensorbnn.plots.{name}.{name}"} & set(DESCRIBED)
+
+
+@pytest.mark.parametrize("name", [each for each in DESCRIBED if each != "tensorbnn"])
+def test_the_reference_describes_no_module(name):
+    # Where a function and its file have one name, the shorter path is the file.
+    assert not (ROOT / "src" / name.replace(".", "/")).with_suffix(".py").exists()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_what_is_returned_is_a_type_and_a_description(path):
+    # A sentence at its place would be shown as a type.
+    for indent, after in RETURNS.findall((ROOT / path).read_text(encoding="utf-8")):
+        assert after.startswith(indent + "    "), f"Returns: {after.strip()} must be indented"
+
+
+def test_parameters_that_share_a_line_have_their_own_defaults(tmp_path):
+    griffe = pytest.importorskip("griffe")
+    (tmp_path / "shared.py").write_text(SHARED, encoding="utf-8")
+    found = griffe.load(
+        "shared",
+        search_paths=[tmp_path],
+        docstring_parser="numpy",
+        extensions=griffe.load_extensions("dataclasses", str(ROOT / "docs" / "parameters.py")),
+    )
+    for name in ("function", "Class"):
+        (section,) = [each for each in found[name].docstring.parsed if each.kind == "parameters"]
+        assert [(each.name, each.value, str(each.annotation)) for each in section.value] == [
+            ("a", "4.0", "float"),
+            ("b", "10", "int"),
+        ]
+
+
+SHARED = '''
+from dataclasses import dataclass
+
+def function(a: float = 4.0, b: int = 10) -> None:
+    """Do something.
+
+    Parameters
+    ----------
+    a, b
+        Two numbers.
+    """
+
+@dataclass(frozen=True)
+class Class:
+    """Be something.
+
+    Parameters
+    ----------
+    a, b
+        Two numbers.
+    """
+
+    a: float = 4.0
+    b: int = 10
+'''
 
 
 def test_the_reading_of_pages():
