@@ -140,6 +140,28 @@ def linear_with_learned_noise(x, y, noise_prior: tb.Prior, exact_prior, *, start
     return Case(posterior, statistics)
 
 
+def linear_with_noises_of_columns(x, ys, noise_prior: tb.Prior, exact_prior) -> Case:
+    """Columns with weights and a noise of their own: the exact answer of each alone."""
+    log_prior = oracles.noise_logpdf(*exact_prior)
+    exact = [oracles.linreg_noise(x, y, log_prior) for y in np.transpose(ys)]
+
+    def statistics(ensemble):
+        found = []
+        weights, biases = (ensemble.parameters[f"dense_0.{name}"] for name in ("weights", "biases"))
+        for column, each in enumerate(exact):
+            own = np.concatenate([weights[..., column], biases[..., column, None]], axis=-1)
+            sd = ensemble.hyperparameters[f"likelihood.sd.{column}"]
+            sd_mean, sd_sd = each.aux_mean_sd("sigma")
+            found += [*means(np.moveaxis(own, -1, 0), each.mean), mean(sd, sd_mean)]
+            found += [mean(sd**2, sd_mean**2 + sd_sd**2)]
+        return found
+
+    prior = tb.Normal(0.0, 1.0)
+    network = tb.Network(tb.Dense(len(exact), prior, prior), inputs=np.shape(x)[1])
+    likelihood = tb.Gaussian(sd=[tb.Hyper(0.4, noise_prior)] * len(exact))
+    return Case(tb.Posterior(network, likelihood, x, ys, dtype="float64"), statistics)
+
+
 def linear_with_measured_noise(x, y, sds, *, prior: tb.Prior | None = None) -> Case:
     """A known sd for each row, times a factor of 1, or one that is learned under `prior`.
 

@@ -98,6 +98,35 @@ def test_without_data_it_is_the_prior(posterior):
     assert float(prior.log_density(*at)) == pytest.approx(expected, rel=1e-13)
 
 
+@pytest.mark.parametrize("engine", ["jax", "auto"])
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [(tb.Gaussian, "sd"), (tb.MeasuredGaussian, "factor"), (tb.StudentTNoise, "scale")],
+)
+def test_columns_with_noises_of_their_own_are_models_of_their_own(family, name, engine):
+    """Without a hidden layer, columns share nothing: their log-densities add up."""
+    rng = np.random.default_rng(0)
+    y, sds = rng.normal(size=(9, 2)), rng.uniform(0.5, 2, size=(9, 2))
+    weights, biases, widths = rng.normal(size=(2, 2)), rng.normal(size=2), rng.uniform(0.2, 2, 2)
+    prior = tb.Normal(0.0, 2.0)
+    hypers = [tb.Hyper(0.3), tb.Hyper(0.8, tb.HalfNormal(1.0))]
+
+    def log_density(likelihood, columns):
+        network = tb.Network(tb.Dense(len(columns), prior, prior), inputs=2)
+        given = y[:, columns]
+        if family is tb.MeasuredGaussian:
+            given = np.column_stack([given, sds[:, columns]])
+        posterior = tb.Posterior(network, likelihood, X, given, dtype="float64", engine=engine)
+        named = {"dense_0.weights": weights[:, columns], "dense_0.biases": biases[columns]}
+        names = [f"likelihood.{each}" for each in likelihood.hypers()]
+        own = dict(zip(names, widths[columns], strict=True))
+        return posterior.log_density(posterior.flatten(named), posterior.flatten_hypers(own))
+
+    together = log_density(family(**{name: hypers}), [0, 1])
+    alone = [log_density(family(**{name: hypers[column]}), [column]) for column in (0, 1)]
+    np.testing.assert_allclose(together, sum(alone), rtol=1e-12)
+
+
 # Gradients: every activation, every prior and every likelihood stands in one of these.
 FIXED = tb.Normal(0.0, 1.0)
 PRIORS = {  # activation, prior of the first weights
@@ -383,6 +412,18 @@ def test_data_must_be_finite(bad, dtype):
     y[8] = bad
     with pytest.raises(ValueError, match=rf"`y` must be finite.*first: {bad} at row 8, column 0"):
         tb.Posterior(network, tb.Gaussian(), X, y, dtype=dtype)
+
+
+def test_masked_values_are_missing():
+    """NumPy would take what lies beneath the mask, such as 999."""
+    network = tb.Network(tb.Dense(1), inputs=1)
+    x = np.ma.masked_equal([0.0, 999.0, 1.0, 999.0], 999.0)
+    with pytest.raises(ValueError, match="2 values of `x` are masked, which is to say missing"):
+        tb.Posterior(network, tb.Gaussian(), x, np.zeros(4))
+    with pytest.raises(ValueError, match="2 values of `y` are masked, which is to say missing"):
+        tb.Posterior(network, tb.Gaussian(), np.zeros(4), x)
+    none = np.ma.masked_equal([0.0, 1.0], 999.0)
+    np.testing.assert_array_equal(tb.Posterior(network, tb.Gaussian(), none, none).y, [[0], [1]])
 
 
 def test_data_too_large_for_float32():

@@ -21,6 +21,7 @@ from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.pretrain import Pretrained, pretrain
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.interop.original import import_original, load_original
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
 from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.hyper import Hyper, Number, Prior
@@ -40,7 +41,7 @@ from tensorbnn.model.layers import (
     SquarePReLU,
     Tanh,
 )
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import (

@@ -57,8 +57,10 @@ def run_demo(
         progress=progress,
     )
     seconds = time.monotonic() - began
-    plots.bands(ensemble.predict(grid), grid, data=(x, truth(x)), truth=truth, ax=ax)
+    prediction = ensemble.predict(grid, progress=progress)
+    plots.bands(prediction, grid, data=(x, truth(x)), truth=truth, ax=ax)
     ax.set_title(f"sparse case: {len(ensemble):,} networks from {chains} chains")
     picture = folder / "sparse.png"
     figure.savefig(picture, dpi=150)
-    return Demo(ensemble, ensemble.diagnose(grid[::5]), picture, folder / "run", seconds)
+    diagnosis = ensemble.diagnose(grid[::5], progress=progress)
+    return Demo(ensemble, diagnosis, picture, folder / "run", seconds)

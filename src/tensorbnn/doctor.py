@@ -49,7 +49,7 @@ def doctor() -> dict[str, str]:
 
 
 def _threads() -> str:
-    given = os.environ.get("TENSORBNN_THREADS", "0")
+    given = os.environ.get("TENSORBNN_THREADS") or "0"
     if given == "0":
         return "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
     return f"{given} of one call, by TENSORBNN_THREADS"

@@ -23,6 +23,7 @@ from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling, standardisation
+from tensorbnn.model.shapes import check_shapes
 
 
 class Given(NamedTuple):
@@ -116,6 +117,7 @@ class Posterior:
         self.engine = engine
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
+        self._check_shapes()
 
     @property
     def engine(self) -> Engine:
@@ -191,6 +193,13 @@ class Posterior:
         outputs = self.network.outputs
         inside = self.likelihood.inside(own_y, self.scaling, outputs)
         targets = self.likelihood.targets(inside, outputs)
+        shape: tuple[int, ...] = getattr(targets, "shape", ())
+        if len(shape) != 2 or shape[0] != len(own_x):
+            raise TypeError(
+                f"`targets` of {type(self.likelihood).__name__} must return an array of shape "
+                f"({len(own_x)}, n), with a row for each of `y`, but returned "
+                f"{f'one of shape {shape}' if shape else repr(targets)}"
+            )
         inputs = self.scaling.inputs(own_x, self.dtype)
         return Given(own_x, own_y, inputs, targets.astype(self.dtype))
 
@@ -212,6 +221,11 @@ class Posterior:
         given = self.take(x, y)
         with precision(self.dtype):
             return given.x, given.y, forward.arrange(self.network, given.inputs, given.targets)
+
+    def _check_shapes(self) -> None:
+        columns = None if self.data is None else self.data.targets.shape[0]
+        with precision(self.dtype):
+            check_shapes(self.network, self.likelihood, self.model.theta, self.model.phi, columns)
 
     def _vectors(self, theta: ArrayLike, phi: ArrayLike) -> tuple[Array, Array]:
         return self._check("theta", theta), self._check("phi", phi)

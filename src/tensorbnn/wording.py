@@ -17,14 +17,14 @@ def in_words(model: Any) -> str:
     >>> from tensorbnn.model.priors import Normal
     >>> in_words(Normal(0.0, Hyper(1.0, Normal(1.0, 0.1)))), in_words(Gaussian(Hyper(0.3)))
     ('Normal(loc 0, scale ~ Normal(loc 1, scale 0.1))', 'Gaussian(sd ~ around 0.3)')
-    >>> in_words(Weighted(Gaussian(0.1)))
-    'Weighted(Gaussian(sd 0.1))'
+    >>> in_words(Weighted(Gaussian(0.1))), in_words(Gaussian([0.1, Hyper(0.3)]))
+    ('Weighted(Gaussian(sd 0.1))', 'Gaussian(sd.0 0.1, sd.1 ~ around 0.3)')
     """
     if isinstance(model, Weighted):
         return f"Weighted({in_words(model.likelihood)})"
     if not isinstance(model, Parametric):
         return str(model)
-    inside = [f"{name} {_number(getattr(model, name))}" for name in model.arguments()]
+    inside = [f"{name} {_number(value)}" for name, value in model.numbers().items()]
     return f"{type(model).__name__}({', '.join(inside)})" if inside else type(model).__name__
 
 

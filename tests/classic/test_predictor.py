@@ -1,5 +1,6 @@
 """The paper's `predictor`, on runs of TensorBNN and against what TensorBNN said of them."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -107,7 +108,7 @@ def test_what_is_not_known_is_told(tmp_path):
     (tmp_path / "short.txt").write_text("denseGaussian\n")
     with pytest.raises(ValueError, match="names 1 layers, but the network has 5"):
         network.reweight(tmp_path / "short.txt")
-    with pytest.raises(FileNotFoundError, match=r"it has no nowhere.txt"):
+    with pytest.raises(FileNotFoundError, match=r"no file nowhere.txt, neither here nor in "):
         network.reweight("nowhere.txt")
     (tmp_path / "other.txt").write_text("denseGaussian\nrelu\ndenseGaussian\ntanh\ndenseGaussian\n")
     with pytest.raises(ValueError, match="only priors may differ"):
@@ -142,3 +143,12 @@ def test_layers_of_the_librarys_own_kind(tmp_path, monkeypatch):
     assert network.predict(x)[0].dtype == np.float64
     (run / "architecture2.txt").write_text("wide\nSoftplus\ndenseGaussian\n")
     assert network.reweight(architecture="architecture2.txt").shape == (25,)
+    # Files have their arrays in the order of the alphabet, the paper in that of the layers.
+    for found, last in zip(network.extractParameters(), model.states, strict=True):
+        np.testing.assert_array_equal(found[-1], last)
+    named = network.ensemble.hyperparameters
+    parts = itertools.product(("dense_0", "dense_1"), ("weights", "biases"), ("loc", "scale"))
+    for column, name in zip(network.extractHyperParameters().T, parts, strict=True):
+        np.testing.assert_array_equal(column, named[".".join(name)].ravel())
+    with pytest.raises(FileExistsError, match="choose another `folderName`, or replace it with"):
+        model.train(30, 1, classic.FixedGaussianLikelihood(sd=0.2), folderName=str(run))

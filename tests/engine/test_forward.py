@@ -5,9 +5,10 @@ import pytest
 from scipy import special, stats
 
 from tensorbnn.engine import forward
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.hyper import Hyper
 from tensorbnn.model.layers import Dense, PReLU, Tanh
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian
+from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import precision
 

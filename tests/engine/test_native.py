@@ -28,6 +28,11 @@ LIKELIHOODS = [
     *(tb.Gaussian(0.3), tb.Gaussian(tb.Hyper(0.4)), tb.Bernoulli(), tb.Categorical()),
     *(tb.MeasuredGaussian(0.8), tb.MeasuredGaussian(tb.Hyper(1.2))),
 ]
+# For two columns: a width of the noise for each.
+OWN_WIDTHS = [
+    *(tb.Gaussian([0.3, 0.7]), tb.Gaussian([tb.Hyper(0.4), tb.Hyper(0.9)])),
+    *(tb.Gaussian([tb.Hyper(0.4), 0.7]), tb.MeasuredGaussian([0.8, tb.Hyper(1.2)])),
+]
 SETS = library.instruction_sets()
 
 
@@ -109,6 +114,14 @@ def test_every_activation(activation):
 def test_every_likelihood(likelihood):
     for outputs, rows in ((2, 1), (5, 100), (2, 17)):
         network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(outputs), inputs=2)
+        check_agreement(network, likelihood, rows)
+
+
+@pytest.mark.parametrize("likelihood", OWN_WIDTHS, ids=repr)
+def test_a_width_for_each_column(likelihood):
+    network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(2), inputs=2)
+    # The last number of rows makes pieces and tiles.
+    for rows in (1, 17, 5000):
         check_agreement(network, likelihood, rows)
 
 
@@ -384,6 +397,7 @@ def test_the_environment_may_be_wrong():
     assert "portable" in out
     out = run(ASK, TENSORBNN_THREADS="many").stdout
     assert "TENSORBNN_THREADS must be a whole number, got 'many'" in out
+    assert run(ASK, TENSORBNN_THREADS="").stdout == run(ASK).stdout
 
 
 def test_an_unknown_instruction_set():

@@ -52,6 +52,7 @@ NETWORKS = {
         ),
         inputs=2,
     ),
+    "two columns": tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(2), inputs=2),
     "fixed": tb.Network(
         tb.Dense(3, tb.GammaPrecision(1.0, 2.0), tb.StudentT(5.0)),
         tb.Tanh(),
@@ -70,14 +71,22 @@ def as_before():
 
 
 GAUSSIAN, MEASURED = tb.Gaussian(Hyper(0.5)), tb.MeasuredGaussian(Hyper(0.8))
+# Widths of the noise for two columns, some learned.
+OWN_GAUSSIAN = tb.Gaussian([Hyper(0.5), Hyper(0.9, tb.HalfNormal())])
+OWN_MEASURED = tb.MeasuredGaussian([0.7, Hyper(0.8)])
+LIKELIHOODS = [
+    *((name, GAUSSIAN) for name in NETWORKS),
+    *(("default", MEASURED), ("two columns", OWN_GAUSSIAN), ("two columns", OWN_MEASURED)),
+]
 
 
 def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
     """The same density by both engines."""
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
-    if likelihood == MEASURED:
-        y = np.column_stack([y, rng.uniform(0.2, 2, size=rows)])
+    columns = network.outputs
+    x, y = rng.normal(size=(rows, 2)), rng.normal(size=(rows, columns))
+    if isinstance(likelihood, tb.MeasuredGaussian):
+        y = np.column_stack([y, rng.uniform(0.2, 2, size=(rows, columns))])
     found = []
     for engine in ("native", "jax"):
         posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine=engine)
@@ -88,9 +97,7 @@ def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
 
 @pytest.mark.parametrize("held", [False, True], ids=["sampled", "held"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    ("name", "likelihood"), [*((name, GAUSSIAN) for name in NETWORKS), ("default", MEASURED)]
-)
+@pytest.mark.parametrize(("name", "likelihood"), LIKELIHOODS)
 def test_trajectories_follow_each_other(name, likelihood, dtype, held):
     """One chain, and more than there are lanes, each with its own step size and count."""
     rng = np.random.default_rng(1)
@@ -207,10 +214,12 @@ def test_no_steps_and_divergence(likelihood):
     assert not np.isfinite(end.log_density)
 
 
+@pytest.mark.parametrize("likelihood", [GAUSSIAN, OWN_GAUSSIAN], ids=repr)
 @pytest.mark.parametrize("rows", [11, 3000])
-def test_threads_change_no_bit(rows):
-    network = tb.Network(tb.Dense(30), tb.Tanh(), tb.Dense(30), tb.Tanh(), tb.Dense(1), inputs=2)
-    ours, _ = targets(network, "float32", held=False, rows=rows)
+def test_threads_change_no_bit(rows, likelihood):
+    hidden = (tb.Dense(30), tb.Tanh(), tb.Dense(30), tb.Tanh())
+    network = tb.Network(*hidden, tb.Dense(2), inputs=2)
+    ours, _ = targets(network, "float32", held=False, rows=rows, likelihood=likelihood)
     rng = np.random.default_rng(3)
     positions = jnp.asarray(0.3 * rng.normal(size=(18, ours.dimension)), "float32")
     steps, sizes = jnp.arange(1, 19), jnp.full(18, 1e-3)
@@ -234,8 +243,15 @@ def test_priors_outside():
     truncated = tb.Normal(0.0, Hyper(1.0, tb.Normal(Hyper(1.0, tb.Normal()), 1.0)))
     network = tb.Network(tb.Dense(1, truncated), inputs=1)
     model = tb.Posterior(network, tb.Gaussian(), engine="native").model
-    assert trajectory.describe(model.theta, model.phi, held=False) is None
-    assert trajectory.describe(model.theta, model.phi, held=True) is not None
+    assert trajectory.describe(model.theta, model.phi, (), held=False) is None
+    assert trajectory.describe(model.theta, model.phi, (), held=True) is not None
+
+
+def test_a_network_without_parameters():
+    network = tb.Network("tanh", inputs=1)
+    posterior = tb.Posterior(network, tb.Gaussian(Hyper(1.0)), [0.5], [1.0], engine="native")
+    assert posterior.model.follow(None, posterior.data) is not None
+    assert posterior.model.follow(jnp.zeros(1), posterior.data) is None  # nothing moves
 
 
 SHORT = {"leapfrog_start": 10, "leapfrog_min": 5, "leapfrog_max": 20, "leapfrog_increment": 5}

@@ -57,6 +57,12 @@ def test_of_ar1():
     np.testing.assert_allclose(autocorrelation_length(values), 19, rtol=4 * spread)
 
 
+@pytest.mark.parametrize("rho", [-0.3, -0.6, -0.95])
+def test_a_chain_that_swings_has_a_positive_length(rho):
+    """It is worth more than independent draws; the window ends somewhere within a swing."""
+    assert 0 < autocorrelation_length(ar1(rho, 4, 5000)[..., None, None]).item() < 1
+
+
 def test_agrees_with_emcee_within_its_bias():
     """For one chain emcee's function is ours times ``(N - n) / N``; lengths differ by that too."""
     draws, values = 3000, ar1(0.8, 6, 3000)

@@ -75,7 +75,8 @@ def test_new_targets_scatter_around_the_networks(gaussian):
     assert len(np.unique(scaled.round(6))) == scaled.size  # no noise is used twice
     again = gaussian.to_arviz(seed=3).posterior_predictive["y"]
     np.testing.assert_array_equal(drawn, again)
-    assert not np.array_equal(drawn, gaussian.to_arviz(seed=4).posterior_predictive["y"])
+    for other in (4, 3 + 2**32):  # all bits of a seed count
+        assert not np.array_equal(drawn, gaussian.to_arviz(seed=other).posterior_predictive["y"])
 
 
 def test_other_inputs_and_every(single):
@@ -126,6 +127,11 @@ def test_data_that_were_not_kept_are_asked_for(tmp_path, single):
         ({"x": X[:, :1]}, ValueError, "`x` has 1 columns but the network has 2 inputs"),
         ({"every": 0}, ValueError, "`every` must be a whole number of at least 1, got 0"),
         ({"seed": -1}, ValueError, "`seed` must be a whole number of at least 0, got -1"),
+        (
+            {"seed": 2**64},
+            ValueError,
+            "`seed` must be a whole number of at most 18446744073709551615",
+        ),
     ],
 )
 def test_bad_input(gaussian, options, error, message):
@@ -138,6 +144,45 @@ def test_loo_and_waic_of_a_gaussian_model():
     certain = np.broadcast_to(stats.norm.logpdf(Y[:, 0]), (2, 50, 12))
     assert waic(certain).elpd == pytest.approx(certain[0, 0].sum())
     assert waic(certain).p == pytest.approx(0, abs=1e-12)
+    assert loo(certain).elpd == pytest.approx(certain[0, 0].sum())
+    assert not loo(certain).warning
+
+
+def test_loo_of_rows_that_have_no_tail():
+    """A row of weight 0, and one about which a stuck chain says the same again and again."""
+    rng = np.random.default_rng(2)
+    plain = rng.normal(-1, 0.2, (4, 500, 6))
+    some = plain.copy()
+    some[:, :, 2], some[0, :, 4] = 0.0, -9.0
+    found, expected = loo(some), loo(plain)
+    others = [0, 1, 3, 5]
+    assert found.elpd_i[2] == 0.0
+    np.testing.assert_allclose(found.elpd_i[4], -special.logsumexp(-some[:, :, 4]) + np.log(2000))
+    np.testing.assert_allclose(found.elpd_i[others], expected.elpd_i[others], atol=0.01)
+    assert np.all(found.pareto_k[[2, 4]] == -np.inf)
+    assert np.all(np.isfinite(found.pareto_k[others]))
+
+
+def test_loo_and_waic_of_a_weight_of_zero():
+    weights = np.r_[0.0, np.ones(11)]
+    ensemble = sampled(1, tb.Weighted(tb.Gaussian(sd=0.3)), np.column_stack([Y[:, 0], weights]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 80 draws are too few, and it says so
+        assert ensemble.loo().elpd_i[0] == 0.0
+    assert ensemble.waic().elpd_i[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "message"),
+    [
+        (loo, (1, 24), "LOO needs at least 25 networks, 4 of each chain, got 24, 24 of each"),
+        (loo, (10, 3), "LOO needs at least 25 networks, 4 of each chain, got 30, 3 of each"),
+        (waic, (1, 1), "WAIC needs at least 2 networks, got 1"),
+    ],
+)
+def test_too_few_networks(function, shape, message):
+    with pytest.raises(ValueError, match=message):
+        function(np.random.default_rng(0).normal(size=(*shape, 5)))
 
 
 def test_waic_and_loo_agree_with_exact_leave_one_out():

@@ -93,6 +93,25 @@ def test_hyperparameters_are_diagnosed_too():
     assert d.hyperparameters["sd"].rhat.shape == ()
 
 
+def test_weighted_predictions_that_are_rounded_or_never_change():
+    """Nothing lies above a quantile of the first, and the second is certain: no number is odd."""
+    rng = np.random.default_rng(4)
+    values = np.full((4, 1000, 2, 1), 494.123)
+    values[:, :, 0, 0] = np.minimum(rng.normal(1, 1, (4, 1000)), 1.0)
+    weights = rng.uniform(0.9, 1.1, (4, 1000))
+    weights /= weights.sum()
+    found = diagnose(values, info(4, 1000), weights=weights, pareto_k=0.1)
+    plain = diagnose(values, info(4, 1000))
+    assert found.verdict.startswith("trustworthy: R-hat is at most 1.00")
+    # Weights that differ by a tenth change errors by less than that.
+    np.testing.assert_allclose(found.ess[0], plain.ess[0], rtol=0.1)
+    np.testing.assert_allclose(found.ess_tail[0], plain.ess_tail[0], rtol=0.1)
+    np.testing.assert_array_equal([found.mcse_mean[1], found.mcse_sd[1]], [[0.0], [0.0]])
+    rounded = np.where(rng.uniform(size=(4, 1000, 1)) < 0.97, 1.0, values[:, :, 0])
+    both = convergence(rounded, weights)
+    np.testing.assert_array_equal(both.ess_tail, both.ess)
+
+
 def test_too_few_draws_are_refused():
     with pytest.raises(ValueError, match="at least 4 draws a chain, got 3"):
         diagnose(RNG.normal(size=(2, 3, 1, 1)), info(2, 3))

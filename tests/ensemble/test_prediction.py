@@ -8,6 +8,7 @@ from scipy import special, stats
 
 import tensorbnn as tb
 from tensorbnn.ensemble import prediction as prediction_module
+from tests.ensemble.made import coefficients, ensemble_of, linear
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -206,6 +207,19 @@ def test_noise_of_a_million_to_one(gaussian):
 
 
 @pytest.mark.usefixtures("blocks")
+def test_new_targets_of_very_many_networks():
+    """Their shares are small: in float32 a plain sum of them would be off by 0.001."""
+    posterior = tb.Posterior(linear(tb.Normal(0, 1), tb.Normal(0, 1)), tb.Gaussian(sd=0.3))
+    draws = np.random.default_rng(0).normal(size=(100_000, 2)).astype(np.float32)
+    p = ensemble_of(posterior, coefficients(draws)).predict([0.5], progress=False)
+    means = p.networks[:, 0, 0].astype(np.float64)
+    for wanted in (0.025, 0.5, 0.975, 0.9999):
+        value = p.quantile(wanted, noise=True).item()
+        # Weights are logarithms of about -12 in float32, which has seven digits.
+        assert stats.norm.cdf(value, means, 0.3).mean() == pytest.approx(wanted, abs=3e-6)
+    assert p.density([-50.0, 50.0], noise=True).item() * 100 == pytest.approx(1, abs=3e-6)
+
+
 def test_entropy_and_mutual_information(categorical, bernoulli):
     probability = special.softmax(outputs_by_hand(categorical, NEW), axis=2)
     p = categorical.predict(NEW)

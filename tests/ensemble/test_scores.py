@@ -134,6 +134,7 @@ D, T = np.ones((5, 3, 1)), np.ones((3, 1))
         (lambda: scores.brier(np.full((3, 4), 0.25), np.ones((3, 2))), "differ in shape"),
         (lambda: scores.brier(np.full((3, 4), 0.25), T * 4), "whole numbers from 0 to 3"),
         (lambda: scores.reliability(T, T, bins=0), "`bins` must be a whole number"),
+        (lambda: scores.ece(T, T, bins=2.5), "`bins` must be a whole number"),
     ],
 )
 def test_bad_input(call, message):

@@ -64,6 +64,16 @@ def test_the_noise_is_moved_with_its_likelihood(ensemble):
     np.testing.assert_array_equal(found.weights[1].weights, np.full(8000, 1 / 8000))
 
 
+def test_the_order_of_the_values_does_not_matter(ensemble):
+    """The run's own value, where it came first, made all others look like it."""
+    values = np.array([0.5, 0.45, 0.6])
+    found = ensemble.sensitivity("likelihood.sd", values, X[:2])
+    np.testing.assert_array_equal(found.weights[0].weights, np.full(8000, 1 / 8000))
+    for place in (1, 2):
+        w = ensemble.reweight(likelihood=tb.Gaussian(sd=float(values[place])))
+        np.testing.assert_allclose(found.weights[place].log_ratios, w.log_ratios, atol=1e-9)
+
+
 def hierarchical_ensemble():
     rng = np.random.default_rng(5)
     shape = (4, 2500)

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import pickle
 import subprocess
@@ -17,6 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tensorbnn as tb
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.estimators import base
 from tests.estimators.quick import QuickHMC
 
 RNG = np.random.default_rng(0)
@@ -154,8 +157,19 @@ def test_several_outputs():
     assert regressor.sample_predictions(X, 5, noise=True).shape == (5, 40, 2)
     # Closer to its own output than to the other: a thousand apart.
     assert np.all(np.abs(mean - y) < 500)
-    with pytest.raises(ValueError, match="`noise` is known of one output, but `y` has 2"):
-        clone(regressor).set_params(noise=0.1).fit(X, y)
+    assert set(regressor.ensemble_.hyperparameters) >= {"likelihood.sd.0", "likelihood.sd.1"}
+    with pytest.raises(ValueError, match="`noise` has 3 numbers, but `y` has 2 columns: give one"):
+        clone(regressor).set_params(noise=[0.1, 0.2, 0.3]).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("noise", "expected"), [(0.5, (0.5, 0.5)), ([0.5, 30.0], (0.5, 30.0)), ((0.5,), (0.5, 0.5))]
+)
+def test_known_noise_of_several_outputs(noise, expected):
+    y = np.column_stack([X["a"], 1000 * X["b"]])
+    regressor = tb.BNNRegressor(**FEW, noise=noise, sampler=QuickHMC()).fit(X, y)
+    known = np.asarray(regressor.ensemble_.likelihood.sd) * regressor.ensemble_.scaling.y_scale
+    np.testing.assert_allclose(known, expected)
 
 
 def test_predictions_of_a_classifier(classifier):
@@ -348,8 +362,9 @@ def test_nothing_is_predicted_before_fit():
         ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
         ({"activation": ["tanh"]}, r"`activation` must be a layer or one of .*got \['tanh'\]"),
-        ({"noise": -1.0}, r"`noise` must be a positive number or None, got -1.0"),
-        ({"noise": np.inf}, r"`noise` must be a positive number or None, got inf"),
+        ({"noise": -1.0}, r"`noise` must be a positive number, such numbers .* got -1.0"),
+        ({"noise": np.inf}, r"`noise` must be a positive number, .* or None, got inf"),
+        ({"noise": [0.1, "low"]}, r"`noise` must be a positive number, .* got \[0.1, 'low'\]"),
         ({"until": "later"}, r"`until` must be 'converged', None or a tb.Converged, got 'later'"),
         ({"draws": 3}, r"`draws` must be a whole number of at least 4, got 3"),
         ({"chains": 0}, r"`chains` must be a whole number of at least 1, got 0"),
@@ -406,6 +421,54 @@ def test_too_little_time():
         tb.BNNRegressor(**few).fit(X, Y)
 
 
+def test_ctrl_c_before_there_is_anything_to_predict_with(monkeypatch):
+    def interrupted(posterior, sampler, **options):
+        ensemble = tb.sample(posterior, sampler, **options | {"draws": 3})
+        ensemble.store.update(status="interrupted")
+        return ensemble
+
+    monkeypatch.setattr(base, "sample", interrupted)
+    few = FEW | {"sampler": QuickHMC(), "max_minutes": None}
+    with pytest.raises(KeyboardInterrupt):
+        tb.BNNRegressor(**few).fit(X, Y)
+
+
+def test_chains_that_agree_but_diverge_are_told_of(monkeypatch):
+    diagnose = Ensemble.diagnose
+
+    def diverging(self, *rows, **options):
+        verdict = "trustworthy: R-hat is at most 1.001; but 9.0% of the draws saw a divergent"
+        return dataclasses.replace(diagnose(self, *rows, **options), verdict=verdict)
+
+    monkeypatch.setattr(Ensemble, "diagnose", diverging)
+    with pytest.warns(ConvergenceWarning, match=r"predictions yet: R-hat is .*; but 9.0% of the"):
+        tb.BNNRegressor(**FEW | {"sampler": QuickHMC()}).fit(X, Y)
+
+
+@pytest.mark.parametrize("odd", [None, 1])
+def test_classes_that_can_not_be_sorted(odd):
+    labels = LABELS.astype(object)
+    labels[3] = odd
+    kinds = sorted([type(odd).__name__, "str"])
+    message = rf"`y` must hold classes that can be sorted, but has values of the types \{kinds}"
+    with pytest.raises(TypeError, match=message):
+        tb.BNNClassifier(**FEW).fit(X, labels)
+    with pytest.raises(TypeError, match="labels represented as bytes is not supported"):
+        tb.BNNClassifier(**FEW).fit(X, LABELS.astype("S"))
+
+
+def test_masked_values_are_missing(regressor):
+    few, masked = FEW | {"sampler": QuickHMC()}, np.ma.masked_less(X.to_numpy(), -150)
+    count = np.sum(X.to_numpy() < -150)
+    assert count > 0
+    with pytest.raises(ValueError, match=f"{count} values of `X` are masked"):
+        tb.BNNRegressor(**few).fit(masked, Y)
+    with pytest.raises(ValueError, match="1 values of `y` are masked"):
+        tb.BNNClassifier(**few).fit(X, np.ma.array(np.arange(40) % 2, mask=np.arange(40) == 3))
+    with pytest.raises(ValueError, match=f"{count} values of `X` are masked"):
+        regressor.predict(masked)
+
+
 def test_without_scikit_learn():
     code = """
 import sys
@@ -432,7 +495,7 @@ def test_relevances():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 3))
     regressor = tb.BNNRegressor(
-        (4,), relevance=True, burn_in=200, draws=100, until=None, chains=2, random_state=0
+        (4,), relevance=np.True_, burn_in=200, draws=100, until=None, chains=2, random_state=0
     )
     with pytest.raises(NotFittedError):
         regressor.relevances_  # noqa: B018

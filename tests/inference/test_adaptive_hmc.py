@@ -228,12 +228,19 @@ def test_runs_are_saved_and_read(tmp_path):
         ({"strikes": 0}, "`strikes` must be a whole number of at least 1, got 0"),
         ({"random_steps": -1}, "`random_steps` must be a whole number of at least 0, got -1"),
         ({"delta": 2.0}, "`delta` must lie between 0 and 1, got 2.0"),
-        ({"step_size_jitter": 1.0}, "`step_size_jitter` must be at least 0 and below 1, got 1.0"),
+        ({"step_size_jitter": 1.0}, r"`step_size_jitter` must lie in \[0, 1\), got 1.0"),
         ({"interweave": 1}, "`interweave` must be True or False, got 1"),
         ({"a": 0.0}, "`a` must be a positive number, got 0.0"),
+        ({"hyper_step_size": True}, "`hyper_step_size` must be a positive number, got True"),
+        ({"strikes": True}, "`strikes` must be a whole number of at least 1, got True"),
+        ({"hyper_leapfrog": 10**12}, "`hyper_leapfrog` must be at most 2,147,483,647, got"),
     ],
     ids=str,
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         tb.AdaptiveHMC(**options)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert tb.AdaptiveHMC(hyper_target_acceptance=np.float32(0.75), delta=np.float32(0.5)).k == 100

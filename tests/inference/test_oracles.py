@@ -33,6 +33,15 @@ def test_linear_network_with_learned_noise():
     check(cases.linear_with_learned_noise(case["X"], case["y"], prior, exact))
 
 
+def test_columns_with_noises_of_their_own():
+    """The second column scatters four times as widely as the first."""
+    case = GIVEN["lin_noise"]
+    x, y = np.asarray(case["X"]), np.asarray(case["y"])
+    other = x @ np.linspace(-1, 1, x.shape[1]) + np.random.default_rng(0).normal(0, 1.6, len(y))
+    prior, exact = tb.HalfNormal(1.0), ("halfnormal", 1.0)
+    check(cases.linear_with_noises_of_columns(x, np.column_stack([y, other]), prior, exact))
+
+
 def test_default_prior_of_learned_noise():
     """``Hyper(0.4)`` alone is log-normal around 0.4 with a log-sd of 1."""
     case = GIVEN["lin_noise"]

@@ -440,6 +440,10 @@ def test_progress_reaches_its_end(monkeypatch):
         ),
         ({"start": {"dense_0.biases": [np.nan]}}, "dense_0.biases must be finite"),
         (
+            {"start": {"dense_0.weights": [[1.0], [2.0, 3.0]]}},
+            "dense_0.weights in `start` is no array of numbers: setting an array element",
+        ),
+        (
             {"start": {"dense_0.biases": [1e300]}},
             "validation loss at the start of network 0 is inf: standardise the data .*, or give",
         ),
@@ -458,6 +462,12 @@ def test_bad_types():
         train(validation=X)
     with pytest.raises(TypeError, match="in `validation`, `y` must hold numbers"):
         train(validation=(X, ["a"] * 12))
+    with pytest.raises(TypeError, match="`same_start` must be True or False, got 'no'"):
+        train(same_start="no")
+    with pytest.raises(TypeError, match=r"`start` must map names to values, .*, got int"):
+        train(start=5)
+    with pytest.raises(TypeError, match=r"dense_0.biases in `start` must hold numbers, got an"):
+        train(start={"dense_0.biases": ["a"]})
     with pytest.raises(TypeError, match="unexpected keyword argument 'patiance'"):
         train(patiance=3)
 

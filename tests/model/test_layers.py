@@ -1,5 +1,6 @@
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -189,6 +190,11 @@ def test_slopes_start_at_a_fifth(cls):
     assert list(parameters) == ["slopes"]
     assert parameters["slopes"].shape == (6,)
     assert parameters["slopes"].start == 0.2
+
+
+def test_the_slope_of_leaky_relu_is_a_plain_number():
+    assert LeakyReLU(Fraction(1, 4)) == LeakyReLU(np.float32(0.25)) == LeakyReLU(0.25)
+    assert type(LeakyReLU(Fraction(1, 4)).slope) is float
 
 
 def test_the_slope_of_leaky_relu():

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
 from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
 from tensorbnn.model.hyper import Hyper, Number
 from tensorbnn.model.layers import Exp, Sigmoid, Softmax
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.model.robust import StudentTNoise
+from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import precision
 
 
@@ -94,6 +96,67 @@ def test_categorical_is_finite_at_extreme_logits(dtype):
         )
     np.testing.assert_allclose(log_density, [-400, 0], atol=1e-30)
     np.testing.assert_allclose(gradient, [[1, 0], [-1, 0]], atol=1e-30)
+
+
+# A width of the noise for each column, known or learned.
+
+SDS, DOFS = [0.7, 2.0], [4.0, 12.0]
+BY_COLUMN = [
+    (Gaussian(sd=SDS), lambda j: stats.norm(OUTPUTS[j], SDS[j])),
+    (StudentTNoise(SDS, 4.0), lambda j: stats.t(4.0, OUTPUTS[j], SDS[j])),
+    (StudentTNoise(SDS, DOFS), lambda j: stats.t(DOFS[j], OUTPUTS[j], SDS[j])),
+]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "scipy"), BY_COLUMN, ids=[str(each[0]) for each in BY_COLUMN]
+)
+@precision("float64")
+def test_a_width_for_each_column(likelihood, scipy):
+    outputs, targets = jnp.asarray(OUTPUTS), jnp.asarray(REAL)
+    noises = [scipy(0), scipy(1)]
+    expected = sum(noise.logpdf(y) for noise, y in zip(noises, REAL, strict=True))
+    np.testing.assert_allclose(likelihood.log_density(outputs, targets), expected, rtol=1e-13)
+    expected = [noise.cdf(y) for noise, y in zip(noises, REAL, strict=True)]
+    np.testing.assert_allclose(likelihood.cdf(outputs, targets), expected, rtol=1e-12)
+    expected = [noise.var() for noise in noises]
+    np.testing.assert_allclose(likelihood.variance(outputs), expected, rtol=1e-13)
+
+
+def test_widths_of_columns_have_names():
+    learned = Hyper(0.5, HalfNormal(1.0))
+    likelihood = Gaussian(sd=[0.1, learned])
+    assert likelihood == Gaussian(sd=(0.1, learned))
+    assert likelihood == Gaussian(sd=np.array([0.1, learned]))
+    assert hash(likelihood) == hash(Gaussian(sd=(0.1, learned)))
+    assert likelihood.numbers() == {"sd.0": 0.1, "sd.1": learned}
+    assert likelihood.hypers() == {"sd.1": learned}
+    assert likelihood.bind({"sd.1": 0.2}) == Gaussian(sd=[0.1, 0.2])
+    assert likelihood.hypers() == {"sd.1": learned}  # as it was
+    assert StudentTNoise(0.1, [4, Hyper(3.0)]).hypers() == {"dof.1": Hyper(3.0)}
+
+
+@pytest.mark.parametrize(
+    ("sd", "error", "message"),
+    [
+        ([], ValueError, r"`sd` of Gaussian is empty: give a number"),
+        ([0.1, 0.0], ValueError, r"`sd\.1` of Gaussian must be positive, got 0\.0"),
+        ([0.1, Hyper(-1.0)], ValueError, r"Hyper in `sd\.1` of Gaussian must be positive"),
+        ([[0.1, 0.2]], TypeError, r"`sd\.0` of Gaussian must be a number or a Hyper, got \[0\.1"),
+        ([0.1, "low"], TypeError, r"`sd\.1` of Gaussian must be a number or a Hyper, got 'low'"),
+    ],
+)
+def test_widths_of_columns_must_be_positive_numbers(sd, error, message):
+    with pytest.raises(error, match=message):
+        Gaussian(sd=sd)
+
+
+def test_widths_of_columns_are_as_many_as_columns():
+    message = r"`sd` of Gaussian has 3 numbers, one for each column of `y`, but the network predict"
+    for likelihood in (Gaussian([0.1, 0.2, 0.3]), Weighted(Gaussian([0.1, 0.2, 0.3]))):
+        assert likelihood.columns(3) == 3
+        with pytest.raises(ValueError, match=message):
+            likelihood.columns(2)
 
 
 # The density sums to one, and mean and variance are its moments.
@@ -305,8 +368,10 @@ def test_noise_must_be_a_positive_number(sd, error, message):
         Poisson(),
         StudentTNoise(0.7, 12.0),
         HeteroscedasticGaussian(),
+        Gaussian(sd=SDS),
+        StudentTNoise(SDS, [12.0, 20.0]),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=str,
 )
 def test_new_targets_have_the_likelihoods_moments(likelihood, dtype):
     """Means within five standard errors; the log-density accepts what was drawn."""

@@ -60,6 +60,19 @@ def test_weights_are_powers_of_the_rows_densities():
     np.testing.assert_allclose(found, weights * np.asarray(alone), rtol=1e-14)
 
 
+def test_a_row_of_weight_zero_may_be_impossible():
+    # At the second row the rate of the counts, exp(800), is beyond all numbers.
+    layer = tb.Dense(1, weight_prior=tb.Normal(), bias_prior=tb.Normal())
+    x, y, theta = np.array([[1.0], [800.0]]), np.array([[1.0, 1.0], [3.0, 0.0]]), np.array([1.0, 0])
+    network = tb.Network(layer, inputs=1)
+    weighted = tb.Posterior(network, tb.Weighted(tb.Poisson()), x, y, dtype="float64")
+    alone = tb.Posterior(network, tb.Poisson(), x[:1], y[:1, :1], dtype="float64")
+    value, (gradient, _) = weighted.value_and_gradient(theta, [])
+    expected, (expected_gradient, _) = alone.value_and_gradient(theta, [])
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("likelihood", "y", "outputs"), CASES, ids=lambda each: str(each)[:12])
 def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
     """Though it computes the likelihood inside: it would leave the weights out."""
@@ -122,8 +135,8 @@ def test_description():
     assert restore(describe(likelihood), {}) == likelihood
     assert likelihood.bind({"sd": 0.2}) == tb.Weighted(tb.Gaussian(sd=0.2))
     assert tb.Weighted(tb.Bernoulli()).link is tb.Sigmoid
-    assert list(likelihood.hypers()) == ["sd"]
-    assert likelihood.arguments() == likelihood.positive_arguments == ("sd",)
+    assert list(likelihood.hypers()) == list(likelihood.numbers()) == ["sd"]
+    assert likelihood.must_be_positive("sd")
 
 
 @pytest.mark.parametrize(

@@ -185,11 +185,12 @@ def test_new_axes_are_made_where_none_are_given(ensemble):
         (lambda e: plots.trace(e, X[:, None]), r"one row of inputs, \(1,\), got shape \(4, 1\)"),
         (lambda e: plots.trace(e, X), "`x` has 4 columns but the network has 1 inputs"),
         (lambda e: plots.trace(e, 0.0, output=2), "`output` must be 0 to 1, got 2"),
+        (lambda e: plots.ranks(e, 0.0, bins=2.5), "`bins` must be a whole number"),
         (lambda e: plots.ranks(e, 0.0, bins=61), "`bins` must be 1 to the number of draws, 60"),
         (lambda e: plots.autocorrelation(e, X, max_lag=60), "must be below the number of draws"),
         (lambda e: plots.rhat(e.diagnose(X), X[:2]), "has 2 rows but the diagnosis has 4"),
         (lambda e: plots.hyperparameter(e, "sd"), "no hyper-parameter 'sd': there are .*hood.sd"),
-        (lambda e: plots.hyperparameter(e, "likelihood.sd", bins=0), "`bins` must be a whole"),
+        (lambda e: plots.hyperparameter(e, "likelihood.sd", bins=2.5), "`bins` must be a whole"),
     ],
 )
 def test_bad_input(ensemble, call, message):

@@ -65,6 +65,15 @@ def test_new_axes_are_made_where_none_are_given(prediction):
     plt.close(ax.figure)
 
 
+def test_a_single_row_is_shown_without_a_warning(ax):
+    """Warnings are errors here; Matplotlib warns of an axis from a number to itself."""
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.5))
+    ensemble = tb.sample(posterior, chains=1, burn_in=5, draws=5, progress=False)
+    plots.bands(ensemble.predict([0.3]), [0.3], ax=ax)
+    lower, upper = ax.get_xlim()
+    assert lower < 0.3 < upper
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

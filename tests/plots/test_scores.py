@@ -73,5 +73,5 @@ def test_new_axes_are_made_where_none_are_given():
 def test_bad_input(ax):
     with pytest.raises(TypeError, match="`pit` shows scores of numbers; for classes use"):
         plots.pit(classes(), ax=ax)
-    with pytest.raises(ValueError, match="`bins` must be a whole number of at least 1, got 0"):
-        plots.pit(numbers(RNG.uniform(size=(9, 1))), bins=0, ax=ax)
+    with pytest.raises(ValueError, match=r"`bins` must be a whole number of at least 1, got 2.5"):
+        plots.pit(numbers(RNG.uniform(size=(9, 1))), bins=2.5, ax=ax)

@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.inference.sampler import root_key
 from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.sampling import sample as sample_module
+from tensorbnn.sampling import until
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -70,6 +73,33 @@ def test_another_seed_or_chain_gives_others(reference):
     weights = reference.parameters["dense_0.weights"]
     assert not np.array_equal(weights, draw(seed=1).parameters["dense_0.weights"])
     assert not np.array_equal(weights[0], weights[1])
+
+
+def test_all_64_bits_of_a_seed_count(reference):
+    seeds = (2**32, 2**63, 2**64 - 1)
+    runs = [reference, *(draw(seed=seed) for seed in seeds)]
+    starts = [run.parameters["dense_0.weights"][0, 0].tobytes() for run in runs]
+    assert len(set(starts)) == len(runs)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
+def test_a_seed_gives_the_key_that_jax_gives_it(seed):
+    expected = jax.random.key_data(jax.random.key(seed, impl="threefry2x32"))
+    assert np.array_equal(jax.random.key_data(root_key(seed)), expected)
+
+
+def test_minutes_begin_with_the_call(monkeypatch):
+    """What is done before the first transition, such as compiling, counts."""
+    now, begin = [1000.0], sample_module._first_checkpoints
+
+    def slowly(*arguments):
+        now[0] += 61.0
+        return begin(*arguments)
+
+    monkeypatch.setattr(sample_module, "_first_checkpoints", slowly)
+    monkeypatch.setattr(until.time, "monotonic", lambda: now[0])
+    with pytest.raises(tb.RunError, match=r"`max_minutes` \(1\) came before the first draw"):
+        draw(max_minutes=1)
 
 
 def test_a_chain_does_not_depend_on_how_many_there_are(reference):
@@ -283,6 +313,30 @@ def test_an_error_in_one_chain_stops_all(tmp_path, monkeypatch):
         draw(draws=100_000_000, networks_per_file=10, path=tmp_path / "run")
 
 
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
+    """With fewer threads than cores a run is the same; without any it can go on later."""
+    start, started = threading.Thread.start, []
+
+    def limited(thread):
+        if "run_all" in thread._target.__qualname__:
+            started.append(thread)
+            if len(started) > most:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr("tensorbnn.runs.sample.cores", lambda: 4)
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    if not most:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            draw(path=tmp_path / "run")
+        monkeypatch.undo()
+        found = tb.resume(tmp_path / "run", progress=False)
+    else:
+        found = draw(path=tmp_path / "run")
+    assert same(found, reference)
+
+
 def test_the_manifest_says_what_was_run(tmp_path):
     draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_leapfrog=3))
     manifest = DirectoryStore(tmp_path / "run").manifest
@@ -382,6 +436,9 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
         ({"every": 0}, "`every` must be a whole number of at least 1, got 0"),
         ({"networks_per_file": 0}, "`networks_per_file` must be a whole number"),
         ({"seed": -5}, "`seed` must be a whole number of at least 0, got -5"),
+        ({"seed": 2**64}, "`seed` must be a whole number of at most 18446744073709551615, got"),
+        ({"every": 2**31}, "`every` must be a whole number of at most 2147483647, got 2147483648"),
+        ({"burn_in": 10**12}, "`burn_in` must be a whole number of at most 2147483647, got"),
         ({"start": {"dense_9.weights": 0}}, r"unknown parameters \['dense_9.weights'\]"),
         ({"start": {"dense_0.weights": [0.0]}}, r"it must be \(1, 4\), or \(2, 1, 4\)"),
         ({"start": {"dense_0.biases": np.zeros((3, 4))}}, r"in the shape \(3, 4\)"),
@@ -401,11 +458,23 @@ def test_bad_options(options, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_nothing_to_sample():
+    x, network = np.linspace(-1, 1, 5), tb.Network("tanh", inputs=1)
+    with pytest.raises(ValueError, match="there is nothing to sample: the network has no param"):
+        draw(tb.Posterior(network, tb.Gaussian(sd=0.1), x, x))
+    learned = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), x, x)
+    with pytest.raises(ValueError, match="and no hyper-parameter is sampled: add a layer"):
+        draw(learned, sample_hyperparameters=False)
+    assert draw(learned).hyperparameters["likelihood.sd"].shape == (2, 12)
+
+
 def test_bad_types():
     with pytest.raises(TypeError, match=r"`posterior` must be a tb\.Posterior"):
         tb.sample(posterior().network)
     with pytest.raises(TypeError, match=r"`sampler` must be a sampler such as tb.HMC\(\)"):
         tb.sample(posterior(), tb.HMC)
+    with pytest.raises(TypeError, match=r"`start` must map names to values, .*, got ndarray"):
+        tb.sample(posterior(), start=np.zeros(3))
     with pytest.raises(TypeError, match="unexpected keyword argument 'burnin'"):
         tb.sample(posterior(), burnin=10)
 

@@ -307,7 +307,7 @@ def test_predictions_of_a_run_that_grows():
 
 def test_what_is_said_while_it_goes_on(monkeypatch):
     console = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    monkeypatch.setattr(progress, "_standard_error", lambda: console)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     monkeypatch.setattr(until, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(until, "LOOK_SHARE", 1.0)

@@ -160,6 +160,13 @@ def test_epochs_are_looked_at_now_and_then_and_at_the_end(ensemble):
     assert abs(highest - ensemble.approximation.elbo) < 4 * error
 
 
+def test_patience_may_end_before_the_first_look_was_due():
+    found = fit(draws=5, patience=3).approximation
+    seen = np.flatnonzero(np.isfinite(found.history[0])) + 1
+    assert seen[0] == 3
+    assert np.isfinite(found.elbo)
+
+
 def test_what_never_has_a_bound_is_an_error():
     with pytest.raises(ValueError, match="the ELBO was never finite: standardise the data"):
         fit(start_sd=1e30, patience=1)

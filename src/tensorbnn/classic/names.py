@@ -18,7 +18,7 @@ def paper_names(**names: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, FileExistsError) as error:
         told = str(error)
         meant = re.sub(r"`([^`]+)`", lambda found: f"`{names.get(found[1], found[1])}`", told)
         if meant == told:

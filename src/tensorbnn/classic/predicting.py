@@ -109,7 +109,8 @@ class predictor:
 
         Returns
         -------
-        Weights that sum to one, ``(networks,)``.
+        ndarray
+            Weights that sum to one, ``(networks,)``.
         """
         n = check_count("n", n, least=1)
         other = self.likelihood if likelihood is None else as_likelihood(likelihood)
@@ -170,6 +171,10 @@ class predictor:
     def _other(self, architecture: Path) -> Network:
         """The network of the run with the layers that a file names."""
         inside = self.directoryPath / architecture
+        if not architecture.is_file() and not inside.is_file():
+            raise FileNotFoundError(
+                f"there is no file {architecture}, neither here nor in {self.directoryPath}"
+            )
         names = read_architecture(architecture if architecture.is_file() else inside)
         own, units = self.ensemble.network, [self.ensemble.network.inputs]
         for layer in own.layers:

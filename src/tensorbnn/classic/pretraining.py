@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.classic.dtypes import as_inputs, as_targets
 from tensorbnn.classic.layers import as_paper
 from tensorbnn.inference.pretrain import pretrain
+from tensorbnn.model.classes import Bernoulli
 from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer, LeakyReLU
-from tensorbnn.model.likelihoods import Bernoulli, Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import write_file
@@ -77,8 +78,9 @@ def trainBasicRegression(
 
     Returns
     -------
-    Weights ``(outputs, inputs)`` and biases ``(outputs, 1)`` of each layer, and slopes where the
-    activation has some.
+    list of ndarray
+        Weights ``(outputs, inputs)`` and biases ``(outputs, 1)`` of each layer, and slopes where
+        the activation has some.
 
     Examples
     --------

@@ -38,6 +38,7 @@ _SAMPLER_NAMES = {
     "random_steps": "randomSteps",
 }
 _RUN_NAMES = {
+    "path": "folderName",
     "networks_per_file": "networksPerFile",
     "report_every": "displaySkip",
     "metrics": "metricList",
@@ -262,7 +263,8 @@ class network:
 
         Returns
         -------
-        The sampled networks, which are also in `ensemble`.
+        Ensemble
+            The sampled networks, which are also in `ensemble`.
         """
         if self._sampler is None:
             raise ValueError("say how to sample first, by setupMCMC")

@@ -110,7 +110,7 @@ def _set_from_environment(handle: ctypes.CDLL) -> str | None:
     if name and not handle.tensorbnn_use_instruction_set(name.encode()):
         present = handle.tensorbnn_instruction_sets().decode().split()
         return "TENSORBNN_INSTRUCTION_SET: " + _unknown_set(name, present)
-    threads = os.environ.get("TENSORBNN_THREADS", "0")
+    threads = os.environ.get("TENSORBNN_THREADS") or "0"  # empty is unset
     if not threads.isdigit():
         return f"TENSORBNN_THREADS must be a whole number, got {threads!r}"
     handle.tensorbnn_use_threads(int(threads))

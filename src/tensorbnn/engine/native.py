@@ -18,6 +18,7 @@ from jax.custom_batching import custom_vmap
 
 from tensorbnn.engine import library
 from tensorbnn.engine.forward import Data
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.layers import (
     ELU,
     CauchyDense,
@@ -33,7 +34,7 @@ from tensorbnn.model.layers import (
     SquarePReLU,
     Tanh,
 )
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
 
@@ -58,6 +59,8 @@ class Program(NamedTuple):
     stages: tuple[int, ...]
     slopes: tuple[float, ...]
     likelihood: int
+    widths: int
+    """Of the noise: 1 for all outputs, or one each."""
 
 
 def outside(network: Network, likelihood: Likelihood) -> str | None:
@@ -92,18 +95,22 @@ def log_likelihood(
     data
         As `forward.arrange` returned them.
     """
-    sd = width(likelihood, hypers, parameters.dtype)
+    sd = widths(likelihood, hypers, parameters.dtype)
     found = _log_likelihood(program(network, likelihood), parameters, sd, data)
     constant = left_out(likelihood, data)
     return found if constant is None else found + constant
 
 
-def width(likelihood: Likelihood, hypers: Mapping[str, Any], dtype: Any) -> Array:
-    """The number that the kernels take for all targets: the sd, or the factor of measured ones."""
-    bound = likelihood.bind(hypers)
-    if isinstance(bound, Gaussian):
-        return jnp.asarray(bound.sd, dtype)
-    return jnp.asarray(bound.factor if isinstance(bound, MeasuredGaussian) else 1, dtype)
+def widths(likelihood: Likelihood, hypers: Mapping[str, Any], dtype: Any) -> Array:
+    """Widths of the noise ``(widths,)``: sds, or factors of measured ones; 1 for classes."""
+    bound = likelihood.bind(hypers).numbers()
+    numbers = [bound[name] for name in width_names(likelihood)] or [1.0]
+    return jnp.stack([jnp.asarray(each, dtype) for each in numbers])
+
+
+def width_names(likelihood: Likelihood) -> tuple[str, ...]:
+    """Names of the likelihood's numbers that `widths` are; none for classes."""
+    return tuple(likelihood.numbers())
 
 
 def left_out(likelihood: Likelihood, data: Data) -> Array | None:
@@ -142,7 +149,8 @@ def program(network: Network, likelihood: Likelihood) -> Program:
             slopes.append(slope)
         units = outputs
     flat = tuple(number for stage in stages for number in stage)
-    return Program(flat, tuple(slopes), _LIKELIHOODS[type(likelihood)])
+    count = len(width_names(likelihood)) or 1
+    return Program(flat, tuple(slopes), _LIKELIHOODS[type(likelihood)], count)
 
 
 class Evaluated(NamedTuple):
@@ -184,7 +192,7 @@ _log_likelihood.defvjp(_forward, _backward)
 
 @functools.lru_cache(maxsize=256)
 def _evaluate(program: Program) -> Any:
-    """The call for one chain: parameters ``(size,)``, sd ``()``."""
+    """The call for one chain: parameters ``(size,)``, sd ``(widths,)``."""
 
     @custom_vmap
     def one(parameters: Array, sd: Array, data: Data) -> Evaluated:
@@ -244,7 +252,7 @@ def broadcast(size: int, batched: Any, arguments: Any) -> Any:
 
 
 def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluated:
-    """The call for several chains: parameters ``(chains, size)``, sd ``(chains,)``."""
+    """The call for several chains: parameters ``(chains, size)``, sd ``(chains, widths)``."""
     problem = library.problem()
     if problem is not None:  # compiled elsewhere and brought here
         raise RuntimeError(f"the native engine is not available: {problem}")
@@ -254,7 +262,7 @@ def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluat
         (
             shape_of((chains,), dtype),
             shape_of(parameters.shape, dtype),
-            shape_of((chains,), dtype),
+            shape_of(sd.shape, dtype),
         ),
     )
     return Evaluated(*call(parameters, sd, *data, **attributes(program)))
@@ -266,6 +274,7 @@ def attributes(program: Program) -> dict[str, Any]:
         "stages": np.asarray(program.stages, np.int64),
         "slopes": np.asarray(program.slopes, np.float64),
         "likelihood": np.int64(program.likelihood),
+        "widths": np.int64(program.widths),
     }
 
 

@@ -37,10 +37,7 @@ from tensorbnn.model.priors import (
     StudentT,
 )
 
-MOST_HYPERS, MOST_ENTRIES = 256, 512
-
-# What of the likelihoods may be a `Hyper`: see `native.width`.
-_WIDTHS = ("likelihood.sd", "likelihood.factor")
+MOST_HYPERS, MOST_ENTRIES, MOST_WIDTHS = 256, 512, 256
 
 # How `LocationKind` in native/prior.hpp is numbered.
 _VALUE, _LOGARITHM, _NEGATIVE_LOGARITHM = 0, 1, 2
@@ -83,7 +80,7 @@ class Coordinates(NamedTuple):
     entries: tuple[int, ...]
     others: tuple[float, ...]
     num_hypers: int
-    sd_from: int
+    sd_from: tuple[int, ...]
     constant: float
 
 
@@ -100,8 +97,8 @@ class Chain(NamedTuple):
     """All that differs between chains.
 
     `step_size` is ``(1,)`` or ``(dimension,)``. `numbers` are location and scale of every prior
-    ``(entries, 2)``, `sd` is that of the likelihood; those that follow from hyper-parameters of the
-    position are not read.
+    ``(entries, 2)``, `sd` the likelihood's widths ``(widths,)``; those that follow from
+    hyper-parameters of the position are not read.
     """
 
     start: Point
@@ -140,8 +137,9 @@ def follow(
     data
         As `forward.arrange` returned them.
     """
-    coordinates = describe(theta, phi, held is not None)
-    if coordinates is None:
+    widths = tuple(f"likelihood.{name}" for name in native.width_names(likelihood))
+    coordinates = describe(theta, phi, widths, held=held is not None)
+    if coordinates is None or not coordinates.entries:
         return None
     program = native.program(network, likelihood)
     starts = {entry.name: entry.start for entry in phi.entries}
@@ -159,7 +157,7 @@ def follow(
         dtype = position.dtype
         numbers = jnp.stack([_location_scale(entry, hypers, dtype) for entry in entries])
         own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
-        sd = native.width(likelihood, own, dtype)
+        sd = native.widths(likelihood, own, dtype)
         start = Point(position, momentum, log_density, gradient)
         sizes = jnp.atleast_1d(step_size)
         chain = Chain(start, sizes, num_steps.astype(jnp.int32), numbers, sd)
@@ -175,8 +173,13 @@ def follow(
 
 
 @functools.lru_cache(maxsize=256)
-def describe(theta: Layout, phi: Layout, held: bool) -> Coordinates | None:
-    """The coordinates, or ``None`` where a prior is outside what the kernels know."""
+def describe(
+    theta: Layout, phi: Layout, widths: tuple[str, ...], *, held: bool
+) -> Coordinates | None:
+    """The coordinates, or ``None`` where a prior is outside what the kernels know.
+
+    `widths` are the names that the likelihood's widths would have as hyper-parameters.
+    """
     hypers = () if held else phi.entries
     names = [entry.name for entry in hypers]
     described: list[_Described] = []
@@ -190,12 +193,14 @@ def describe(theta: Layout, phi: Layout, held: bool) -> Coordinates | None:
         offset += entry.size
     if len(hypers) > MOST_HYPERS or len(described) > MOST_ENTRIES or None in described:
         return None
+    if len(widths) > MOST_WIDTHS:
+        return None
     known = [each for each in described if each is not None]
     return Coordinates(
         entries=tuple(number for each in known for number in each[0]),
         others=tuple(number for each in known for number in each[1]),
         num_hypers=len(hypers),
-        sd_from=next((place for place, name in enumerate(names) if name in _WIDTHS), -1),
+        sd_from=tuple(names.index(name) if name in names else -1 for name in widths) or (-1,),
         constant=math.fsum(each[2] for each in known),
     )
 
@@ -290,7 +295,7 @@ def _call(program: Program, coordinates: Coordinates, chains: Chain, data: Data)
         entries=np.asarray(coordinates.entries, np.int64),
         others=np.asarray(coordinates.others, np.float64),
         num_hypers=np.int64(coordinates.num_hypers),
-        sd_from=np.int64(coordinates.sd_from),
+        sd_from=np.asarray(coordinates.sd_from, np.int64),
         constant=np.float64(coordinates.constant),
     )
     return Point(*found)

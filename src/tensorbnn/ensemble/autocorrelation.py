@@ -31,8 +31,9 @@ def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
 
     Returns
     -------
-    ``rho(n)`` for the lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose prediction
-    never changes have none and are left out; NaN where that is every row.
+    ndarray
+        ``rho(n)`` for the lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose
+        prediction never changes have none and are left out; NaN where that is every row.
 
     Examples
     --------
@@ -53,9 +54,9 @@ def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
 def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
     """Integrated autocorrelation length in draws, averaged over rows.
 
-    ``1 + 2 sum_n rho(n)`` over the lags up to the first that is at least five times the sum so far
-    (Sokal's window, which keeps noise out). A chain of ``N`` draws is worth about ``N`` over this
-    length of independent ones.
+    ``1 + 2 sum_n rho(n)`` over the lags up to the first that is at least five times the sum so far,
+    which is positive there (Sokal's window, which keeps noise out). A chain of ``N`` draws is worth
+    about ``N`` over this length of independent ones.
 
     Parameters
     ----------
@@ -67,7 +68,8 @@ def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> 
 
     Returns
     -------
-    The length for each output, ``(outputs,)``; NaN where no prediction ever changes.
+    ndarray
+        The length for each output, ``(outputs,)``; NaN where no prediction ever changes.
 
     Examples
     --------
@@ -108,9 +110,10 @@ def _normalised(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
 def _lengths(rho: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Length for each output of ``(lags, outputs)``, and whether its window ended."""
     sums = 2.0 * np.cumsum(rho, axis=0) - 1.0
-    inside = np.arange(len(rho))[:, None] < WINDOW * sums
-    ended = np.asarray(~inside.all(axis=0))
-    window = np.where(ended, np.argmin(inside, axis=0), len(rho) - 1)
+    # A chain that swings from side to side has sums that do, too; no length is negative.
+    ends = (np.arange(len(rho))[:, None] >= WINDOW * sums) & (sums > 0)
+    ended = np.asarray(ends.any(axis=0))
+    window = np.where(ended, np.argmax(ends, axis=0), len(rho) - 1)
     return np.take_along_axis(sums, window[None], axis=0)[0], ended
 
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS
+from tensorbnn.ensemble.reweight import LEAST_NETWORKS
+
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
     from xarray import DataTree
@@ -75,12 +78,26 @@ def loo(log_likelihood: NDArray[Any]) -> "ELPDData":
     import arviz_stats
     from arviz_base import from_dict
     from arviz_stats.base import array_stats
+    from xarray import DataArray
 
+    chains, draws = log_likelihood.shape[:2]
+    if chains * draws < LEAST_NETWORKS or draws < LEAST_DRAWS:
+        raise ValueError(
+            f"LOO needs at least {LEAST_NETWORKS} networks, {LEAST_DRAWS} of each chain, got "
+            f"{chains * draws}, {draws} of each: sample more"
+        )
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=(0, 1)))
     sizes = array_stats.ess(np.moveaxis(likelihood, 2, 0), method="mean")
-    efficiency = float(np.mean(sizes)) / (likelihood.shape[0] * likelihood.shape[1])
+    efficiency = float(np.mean(sizes)) / (chains * draws)
     tree = from_dict({"log_likelihood": {"y": log_likelihood}}, dims={"y": ["row"]})
-    return arviz_stats.loo(tree, reff=efficiency, pointwise=True)
+    log_weights, pareto_k = _without_each_row(log_likelihood, efficiency)
+    return arviz_stats.loo(
+        tree,
+        reff=efficiency,
+        pointwise=True,
+        log_weights=tree["log_likelihood"].dataset["y"].copy(data=log_weights),
+        pareto_k=DataArray(pareto_k, dims=["row"], coords={"row": np.arange(len(pareto_k))}),
+    )
 
 
 def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
@@ -94,6 +111,8 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
     from xarray import DataArray
 
     flat = log_likelihood.astype(np.float64).reshape(-1, log_likelihood.shape[2])
+    if len(flat) < 2:
+        raise ValueError("WAIC needs at least 2 networks, got 1: sample more")
     largest = flat.max(axis=0)
     mixture = largest + np.log(np.mean(np.exp(flat - largest), axis=0))
     penalty = flat.var(axis=0, ddof=1)
@@ -110,6 +129,29 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
         good_k=None,
         elpd_i=DataArray(each, dims=["row"], coords={"row": np.arange(len(each))}),
     )
+
+
+def _without_each_row(
+    log_likelihood: NDArray[Any], efficiency: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Smoothed log-weights ``(chains, draws, rows)`` for the data without a row, and its k-hat.
+
+    Where the largest weights of a row are all the same, as for a row that counts for nothing, there
+    is no tail to smooth: they stay as they are, with a k-hat of ``-inf``.
+    """
+    from arviz_stats.base import array_stats
+
+    rows = log_likelihood.shape[2]
+    log_weights, pareto_k = np.empty(log_likelihood.shape), np.full(rows, -np.inf)
+    for row in range(rows):
+        own = log_likelihood[:, :, row].astype(np.float64)
+        try:
+            found, pareto_k[row] = array_stats.psislw(own, r_eff=efficiency, axis=(0, 1))
+        except ValueError:
+            found = own.min() - own
+            found = found - np.log(np.sum(np.exp(found)))
+        log_weights[:, :, row] = found
+    return log_weights, pareto_k
 
 
 def _statistics(info: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

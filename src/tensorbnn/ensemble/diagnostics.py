@@ -209,10 +209,14 @@ def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Conver
             share = _flat_moments(below, weights)[0]
             tails.append(share * (1 - share) / np.square(_error(_influence(below, weights))))
         influence = _influence(values, weights)
+        ess = np.asarray(variance / np.square(_error(influence)))
+        # Where nothing lies above a quantile, as of probabilities that are all rounded to 1 there,
+        # it has no error of its own.
+        tail = np.fmin(*tails)
         return Convergence(
             rhat=np.asarray(array_stats.rhat(_series(influence))),
-            ess=np.asarray(variance / np.square(_error(influence))),
-            ess_tail=np.minimum(*tails),
+            ess=ess,
+            ess_tail=np.where(np.isnan(tail), ess, tail),
         )
 
 
@@ -226,8 +230,9 @@ def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[
             return [np.asarray(array_stats.mcse(series, method=each)) for each in ("mean", "sd")]
         mean, variance = _flat_moments(values, weights)
         # The variance is a mean of squares, and the sd errs by its error over twice the sd.
-        squares = _influence(np.square(values - mean), weights)
-        return [_error(_influence(values, weights)), _error(squares) / (2 * np.sqrt(variance))]
+        squares = _error(_influence(np.square(values - mean), weights))
+        of_sd = np.where(variance > 0, squares / (2 * np.sqrt(variance)), 0.0)
+        return [_error(_influence(values, weights)), of_sd]
 
 
 def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:

@@ -27,6 +27,7 @@ from tensorbnn.ensemble.sensitivity import (
     moved_sides,
 )
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
+from tensorbnn.inference.sampler import MOST_SEED
 from tensorbnn.model.checks import DType, check_count
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -126,13 +127,19 @@ class Ensemble:
 
     @functools.cached_property
     def parameters(self) -> dict[str, NDArray[Any]]:
-        """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
-        return self._draws.read("parameters/")
+        """Network parameters by name, each ``(chains, draws, ...)``, in natural values.
+
+        In the order of the layers.
+        """
+        return self._in_order(self._draws.read("parameters/"))
 
     @functools.cached_property
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
-        """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
-        return self._draws.read("hyperparameters/")
+        """Hyper-parameters by name, each ``(chains, draws)``, in natural values.
+
+        In the order of the parameters they belong to, those of the likelihood last.
+        """
+        return self._in_order(self._draws.read("hyperparameters/"))
 
     @property
     def relevances(self) -> NDArray[Any] | None:
@@ -248,8 +255,9 @@ class Ensemble:
 
         Returns
         -------
-        The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
-        (k-hat above ``min(1 - 1 / log10(networks), 0.7)``), and what to do.
+        Weights
+            The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
+            (k-hat above ``min(1 - 1 / log10(networks), 0.7)``), and what to do.
 
         Examples
         --------
@@ -318,8 +326,9 @@ class Ensemble:
 
         Returns
         -------
-        Means, sds, weights and evidences for each value, and the best of them; values at which the
-        weights can't be trusted are marked. `plots.sensitivity` draws it.
+        Sensitivity
+            Means, sds, weights and evidences for each value, and the best of them; values at which
+            the weights can't be trusted are marked. `plots.sensitivity` draws it.
 
         Examples
         --------
@@ -338,7 +347,9 @@ class Ensemble:
         grid = check_values(model, names, values)
         likelihoods = [moved_likelihood(self.likelihood, names, value) for value in grid]
         sides, moved = moved_sides(model, names, held=self._held), dict.fromkeys(names, grid)
-        ratios = self._log_ratios(sides, likelihoods[0], data, progress=progress, moved=moved)
+        # One of the values may be the run's own: another one says that the likelihood is moved.
+        other = next((own for own in likelihoods if own != self.likelihood), self.likelihood)
+        ratios = self._log_ratios(sides, other, data, progress=progress, moved=moved)
         weights = tuple(
             weigh(self._shape(own), likelihood)
             for own, likelihood in zip(ratios, likelihoods, strict=True)
@@ -426,8 +437,9 @@ class Ensemble:
 
         Returns
         -------
-        ``rho(n)`` for lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose prediction
-        never changes have none and are left out.
+        ndarray
+            ``rho(n)`` for lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose
+            prediction never changes have none and are left out.
         """
         max_lag = check_count("max_lag", max_lag, least=1)
         return autocorrelation(self._by_chain(x, every=every, progress=progress), max_lag)
@@ -459,7 +471,8 @@ class Ensemble:
 
         Returns
         -------
-        The length for each output in draws, ``(outputs,)``.
+        ndarray
+            The length for each output in draws, ``(outputs,)``.
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
         return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
@@ -506,7 +519,7 @@ class Ensemble:
         (True, array([1.]))
         """
         rows = self._units.check(x, y, self.likelihood.plain)
-        seed = check_count("seed", seed, least=0)
+        seed = check_count("seed", seed, least=0, most=MOST_SEED)
         prediction = self.predict(rows.x, every=every, progress=progress)
         if self.likelihood.predicts_classes:
             return score_classes(prediction, rows.y)
@@ -533,8 +546,9 @@ class Ensemble:
 
         Returns
         -------
-        Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
-        units, class labels for `Categorical`; networks in the order of `Prediction.networks`.
+        ndarray
+            Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
+            units, class labels for `Categorical`; networks in the order of `Prediction.networks`.
 
         Examples
         --------
@@ -545,7 +559,8 @@ class Ensemble:
         (100, 3, 1)
         """
         rows = self._units.check_inputs(x)
-        every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
+        every = check_count("every", every, least=1)
+        seed = check_count("seed", seed, least=0, most=MOST_SEED)
         return self._new_targets(rows, every=every, seed=seed)
 
     def to_arviz(
@@ -588,7 +603,8 @@ class Ensemble:
         >>> dict(tree.log_likelihood["y"].sizes)
         {'chain': 2, 'draw': 100, 'row': 3}
         """
-        every, seed = check_count("every", every, least=1), check_count("seed", seed, least=0)
+        every = check_count("every", every, least=1)
+        seed = check_count("seed", seed, least=0, most=MOST_SEED)
         rows = self._data(data)
         where = None if rows is None else rows.x
         where = where if x is None else self._units.check_inputs(x)
@@ -670,6 +686,16 @@ class Ensemble:
 
     def _model(self) -> Model:
         return Model(self.network, self.likelihood)
+
+    def _in_order(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """By name in the order of the network's parameters; files have that of the alphabet."""
+        parameters = [f"{name}." for name in self.network.parameters]
+
+        def place(name: str) -> int:
+            own = (number for number, each in enumerate(parameters) if f"{name}.".startswith(each))
+            return next(own, len(parameters))
+
+        return {name: arrays[name] for name in sorted(arrays, key=place)}
 
     def _named(self) -> Iterator[dict[str, NDArray[Any]]]:
         """Parameters and hyper-parameters of all networks by name, in batches."""

@@ -21,7 +21,7 @@ def entropy(probabilities: NDArray[Any], likelihood: Likelihood) -> NDArray[Any]
 
     Examples
     --------
-    >>> from tensorbnn.model.likelihoods import Bernoulli, Categorical
+    >>> from tensorbnn.model.classes import Bernoulli, Categorical
     >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), Categorical()).round(3).tolist()
     [0.693, 0.0]
     >>> entropy(np.array([[0.5], [1.0]]), Bernoulli()).round(3).tolist()
@@ -40,7 +40,7 @@ def mutual_information(
 
     Examples
     --------
-    >>> from tensorbnn.model.likelihoods import Bernoulli
+    >>> from tensorbnn.model.classes import Bernoulli
     >>> agree, differ = np.array([[[0.5]], [[0.5]]]), np.array([[[0.0]], [[1.0]]])
     >>> [mutual_information(each, Bernoulli(), None).item() for each in (agree, differ)]
     [0.0, 0.6931471805599453]

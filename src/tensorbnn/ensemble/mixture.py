@@ -67,12 +67,19 @@ def cdf(
 ) -> Array:
     """Probability that a new target is at most `targets`, ``(columns, rows)``."""
 
-    def add(total: Array, each: tuple[Array, dict[str, Array], Array]) -> tuple[Array, None]:
-        f, own, weight = each
-        return total + weight * likelihood.bind(own).cdf(f, targets), None
+    # Kahan's sum: what rounding took from the total is given to the next network. Of 100,000
+    # networks in float32 it would be 0.001, more than what lies beyond many a quantile.
+    def add(
+        sums: tuple[Array, Array], each: tuple[Array, dict[str, Array], Array]
+    ) -> tuple[tuple[Array, Array], None]:
+        (total, excess), (f, own, weight) = sums, each
+        share = weight * likelihood.bind(own).cdf(f, targets) - excess
+        new = total + share
+        return (new, (new - total) - share), None
 
     networks = (outputs, hypers, jnp.exp(log_weights))
-    return jax.lax.scan(add, jnp.zeros_like(targets), networks)[0]
+    nothing = jnp.zeros_like(targets)
+    return jax.lax.scan(add, (nothing, nothing), networks)[0][0]
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.engine.forward import pad_rows
 from tensorbnn.ensemble.prediction import Batch
+from tensorbnn.inference.sampler import root_key
 from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -77,7 +78,7 @@ def new_targets(
         Number of the first row, where `x` is a part of all rows: each part has noise of its own.
     """
     with precision(dtype):
-        inputs, key = jnp.asarray(x.T), jax.random.fold_in(jax.random.key(seed), first_row)
+        inputs, key = jnp.asarray(x.T), jax.random.fold_in(root_key(seed), first_row)
         like = None if targets is None else jnp.asarray(targets.T.astype(dtype))
         found: list[NDArray[Any]] = []
         first = 0

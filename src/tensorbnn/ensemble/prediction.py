@@ -173,8 +173,9 @@ class Prediction:
 
         Returns
         -------
-        Density ``(rows, outputs, bins)``: the share of the networks in a bin over the bin's width.
-        Networks outside the edges count in none.
+        ndarray
+            Density ``(rows, outputs, bins)``: the share of the networks in a bin over the bin's
+            width. Networks outside the edges count in none.
         """
         bins = np.asarray(edges, np.float64)
         if bins.ndim != 1 or len(bins) < 2 or not np.all(np.diff(bins) > 0):

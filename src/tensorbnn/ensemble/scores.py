@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.model.checks import check_count
+
 
 class Reliability(NamedTuple):
     """Predicted probabilities in bins, and how often what they say was so, each ``(bins,)``.
@@ -117,7 +119,8 @@ def interval(
 
     Returns
     -------
-    Two arrays ``(rows, outputs)``.
+    tuple of ndarray
+        Two arrays ``(rows, outputs)``.
 
     Examples
     --------
@@ -177,8 +180,7 @@ def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Re
     >>> reliability([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2)
     Reliability(predicted=array([0.125, 0.8  ]), observed=array([0.5, 1. ]), counts=array([2, 1]))
     """
-    if bins < 1:
-        raise ValueError(f"`bins` must be a whole number of at least 1, got {bins!r}")
+    bins = check_count("bins", bins, least=1)
     predicted, true = _class_columns(probabilities, y)
     if _are_labels(predicted, true):
         chance, happened = predicted.max(axis=1), predicted.argmax(axis=1) == true[:, 0]

@@ -148,8 +148,8 @@ def check_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArr
         raise ValueError(f"`values` must be a list of finite numbers, got {values!r}")
     owners = _owners(model)
     for name in names:
-        argument = name.rpartition(".")[2]
-        if argument in owners[name].positive_arguments and not np.all(grid > 0):
+        owner, number = owners[name]
+        if owner.must_be_positive(number) and not np.all(grid > 0):
             raise ValueError(f"{name} must be positive, but `values` go down to {grid.min():g}")
     return grid
 
@@ -182,7 +182,7 @@ def moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side
 
 def moved_likelihood(likelihood: Likelihood, names: Sequence[str], value: float) -> Likelihood:
     """The likelihood with those of its numbers that are moved at `value`."""
-    own = [name for name in likelihood.arguments() if f"likelihood.{name}" in names]
+    own = [name for name in likelihood.numbers() if f"likelihood.{name}" in names]
     return likelihood.bind(dict.fromkeys(own, float(value)))
 
 
@@ -194,15 +194,15 @@ def _matches(name: str, pattern: str) -> bool:
     )
 
 
-def _owners(model: Model) -> dict[str, Parametric]:
-    """What each number of the model is an argument of, by the number's name."""
+def _owners(model: Model) -> dict[str, tuple[Parametric, str]]:
+    """The prior or likelihood of each number of the model, and its name there, by full name."""
     entries = (*model.theta.entries, *model.phi.entries)
     owners: dict[str, Parametric] = {entry.name: entry.prior for entry in entries}
     owners["likelihood"] = model.likelihood
     return {
-        f"{name}.{argument}": owner
+        f"{name}.{number}": (owner, number)
         for name, owner in owners.items()
-        for argument in owner.arguments()
+        for number in owner.numbers()
     }
 
 
@@ -212,5 +212,5 @@ def _opened_entry(entry: Entry, names: Sequence[str]) -> Entry:
 
 def _opened(name: str, owner: _P, names: Sequence[str]) -> _P:
     """`owner` with a `Hyper` in place of each number that is moved, so that it is looked up."""
-    own = [argument for argument in owner.arguments() if f"{name}.{argument}" in names]
+    own = [number for number in owner.numbers() if f"{name}.{number}" in names]
     return owner.bind(dict.fromkeys(own, Hyper(1.0)))

@@ -23,7 +23,8 @@ def moments(values: NDArray[Any], weights: NDArray[Any] | None) -> tuple[NDArray
     """
     if weights is None:
         return values.mean(axis=0, dtype=np.float64), values.var(axis=0, dtype=np.float64)
-    mean = average(values, weights)
+    # From the first network on, so that what is the same for all has no variance by rounding.
+    mean = values[0] + average(values - values[0], weights)
     return mean, average(np.square(values - mean), weights)
 
 

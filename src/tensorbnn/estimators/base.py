@@ -19,7 +19,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import DType, check_count
+from tensorbnn.model.checks import DType, check_count, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer
 from tensorbnn.model.likelihoods import Likelihood
@@ -91,11 +91,13 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             raise AttributeError("`relevances_` are there after a fit with relevance=True")
         return found
 
-    def _forget(self) -> None:
+    def _begin(self, X: ArrayLike, y: ArrayLike) -> None:
         """Nothing is left of an earlier fit, so that one that fails can't mix with it."""
         for name in ("ensemble_", "diagnostics_"):
             if hasattr(self, name):
                 delattr(self, name)
+        check_unmasked("X", X)  # scikit-learn would take what is beneath the mask
+        check_unmasked("y", y)
 
     def _fit(
         self,
@@ -114,8 +116,9 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         self.ensemble_ = self._sample(posterior, at)
         every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
-        verdict = self.diagnostics_.verdict
-        if not verdict.startswith("trustworthy"):
+        if not self.diagnostics_.trustworthy:
+            # Chains may agree, but have seen divergences, say.
+            verdict = self.diagnostics_.verdict.removeprefix("trustworthy: ")
             warn(
                 f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
                 "`draws`, or a smaller `hidden`, are options of this estimator",
@@ -142,6 +145,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         except RunError as error:
             raise self._too_short(error) from error
         if ensemble.num_draws < LEAST_DRAWS:
+            if ensemble.store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
+                raise KeyboardInterrupt
             raise self._too_short(None)
         return ensemble
 
@@ -170,7 +175,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         known = np.iterable(hidden) and not isinstance(hidden, str)
         if not known or not all(_is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
-        if not isinstance(self.relevance, bool):
+        if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
         layers: list[Layer] = [Relevance()] if self.relevance else []
         before = inputs
@@ -222,6 +227,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
+        check_unmasked("X", X)
         rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
         return rows
 

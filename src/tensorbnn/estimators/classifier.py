@@ -9,7 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from tensorbnn.estimators.base import AbstractBNN
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Likelihood
+from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.likelihoods import Likelihood
 
 
 class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
@@ -85,9 +86,9 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         sample_weight
             How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
         """
-        self._forget()
+        self._begin(X, y)
         x, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        _check_classes(y)
         labels = column_or_1d(y, warn=True)
         weights = self._weights(x, sample_weight)
         if weights is not None:
@@ -131,7 +132,8 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
 
         Returns
         -------
-        Lower and upper ends, each ``(rows, classes)``.
+        tuple of ndarray
+            Lower and upper ends, each ``(rows, classes)``.
         """
         lower, upper = self._predict(X).interval(level)
         if len(self.classes_) == 2:
@@ -161,7 +163,8 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
 
         Returns
         -------
-        Probabilities ``(samples, rows, classes)``, or with `noise` classes ``(samples, rows)``.
+        ndarray
+            Probabilities ``(samples, rows, classes)``, or with `noise` classes ``(samples, rows)``.
         """
         found = self._from_networks(X, samples, noise=noise, random_state=random_state)
         if not noise:
@@ -175,3 +178,16 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         if len(self.classes_) == 2:
             return np.concatenate([1 - values, values], axis=-1)
         return values / values.sum(axis=-1, keepdims=True)
+
+
+def _check_classes(y: ArrayLike) -> None:
+    try:
+        check_classification_targets(y)
+    except TypeError as error:
+        kinds = sorted({type(each).__name__ for each in np.ravel(y).tolist()})
+        if len(kinds) == 1:
+            raise
+        raise TypeError(
+            f"`y` must hold classes that can be sorted, but has values of the types {kinds}, which "
+            "can't be compared: fill or remove those that are missing, or make all of them texts"
+        ) from error

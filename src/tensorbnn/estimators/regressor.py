@@ -16,7 +16,7 @@ from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import Layer
-from tensorbnn.model.likelihoods import Gaussian
+from tensorbnn.model.likelihoods import Gaussian, for_each_column
 from tensorbnn.model.scaling import standardisation
 
 
@@ -35,8 +35,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     activation
         Activation after each hidden layer, by name in lower case or as a layer.
     noise
-        Standard deviation of the noise in units of `y`, where it is known (of one output). Left
-        out, it is learned: the same for all outputs, in units of each one's standard deviation.
+        Standard deviation of the noise in units of `y`, where it is known: one number, or one for
+        each output. Left out, it is learned, that of each output by itself.
     weight_prior, bias_prior
         Priors of all weights and biases, in place of the above.
     relevance
@@ -86,7 +86,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         hidden: Sequence[int] | int = HIDDEN,
         *,
         activation: str | Layer = "tanh",
-        noise: float | None = None,
+        noise: float | Sequence[float] | None = None,
         weight_prior: Prior | None = None,
         bias_prior: Prior | None = None,
         relevance: bool = False,
@@ -130,7 +130,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         sample_weight
             How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
         """
-        self._forget()
+        self._begin(X, y)
         x, targets = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         if targets.dtype.kind not in "fiub":
             raise ValueError(
@@ -162,7 +162,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
 
         Returns
         -------
-        Means, or means and standard deviations, each of the shape of `y`.
+        ndarray, or a tuple of two
+            Means, or means and standard deviations, each of the shape of `y`.
         """
         prediction = self._predict(X)
         mean = self._shaped(prediction.mean)
@@ -189,7 +190,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
 
         Returns
         -------
-        Lower and upper ends, each of the shape of `y`.
+        tuple of ndarray
+            Lower and upper ends, each of the shape of `y`.
         """
         lower, upper = self._predict(X).interval(level, noise=noise)
         return self._shaped(lower), self._shaped(upper)
@@ -217,25 +219,37 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
 
         Returns
         -------
-        ``(samples, rows)``, or ``(samples, rows, outputs)``.
+        ndarray
+            ``(samples, rows)``, or ``(samples, rows, outputs)``.
         """
         found = self._from_networks(X, samples, noise=noise, random_state=random_state)
         return self._shaped(found)
 
     def _likelihood(self, y: NDArray[Any], weights: NDArray[Any] | None) -> Gaussian:
         """In units of the targets' standard deviations."""
+        outputs = y.shape[1]
         if self.noise is None:
-            return Gaussian(sd=Hyper(0.5))
-        known = isinstance(self.noise, numbers.Real) and not isinstance(self.noise, bool)
-        if not known or not 0 < self.noise < math.inf:
-            raise ValueError(f"`noise` must be a positive number or None, got {self.noise!r}")
-        if y.shape[1] > 1:
+            return Gaussian(sd=for_each_column(Hyper(0.5), outputs))
+        scales = standardisation(y, y, targets=True, weights=weights).y_scale
+        known = [sd / scale for sd, scale in zip(self._noises(outputs), scales, strict=True)]
+        return Gaussian(sd=known[0] if outputs == 1 else known)
+
+    def _noises(self, outputs: int) -> list[float]:
+        """The known noise of each output, in the units of `y`."""
+        given = np.ravel(np.asarray(self.noise, object)).tolist()
+        for each in given:
+            is_number = isinstance(each, numbers.Real) and not isinstance(each, bool)
+            if not is_number or not 0 < each < math.inf:
+                raise ValueError(
+                    "`noise` must be a positive number, such numbers for each output, or None, got "
+                    f"{self.noise!r}"
+                )
+        if len(given) not in (1, outputs):
             raise ValueError(
-                f"`noise` is known of one output, but `y` has {y.shape[1]}: leave it out to learn "
-                "it, or fit one regressor to each output (sklearn's MultiOutputRegressor)"
+                f"`noise` has {len(given)} numbers, but `y` has {outputs} columns: give one for "
+                "each, or one number for all"
             )
-        scale = standardisation(y, y, targets=True, weights=weights).y_scale[0]
-        return Gaussian(sd=float(self.noise) / scale)
+        return [float(each) for each in given] * (1 if len(given) == outputs else outputs)
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
         """Predictions ``(..., outputs)`` as `y` was given."""

@@ -13,8 +13,6 @@ Theta is moved in units of its prior's width given phi, phi in units of its own 
 under others one step size serves narrow and wide priors alike, and heavy tails are reached.
 """
 
-import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -27,6 +25,12 @@ from tensorbnn.inference import dual_averaging, hyper_moves, trajectory_adapter
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import Moved, Phase, transition
 from tensorbnn.inference.hyper_moves import Chance
+from tensorbnn.inference.options import (
+    check_between_0_and_1,
+    check_counts,
+    check_jitter,
+    check_positive,
+)
 from tensorbnn.inference.probes import features
 from tensorbnn.inference.sampler import Info, over_chains
 from tensorbnn.inference.target import Target
@@ -341,28 +345,14 @@ def _init(
 
 
 def _check_options(options: AdaptiveHMC) -> None:
-    for name in ("step_size_start", "step_size_min", "step_size_max", "hyper_step_size", "a"):
-        value = getattr(options, name)
-        if not (isinstance(value, numbers.Real) and math.isfinite(value) and float(value) > 0):
-            raise ValueError(f"`{name}` must be a positive number, got {value!r}")
-    for name in (
-        "step_size_options", "leapfrog_start", "leapfrog_min", "leapfrog_max",
-        "leapfrog_increment", "hyper_leapfrog", "averaging_steps", "k", "strikes",
-    ):  # fmt: skip
-        value = getattr(options, name)
-        if not (isinstance(value, numbers.Integral) and int(value) >= 1):
-            raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}")
-    if not (isinstance(options.random_steps, numbers.Integral) and options.random_steps >= 0):
-        raise ValueError(
-            f"`random_steps` must be a whole number of at least 0, got {options.random_steps!r}"
-        )
-    for name in ("hyper_target_acceptance", "delta"):
-        value = getattr(options, name)
-        if not (isinstance(value, float) and 0 < value < 1):
-            raise ValueError(f"`{name}` must lie between 0 and 1, got {value!r}")
-    jitter = options.step_size_jitter
-    if not (isinstance(jitter, numbers.Real) and 0 <= float(jitter) < 1):
-        raise ValueError(f"`step_size_jitter` must be at least 0 and below 1, got {jitter!r}")
+    check_positive(
+        options, "step_size_start", "step_size_min", "step_size_max", "hyper_step_size", "a"
+    )
+    check_counts(options, "step_size_options", "averaging_steps", "k", "strikes", "hyper_leapfrog")
+    check_counts(options, "leapfrog_start", "leapfrog_min", "leapfrog_max", "leapfrog_increment")
+    check_counts(options, "random_steps", least=0)
+    check_between_0_and_1(options, "hyper_target_acceptance", "delta")
+    check_jitter(options, "step_size_jitter")
     if not isinstance(options.interweave, bool):
         raise ValueError(f"`interweave` must be True or False, got {options.interweave!r}")
     if options.reward not in ("parameters", "function"):

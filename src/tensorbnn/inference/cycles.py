@@ -113,7 +113,7 @@ class Task(Protocol):
 
     @property
     def judge_every(self) -> int:
-        """Epochs between two looks at the losses; the last of a cycle is always looked at."""
+        """Most epochs between two looks at the losses; the last of a cycle is always looked at."""
 
     def loss(self, key: Array, parameters: Any, held: Any, data: Data | None, rows: int) -> Array:
         """The training loss by `data`, which are `rows` of the training rows."""
@@ -272,7 +272,7 @@ def _advance(
 def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[State, Losses]:
     """One epoch of one start: its steps, its losses, and whether it is the best so far."""
     parameters, optimiser = _steps(task, key, state, settings.learning_rate)
-    losses = _looked_at(task, parameters, state, settings.epochs)
+    losses = _looked_at(task, parameters, state, settings)
     fallen = losses.validation < state.best_loss  # never where it is NaN
     new_state = state._replace(
         parameters=parameters,
@@ -285,13 +285,15 @@ def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[S
     return new_state, losses
 
 
-def _looked_at(task: Task, parameters: Any, state: State, epochs: Array) -> Losses:
+def _looked_at(task: Task, parameters: Any, state: State, settings: _Settings) -> Losses:
     """The losses after an epoch; NaN, which has not fallen, where nobody looks."""
     if task.judge_every == 1:
         return task.losses(parameters, state.held)
     done = state.epoch + 1
+    # Patience must not end a cycle that nobody has looked at.
+    ends = (done == settings.epochs) | (state.waited + 1 >= settings.patience)
     return jax.lax.cond(
-        (done % task.judge_every == 0) | (done == epochs),
+        (done % task.judge_every == 0) | ends,
         lambda: task.losses(parameters, state.held),
         lambda: Losses(*(jnp.full_like(state.best_loss, jnp.nan) for _ in Losses._fields)),
     )

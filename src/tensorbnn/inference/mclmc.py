@@ -39,7 +39,7 @@ GRADIENTS_PER_STEP = 2
 
 @dataclass(frozen=True)
 class MCLMC:
-    """Microcanonical Langevin Monte Carlo: the fastest per gradient, and not exact.
+    """Microcanonical Langevin Monte Carlo: fast per gradient, and not exact.
 
     Nothing is rejected, so that draws have a bias that grows with the step size. With the steps
     found by default it is below what can be seen (see the page on samplers), and the verdict of

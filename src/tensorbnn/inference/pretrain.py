@@ -19,6 +19,7 @@ from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
 from tensorbnn.inference.held_out import split, training_rows, validation_rows
+from tensorbnn.inference.sampler import MOST_SEED, root_key
 from tensorbnn.model.checks import check_count, check_starts
 from tensorbnn.posterior import Given, Posterior, precision
 from tensorbnn.progress import Bar
@@ -137,7 +138,8 @@ def pretrain(
 
     Returns
     -------
-    The networks, with their loss curves (`tensorbnn.plots.losses` draws them).
+    Pretrained
+        The networks, with their loss curves (`tensorbnn.plots.losses` draws them).
 
     References
     ----------
@@ -160,13 +162,15 @@ def pretrain(
     """
     chains = check_count("chains", chains, least=1)
     plan = Cycles(cycles, epochs, patience, learning_rate, learning_rate_division)
-    seed = check_count("seed", seed, least=0)
+    seed = check_count("seed", seed, least=0, most=MOST_SEED)
     if not isinstance(posterior, Posterior):
         raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    if not isinstance(same_start, bool):
+        raise TypeError(f"`same_start` must be True or False, got {same_start!r}")
     networks = 1 if same_start else chains
     given = _checked_start(posterior, start, networks)
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
-        keys = _keys(jax.random.key(seed, impl="threefry2x32"), networks)
+        keys = _keys(root_key(seed), networks)
         training = training_rows(posterior)
         parts = split(training, validation_fraction, keys.split)
         rows = parts if validation is None else (training, validation_rows(posterior, validation))
@@ -298,7 +302,7 @@ def _checked_start(
     model = posterior.model
     return check_starts(
         (model.theta, model.phi),
-        start or {},
+        {} if start is None else start,
         count=networks,
         each="trained network",
         dtype=posterior.dtype,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from tensorbnn.inference.target import Target
@@ -17,6 +18,9 @@ from tensorbnn.inference.target import Target
 # so long, since shorter ones say too little.
 ROUNDS = 20
 LEAST_ROUND = 8
+# The numbers of transitions that programs count with, and the bits of a key.
+MOST_TRANSITIONS = 2**31 - 1
+MOST_SEED = 2**64 - 1
 
 
 class Info(NamedTuple):
@@ -81,6 +85,63 @@ class SharingSampler(Protocol):
 
         `told` is ``(all chains, ROUNDS, values)``; meetings to come hold zeros.
         """
+
+
+def root_key(seed: int) -> Array:
+    """The key of a seed of up to 64 bits, all of which count in single precision, too."""
+    halves = np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(halves), impl="threefry2x32")
+
+
+def check_state(state: Any, chains: int) -> None:
+    """Raise where what `init` of a sampler returned is no state of so many chains."""
+    missing = [name for name in ("position", "log_density") if not hasattr(state, name)]
+    if missing:
+        raise TypeError(
+            "`init` of a sampler must return a state with at least `position` and `log_density`, "
+            f"but what it returned, a {type(state).__name__}, has no {' and no '.join(missing)}"
+        )
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        if not hasattr(leaf, "dtype") or leaf.shape[:1] != (chains,):
+            raise TypeError(
+                f"all in the state of a sampler must be arrays with the chains, {chains}, as first "
+                f"axis, but {_name(path)} is {_type_of(leaf)}"
+            )
+
+
+def check_step(found: Any, state: Any, chains: int) -> None:
+    """Raise where what `step` of a sampler returned is not a state as before, and an `Info`."""
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Info)):
+        each = found if type(found) is tuple else (found,)
+        kinds = ", ".join(type(part).__name__ for part in each)
+        raise TypeError(
+            "`step` of a sampler must return a pair, the new state and an Info, but returned "
+            f"({kinds})"
+        )
+    before, after = (dict(jax.tree_util.tree_leaves_with_path(each)) for each in (state, found[0]))
+    for path in before | after:
+        old, new = _type_of(before.get(path)), _type_of(after.get(path))
+        if old != new:
+            raise TypeError(
+                "`step` of a sampler must keep shapes and types of the state, but made "
+                f"{_name(path)}, which was {old}, {new}"
+            )
+    for name, leaf in found[1]._asdict().items():
+        if getattr(leaf, "shape", None) != (chains,):
+            raise TypeError(
+                f"`{name}` of the Info of a sampler must have shape ({chains},), a number for each "
+                f"chain, but is {_type_of(leaf)}"
+            )
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path).lstrip(".") or "the state"
+
+
+def _type_of(leaf: Any) -> str:
+    if not hasattr(leaf, "dtype"):
+        return repr(leaf)
+    return f"{leaf.dtype}[{', '.join(str(each) for each in leaf.shape)}]"
 
 
 def meetings(burn_in: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ from tensorbnn.inference.cycles import Batches, Losses, begin_unseen, make_batch
 from tensorbnn.inference.held_out import training_rows
 from tensorbnn.inference.mean_field import MeanField, Normals, vectors
 from tensorbnn.inference.pretrain import draw_starts
-from tensorbnn.inference.sampler import over_chains
+from tensorbnn.inference.sampler import over_chains, root_key
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
@@ -88,7 +88,7 @@ def fit(
     layouts = (model.theta, model.phi)
     given = check_starts(layouts, start, count=options.starts, each="start", dtype=posterior.dtype)
     with precision(posterior.dtype), Bar("fitting", plan.total, show=progress) as bar:
-        keys = _keys(jax.random.key(seed, impl="threefry2x32"), options.starts)
+        keys = _keys(root_key(seed), options.starts)
         task = Task(
             model=model,
             estimator=options.estimator,

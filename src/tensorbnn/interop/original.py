@@ -19,9 +19,10 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.interop.original_layers import Custom, make_network
 from tensorbnn.model.checks import DType, cast
+from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.hyper import Hyper
 from tensorbnn.model.layers import AbstractDense, Parameter
-from tensorbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.description import describe
@@ -70,7 +71,8 @@ def load_original(
 
     Returns
     -------
-    An ensemble of one chain, without records of the sampler.
+    Ensemble
+        An ensemble of one chain, without records of the sampler.
     """
     found = _read(path, likelihood, data, custom or {}, dtype)
     manifest = {"chains": 1, "status": "complete", "sample_hyperparameters": not found.held}
@@ -107,7 +109,8 @@ def import_original(
 
     Returns
     -------
-    The ensemble in the new directory.
+    Ensemble
+        The ensemble in the new directory.
     """
     found = _read(old, likelihood, data, custom or {}, dtype)
     manifest, states = _manifest(found), [{"transitions": np.asarray(0)}]
@@ -196,16 +199,17 @@ def _layer_scalars(network: Network) -> Iterable[_Scalar]:
         # Dense layers are written as square roots, slopes as they are, of either sign.
         is_dense = isinstance(kinds[name.partition(".")[0]], AbstractDense)
         for argument in parameter.prior.hypers():
-            if argument not in parameter.prior.positive_arguments:
+            if not parameter.prior.must_be_positive(argument):
                 yield _Scalar(f"{name}.{argument}", np.asarray)
             else:
                 yield _Scalar(f"{name}.{argument}", np.square if is_dense else np.abs)
 
 
 def _likelihood_scalars(likelihood: Likelihood) -> list[_Scalar]:
-    positive = likelihood.positive_arguments
     return [
-        _Scalar(f"likelihood.{name}", np.square if name in positive else np.asarray)
+        _Scalar(
+            f"likelihood.{name}", np.square if likelihood.must_be_positive(name) else np.asarray
+        )
         for name in likelihood.hypers()
     ]
 

@@ -15,6 +15,7 @@ DType = Literal["float32", "float64"]
 
 def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
     """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
+    check_unmasked(name, values)
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers, got an array of type {array.dtype}")
@@ -42,10 +43,30 @@ def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic
     return rows
 
 
+def check_unmasked(name: str, values: object) -> None:
+    """Raise where values of a masked array are masked: they would count as what lies beneath."""
+    masked = int(values.mask.sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if masked:
+        raise ValueError(
+            f"{masked} values of `{name}` are masked, which is to say missing: remove or fill them"
+        )
+
+
 def cast(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """`array` in the type `dtype`."""
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is reported as such
         return array.astype(dtype)
+
+
+def _numbers(name: str, value: ArrayLike, dtype: DType) -> NDArray[Any]:
+    """User's `value` as an array of `dtype`, or an error that names it."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{name} is no array of numbers: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got an array of type {array.dtype}")
+    return cast(array, dtype)
 
 
 def check_inputs(x: NDArray[np.generic], network: Network, name: str = "x") -> None:
@@ -94,6 +115,11 @@ def check_starts(
     dtype: DType,
 ) -> dict[str, NDArray[Any]]:
     """User's starting values by name, each ``(count, ...)``: those for all `each` are repeated."""
+    if not isinstance(start, Mapping):
+        raise TypeError(
+            "`start` must map names to values, such as {'dense_0.biases': [0.0]}, "
+            f"got {type(start).__name__}"
+        )
     entries = {entry.name: entry for layout in layouts for entry in layout.entries}
     unknown = sorted(set(start) - set(entries))
     if unknown:
@@ -102,7 +128,7 @@ def check_starts(
         )
     given = {}
     for name, value in start.items():
-        array, shape = np.asarray(value, dtype), entries[name].shape
+        array, shape = _numbers(f"{name} in `start`", value, dtype), entries[name].shape
         if array.shape == shape:
             array = np.broadcast_to(array, (count, *shape))
         if array.shape != (count, *shape):
@@ -116,8 +142,10 @@ def check_starts(
     return given
 
 
-def check_count(name: str, value: object, *, least: int) -> int:
-    """A whole number of at least `least`, or an error that names the argument."""
+def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """A whole number of at least `least`, and `most`, or an error that names the argument."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
+    if most is not None and int(value) > most:
+        raise ValueError(f"`{name}` must be a whole number of at most {most}, got {value!r}")
     return int(value)

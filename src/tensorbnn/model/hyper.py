@@ -18,7 +18,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from jax import Array
 
@@ -71,24 +71,30 @@ class Parametric:
     positive_arguments: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name in self.arguments():
-            value = getattr(self, name)
+        for name, value in self.numbers().items():
             _check_argument(self, name, value)
             if not isinstance(value, Hyper):
-                object.__setattr__(self, name, float(value))  # NumPy's numbers too
+                self._put(name, float(value))  # NumPy's numbers too
 
     @classmethod
     def arguments(cls) -> tuple[str, ...]:
         """Names of the fields, in order."""
         return tuple(field.name for field in dataclasses.fields(cls))  # type: ignore[arg-type]
 
+    def numbers(self) -> dict[str, Number]:
+        """All numbers and `Hyper`s by name: the fields."""
+        return {name: getattr(self, name) for name in self.arguments()}
+
     def hypers(self) -> dict[str, Hyper]:
-        """The fields that are sampled, by name."""
-        values = {name: getattr(self, name) for name in self.arguments()}
-        return {name: value for name, value in values.items() if isinstance(value, Hyper)}
+        """The numbers that are sampled, by name."""
+        return {name: each for name, each in self.numbers().items() if isinstance(each, Hyper)}
+
+    def must_be_positive(self, name: str) -> bool:
+        """Whether the number of this name must be positive."""
+        return name in self.positive_arguments
 
     def bind(self, values: Mapping[str, Any]) -> Self:
-        """A copy with the fields named in `values` replaced, by numbers or arrays, unchecked.
+        """A copy with the numbers named in `values` replaced, by others or by arrays, unchecked.
 
         Examples
         --------
@@ -98,8 +104,12 @@ class Parametric:
         """
         bound = copy.copy(self)
         for name, value in values.items():
-            object.__setattr__(bound, name, value)
+            bound._put(name, value)
         return bound
+
+    def _put(self, name: str, value: Any) -> None:
+        """Replace the number of this name, in an object that nobody has seen yet."""
+        object.__setattr__(self, name, value)
 
 
 class Prior(Parametric, ABC):
@@ -116,6 +126,13 @@ class Prior(Parametric, ABC):
 
     fixed_where_truncated: ClassVar[tuple[str, ...]] = ()
     """Arguments in which `log_positive_mass` can't be differentiated."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.support not in get_args(Support):
+            raise ValueError(
+                f"`support` of {cls.__name__} must be 'real' or 'positive', got {cls.support!r}"
+            )
 
     @abstractmethod
     def log_density(self, value: Array) -> Array:
@@ -155,7 +172,7 @@ def _is_number(value: object) -> bool:
 
 def _check_argument(owner: Parametric, name: str, value: object) -> None:
     label = f"`{name}` of {type(owner).__name__}"
-    positive = name in owner.positive_arguments
+    positive = owner.must_be_positive(name)
     if isinstance(value, Hyper):
         if value.prior is None and not positive:
             raise ValueError(

@@ -54,6 +54,7 @@ class Parameter:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, Prior):
             raise TypeError(f"`prior` must be a prior such as Normal(0.0, 1.0), got {self.prior!r}")
+        object.__setattr__(self, "shape", _checked_shape(self.shape))
         if isinstance(self.start, Prior):
             if self.start.hypers():
                 raise ValueError(f"`start` must not hold a Hyper, got {self.start!r}")
@@ -248,6 +249,7 @@ class LeakyReLU(Layer):
             or not math.isfinite(self.slope)
         ):
             raise ValueError(f"`slope` of LeakyReLU must be a finite number, got {self.slope!r}")
+        object.__setattr__(self, "slope", float(self.slope))  # NumPy's numbers and fractions too
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
         return jnp.where(h > 0, h, self.slope * h)
@@ -308,6 +310,16 @@ ACTIVATIONS: dict[str, type[Layer]] = {
     for activation in (Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU)
 }
 """The nine activations of the paper by lower-case name, as `Network` accepts them."""
+
+
+def _checked_shape(shape: object) -> tuple[int, ...]:
+    lengths = tuple(shape) if isinstance(shape, tuple | list) else (None,)
+    if not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in lengths):
+        raise ValueError(
+            "`shape` of a Parameter must be a tuple of whole numbers, such as (3,) or (2, 3), "
+            f"got {shape!r}"
+        )
+    return tuple(int(each) for each in lengths)
 
 
 def check_prior(layer: Layer, name: str) -> None:

@@ -146,7 +146,7 @@ class Layout:
         ]
         groups = Layout(tuple(sorted(drawn, key=_family)))._groups
         for group, subkey in zip(groups, jax.random.split(key, len(groups)), strict=True):
-            values = group.bind(hypers).sample(subkey, (group.stop - group.start,))
+            values = group.draw(subkey, hypers)
             if group.entries[0].support == "positive":
                 values = jnp.maximum(values, np.finfo(values.dtype).tiny)  # 0 has no logarithm
             sizes = np.cumsum([entry.size for entry in group.entries])[:-1]
@@ -193,6 +193,17 @@ class _Group:
         """One prior whose arguments hold the numbers of every element of the group."""
         first = self.entries[0].prior
         return first.bind({name: self._argument(name, hypers) for name in first.arguments()})
+
+    def draw(self, key: Array, hypers: Mapping[str, ArrayLike]) -> Array:
+        """One draw for every element of the group."""
+        prior, shape = self.bind(hypers), (self.stop - self.start,)
+        values = prior.sample(key, shape)
+        if np.shape(values) != shape:
+            raise ValueError(
+                f"`sample` of {type(prior).__name__} must return an array of the shape that it is "
+                f"asked for, {shape}, but its shape is {np.shape(values)}"
+            )
+        return values
 
     def log_density(self, prior: Prior, real: Array) -> Array:
         """Log-density of each unconstrained element under the bound `prior`."""
@@ -282,7 +293,7 @@ def _hyper_entries(name: str, owner: Parametric, depth: int) -> Iterator[Entry]:
     for argument, hyper in owner.hypers().items():
         full_name = f"{name}.{argument}"
         prior = LogNormal(math.log(hyper.start), 1.0) if hyper.prior is None else hyper.prior
-        positive = argument in owner.positive_arguments or prior.support == "positive"
+        positive = owner.must_be_positive(argument) or prior.support == "positive"
         entry = Entry(full_name, (), prior, "positive" if positive else "real", hyper.start, depth)
         _check_hyper(entry)
         yield entry

@@ -1,7 +1,8 @@
 """Likelihoods: how targets scatter around a network's outputs.
 
-A likelihood owns its link: a classifier's network ends in logits, and the sigmoid or softmax is
-part of the likelihood, computed stably from them. Arrays are feature-major, ``(outputs, rows)``.
+`Gaussian` is here, those of classes, counts, outliers and others in files of their own. A
+likelihood owns its link: a classifier's network ends in logits, and the sigmoid or softmax is part
+of the likelihood, computed stably from them. Arrays are feature-major, ``(outputs, rows)``.
 """
 
 from abc import ABC, abstractmethod
@@ -29,6 +30,9 @@ class Likelihood(Parametric, ABC):
     "Your own likelihood" in the documentation.
     """
 
+    column_arguments: ClassVar[tuple[str, ...]] = ()
+    """Fields that may hold numbers or `Hyper`s for each column of `y`: see `by_column`."""
+
     link: ClassVar[type[Layer] | None] = None
     """The activation this likelihood applies itself; a network may end in it or leave it out."""
 
@@ -44,6 +48,37 @@ class Likelihood(Parametric, ABC):
     knows_noise: ClassVar[bool] = True
     """Whether the noise of a new target is known, whatever its row."""
 
+    def __post_init__(self) -> None:
+        for name in self.column_arguments:
+            value = getattr(self, name)
+            if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
+                if len(value) == 0:
+                    raise ValueError(f"`{name}` of {type(self).__name__} is empty: give a number")
+                object.__setattr__(self, name, tuple(value))
+        super().__post_init__()
+
+    def numbers(self) -> dict[str, Number]:
+        """All numbers and `Hyper`s by name; those for each column are ``sd.0``, ``sd.1``, ..."""
+        found: dict[str, Number] = {}
+        for name, value in super().numbers().items():
+            if isinstance(value, tuple):
+                found |= {f"{name}.{place}": each for place, each in enumerate(value)}
+            else:
+                found[name] = value
+        return found
+
+    def must_be_positive(self, name: str) -> bool:
+        """Whether the number of this name must be positive."""
+        return name.partition(".")[0] in self.positive_arguments
+
+    def _put(self, name: str, value: Any) -> None:
+        argument, _, place = name.partition(".")
+        if place:
+            each = list(getattr(self, argument))
+            each[int(place)] = value
+            value = tuple(each)
+        super()._put(argument, value)
+
     @property
     def predicts_classes(self) -> bool:
         """Whether `mean` are probabilities of classes."""
@@ -57,7 +92,16 @@ class Likelihood(Parametric, ABC):
                 f"a {type(self.plain).__name__} likelihood takes {each} outputs of the network for "
                 f"each column of `y`, but it has {outputs}: end it in Dense({each}), or a multiple"
             )
-        return outputs // each
+        count = outputs // each
+        for name in self.plain.column_arguments:
+            value = getattr(self.plain, name)
+            if isinstance(value, tuple) and len(value) != count:
+                raise ValueError(
+                    f"`{name}` of {type(self.plain).__name__} has {len(value)} numbers, one for "
+                    f"each column of `y`, but the network predicts {count}: give {count}, or one "
+                    "number for all"
+                )
+        return count
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
@@ -151,7 +195,8 @@ class Gaussian(Likelihood):
     sd
         A number (known noise) or a `Hyper` (learned noise). ``Hyper(0.1)`` has a log-normal prior
         around 0.1 with a log-sd of 1. Where targets are standardised it is in units of their
-        standard deviation.
+        standard deviation. Several columns of `y` share it, or have their own: a list with a number
+        or a `Hyper` for each, named ``sd.0``, ``sd.1``, ...
 
     Examples
     --------
@@ -159,99 +204,48 @@ class Gaussian(Likelihood):
     >>> from tensorbnn.model.priors import HalfNormal
     >>> Gaussian(sd=Hyper(0.1, HalfNormal(1.0))).hypers()
     {'sd': Hyper(start=0.1, prior=HalfNormal(scale=1.0))}
+    >>> Gaussian(sd=[0.1, Hyper(0.5)]).hypers()
+    {'sd.1': Hyper(start=0.5, prior=None)}
     """
 
     sd: Number = 0.1
     positive_arguments: ClassVar[tuple[str, ...]] = ("sd",)
+    column_arguments: ClassVar[tuple[str, ...]] = ("sd",)
     real_targets: ClassVar[bool] = True
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
-        return Normal().bind({"loc": outputs, "scale": self.sd}).log_density(targets).sum(axis=0)
+        noise = Normal().bind({"loc": outputs, "scale": by_column(self.sd)})
+        return noise.log_density(targets).sum(axis=0)
 
     def mean(self, outputs: Array) -> Array:
         return outputs
 
     def variance(self, outputs: Array) -> Array:
-        return jnp.broadcast_to(jnp.square(self.sd), outputs.shape)
+        return jnp.broadcast_to(jnp.square(by_column(self.sd)), outputs.shape)
 
     def sample(self, key: Array, outputs: Array) -> Array:
-        return outputs + self.sd * jax.random.normal(key, outputs.shape, outputs.dtype)
+        return outputs + by_column(self.sd) * jax.random.normal(key, outputs.shape, outputs.dtype)
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
-        return ndtr((targets - outputs) / self.sd)
+        return ndtr((targets - outputs) / by_column(self.sd))
 
 
-@final
-@dataclass(frozen=True)
-class Bernoulli(Likelihood):
-    """Targets are 1 with probability ``sigmoid(output)`` and 0 otherwise, each output by itself."""
+def for_each_column(number: Number, columns: int) -> Number:
+    """The same number or `Hyper` for each column of `y`, each to be learned by itself.
 
-    link: ClassVar[type[Layer] | None] = Sigmoid
-
-    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
-        y = super().targets(y, outputs)
-        bad = np.setdiff1d(y, [0, 1])
-        if bad.size:
-            raise ValueError(
-                f"`y` must hold only 0 and 1 for a Bernoulli likelihood, but has {some_of(bad)}: "
-                "encode the two classes as 0 and 1, or use Categorical for more classes"
-            )
-        return y
-
-    def log_density(self, outputs: Array, targets: Array) -> Array:
-        # log sigmoid(f) = f - softplus(f) and log(1 - sigmoid(f)) = -softplus(f)
-        return (targets * outputs - jax.nn.softplus(outputs)).sum(axis=0)
-
-    def mean(self, outputs: Array) -> Array:
-        return jax.nn.sigmoid(outputs)
-
-    def variance(self, outputs: Array) -> Array:
-        return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
-
-    def sample(self, key: Array, outputs: Array) -> Array:
-        uniform = jax.random.uniform(key, outputs.shape, outputs.dtype)
-        return (uniform < jax.nn.sigmoid(outputs)).astype(outputs.dtype)
+    Examples
+    --------
+    >>> for_each_column(0.1, 1), for_each_column(0.1, 2)
+    (0.1, (0.1, 0.1))
+    """
+    return number if columns == 1 else (number,) * columns
 
 
-@final
-@dataclass(frozen=True)
-class Categorical(Likelihood):
-    """Targets are class labels ``0, 1, ...`` with probabilities ``softmax(outputs)``."""
-
-    link: ClassVar[type[Layer] | None] = Softmax
-
-    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
-        if y.shape[1] != 1:
-            raise ValueError(
-                f"`y` must be one column of class labels for a Categorical likelihood, "
-                f"got {y.shape[1]} columns: use `y.argmax(axis=1)` for one-hot targets"
-            )
-        if outputs < 2:
-            raise ValueError(
-                "a Categorical likelihood needs a network with one output per class, at least 2, "
-                f"but this one has {outputs}: end it in Dense(classes), or use Bernoulli"
-            )
-        classes = np.arange(outputs)
-        bad = np.setdiff1d(y, classes)
-        if bad.size:
-            raise ValueError(
-                f"`y` must hold class labels 0 to {outputs - 1} for a network with {outputs} "
-                f"outputs, but has {some_of(bad)}"
-            )
-        return (y == classes).astype(np.float64)
-
-    def log_density(self, outputs: Array, targets: Array) -> Array:
-        return (targets * jax.nn.log_softmax(outputs, axis=0)).sum(axis=0)
-
-    def mean(self, outputs: Array) -> Array:
-        return jax.nn.softmax(outputs, axis=0)
-
-    def variance(self, outputs: Array) -> Array:
-        probability = jax.nn.softmax(outputs, axis=0)
-        return probability * (1 - probability)
-
-    def sample(self, key: Array, outputs: Array) -> Array:
-        return jax.random.categorical(key, outputs, axis=0)[None].astype(outputs.dtype)
+def by_column(number: Number) -> Any:
+    """A number as it is; a tuple with one for each column of `y` as an array ``(columns, 1)``."""
+    if not isinstance(number, tuple):
+        return number
+    return jnp.stack([jnp.asarray(each, float) for each in number])[:, None]
 
 
 def some_of(values: NDArray[np.generic], most: int = 3) -> str:

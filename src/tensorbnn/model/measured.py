@@ -16,7 +16,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tensorbnn.model.hyper import Number
-from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.likelihoods import Likelihood, by_column
 from tensorbnn.model.priors import Normal
 from tensorbnn.model.scaling import Scaling
 
@@ -44,7 +44,8 @@ class MeasuredGaussian(Likelihood):
     ----------
     factor
         A number or a `Hyper`, by which all standard deviations are multiplied. ``Hyper(1.0)`` has a
-        log-normal prior around 1 with a log-sd of 1.
+        log-normal prior around 1 with a log-sd of 1. Several targets share it, or have their own: a
+        list with a number or a `Hyper` for each.
 
     Examples
     --------
@@ -58,6 +59,7 @@ class MeasuredGaussian(Likelihood):
 
     factor: Number = 1.0
     positive_arguments: ClassVar[tuple[str, ...]] = ("factor",)
+    column_arguments: ClassVar[tuple[str, ...]] = ("factor",)
     real_targets: ClassVar[bool] = True
     knows_noise: ClassVar[bool] = False
 
@@ -73,7 +75,7 @@ class MeasuredGaussian(Likelihood):
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
         values, sds = jnp.split(targets, 2)
-        gaussian = Normal().bind({"loc": outputs, "scale": self.factor * sds})
+        gaussian = Normal().bind({"loc": outputs, "scale": by_column(self.factor) * sds})
         return gaussian.log_density(values).sum(axis=0)
 
     def mean(self, outputs: Array) -> Array:
@@ -86,8 +88,8 @@ class MeasuredGaussian(Likelihood):
         raise ValueError(UNKNOWN_NOISE)
 
     def sample_again(self, key: Array, outputs: Array, targets: Array) -> Array:
-        sds = jnp.split(targets, 2)[1]
-        return outputs + self.factor * sds * jax.random.normal(key, outputs.shape, outputs.dtype)
+        sds = by_column(self.factor) * jnp.split(targets, 2)[1]
+        return outputs + sds * jax.random.normal(key, outputs.shape, outputs.dtype)
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
         raise ValueError(UNKNOWN_NOISE)

@@ -53,10 +53,10 @@ class Network:
         self._parameter_names: list[tuple[str, ...]] = []
         units = self.inputs
         for name, layer in zip(self.names, self.layers, strict=True):
-            own = layer.parameters(units)
+            own = _checked_parameters(name, layer, units)
             self.parameters |= {f"{name}.{key}": parameter for key, parameter in own.items()}
             self._parameter_names.append(tuple(own))
-            units = layer.outputs(units)
+            units = _checked_outputs(name, layer, units)
         self.outputs: int = units
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
@@ -111,6 +111,28 @@ def _as_layer(layer: object, position: int) -> Layer:
             f"choose from {', '.join(ACTIVATIONS)}"
         )
     return ACTIVATIONS[name]()
+
+
+def _checked_parameters(name: str, layer: Layer, units: int) -> dict[str, Parameter]:
+    found: object = layer.parameters(units)
+    if not isinstance(found, dict) or not all(
+        isinstance(each, Parameter) for each in found.values()
+    ):
+        raise TypeError(
+            f"`parameters` of {type(layer).__name__} ({name}) must return a dictionary of "
+            f"tb.Parameter, such as {{'factors': tb.Parameter((3,), tb.Normal())}}, got {found!r}"
+        )
+    return found
+
+
+def _checked_outputs(name: str, layer: Layer, units: int) -> int:
+    found: object = layer.outputs(units)
+    if not isinstance(found, numbers.Integral) or isinstance(found, bool) or found < 1:
+        raise ValueError(
+            f"`outputs` of {type(layer).__name__} ({name}) must return a whole number of at least "
+            f"1 for {units} inputs, got {found!r}"
+        )
+    return int(found)
 
 
 def _number_by_kind(layers: tuple[Layer, ...]) -> tuple[str, ...]:

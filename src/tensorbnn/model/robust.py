@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.model.hyper import Number
-from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.likelihoods import Likelihood, by_column
 from tensorbnn.model.priors import StudentT, student_t_cdf
 
 
@@ -32,10 +32,11 @@ class StudentTNoise(Likelihood):
     ----------
     scale
         Width of the noise: a number, or a `Hyper` where it is learned. Where targets are
-        standardised it is in units of their standard deviation.
+        standardised it is in units of their standard deviation. Several columns of `y` share it, or
+        have their own: a list with a number or a `Hyper` for each.
     dof
-        Degrees of freedom: a number or a `Hyper`. The fewer, the heavier the tails: 1 is Cauchy
-        noise, above 30 it is hardly told from Gaussian noise.
+        Degrees of freedom, likewise. The fewer, the heavier the tails: 1 is Cauchy noise, above 30
+        it is hardly told from Gaussian noise.
 
     Examples
     --------
@@ -47,24 +48,26 @@ class StudentTNoise(Likelihood):
     scale: Number = 0.1
     dof: Number = 4.0
     positive_arguments: ClassVar[tuple[str, ...]] = ("scale", "dof")
+    column_arguments: ClassVar[tuple[str, ...]] = ("scale", "dof")
     real_targets: ClassVar[bool] = True
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
-        noise = StudentT().bind({"dof": self.dof, "loc": outputs, "scale": self.scale})
+        scale, dof = by_column(self.scale), by_column(self.dof)
+        noise = StudentT().bind({"dof": dof, "loc": outputs, "scale": scale})
         return noise.log_density(targets).sum(axis=0)
 
     def mean(self, outputs: Array) -> Array:
         return outputs
 
     def variance(self, outputs: Array) -> Array:
-        dof = jnp.asarray(self.dof, outputs.dtype)
-        finite = jnp.square(self.scale) * dof / jnp.where(dof > 2, dof - 2, 1.0)
+        dof = jnp.asarray(by_column(self.dof), outputs.dtype)
+        finite = jnp.square(by_column(self.scale)) * dof / jnp.where(dof > 2, dof - 2, 1.0)
         return jnp.broadcast_to(jnp.where(dof > 2, finite, jnp.inf), outputs.shape)
 
     def sample(self, key: Array, outputs: Array) -> Array:
-        noise = jax.random.t(key, self.dof, outputs.shape, outputs.dtype)
-        return outputs + self.scale * noise
+        noise = jax.random.t(key, by_column(self.dof), outputs.shape, outputs.dtype)
+        return outputs + by_column(self.scale) * noise
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
-        dof = jnp.broadcast_to(jnp.asarray(self.dof, outputs.dtype), outputs.shape)
-        return student_t_cdf(dof, (targets - outputs) / self.scale)
+        dof = jnp.broadcast_to(jnp.asarray(by_column(self.dof), outputs.dtype), outputs.shape)
+        return student_t_cdf(dof, (targets - outputs) / by_column(self.scale))

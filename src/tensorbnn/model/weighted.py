@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.model.hyper import Hyper
+from tensorbnn.model.hyper import Number
 from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.scaling import Scaling
@@ -83,19 +84,14 @@ class Weighted(Likelihood):
         return self.likelihood.knows_noise
 
     @property
-    def positive_arguments(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Arguments of the likelihood inside that must be positive."""
-        return self.likelihood.positive_arguments
-
-    @property
     def plain(self) -> Likelihood:
         return self.likelihood
 
-    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.likelihood.arguments()
+    def numbers(self) -> dict[str, Number]:
+        return self.likelihood.numbers()
 
-    def hypers(self) -> dict[str, Hyper]:
-        return self.likelihood.hypers()
+    def must_be_positive(self, name: str) -> bool:
+        return self.likelihood.must_be_positive(name)
 
     def bind(self, values: Mapping[str, Any]) -> Self:
         return replace(self, likelihood=self.likelihood.bind(values))
@@ -132,7 +128,12 @@ class Weighted(Likelihood):
         return np.column_stack([self.likelihood.targets(self.unweighted(y), outputs), weights])
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
-        return targets[-1] * self.likelihood.log_density(outputs, targets[:-1])
+        weights = targets[-1]
+        # The density of a row that does not count may be zero: 0 log 0, and its gradient, are NaN.
+        counts = weights > 0
+        outputs = jnp.where(counts[None], outputs, 0.0)
+        each = self.likelihood.log_density(outputs, targets[:-1])
+        return jnp.where(counts, weights * each, 0.0)
 
     def mean(self, outputs: Array) -> Array:
         return self.likelihood.mean(outputs)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.model.checks import check_count
 from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
 
 if TYPE_CHECKING:
@@ -91,8 +92,9 @@ def ranks(
     chains, draws = values.shape
     if chains < 2:
         raise ValueError("ranks compare chains, but this ensemble has only one")
-    bins = min(max(draws // 50, 5), 20, draws) if bins is None else bins
-    if not 1 <= bins <= draws:
+    chosen = min(max(draws // 50, 5), 20, draws) if bins is None else bins
+    bins = check_count("bins", chosen, least=1)
+    if bins > draws:
         raise ValueError(f"`bins` must be 1 to the number of draws, {draws}, got {bins!r}")
     ax = new_figure()[1] if ax is None else ax
     order = np.lexsort([np.random.default_rng(0).permutation(values.size), values.ravel()])

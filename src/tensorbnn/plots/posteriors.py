@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.model.checks import check_count
 from tensorbnn.plots.figure import chain_color, legend_above, new_figure
 
 if TYPE_CHECKING:
@@ -108,8 +109,7 @@ def hyperparameter(
         Axes to draw into; new ones by default.
     """
     values = _values(ensemble, name)
-    if bins < 1:
-        raise ValueError(f"`bins` must be a whole number of at least 1, got {bins!r}")
+    bins = check_count("bins", bins, least=1)
     ax = new_figure()[1] if ax is None else ax
     edges = np.histogram_bin_edges(values, bins)
     together = np.histogram(values, edges, density=True)[0]

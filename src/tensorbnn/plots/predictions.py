@@ -69,6 +69,8 @@ def bands(
             ms=5,
             label="data",
         )
-    ax.set(xlabel="x", ylabel="y", xlim=(column[0], column[-1]))
+    ax.set(xlabel="x", ylabel="y")
+    if column[0] < column[-1]:
+        ax.set_xlim(column[0], column[-1])
     ax.legend(frameon=False, loc="best")
     return ax

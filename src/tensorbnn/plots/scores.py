@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorbnn.ensemble.scores import Reliability
 from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.model.checks import check_count
 from tensorbnn.plots.figure import new_figure
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
     """
     if not isinstance(scores, Scores):
         raise TypeError("`pit` shows scores of numbers; for classes use `calibration`")
-    if bins < 1:
-        raise ValueError(f"`bins` must be a whole number of at least 1, got {bins!r}")
+    bins = check_count("bins", bins, least=1)
     ax = new_figure()[1] if ax is None else ax
     rows, outputs = scores.pit.shape
     edges = np.linspace(0, 1, bins + 1)

@@ -43,7 +43,8 @@ def sensitivity(
 
     Returns
     -------
-    The three Axes.
+    ndarray of Axes
+        The three Axes.
     """
     check_output(output, found.mean.shape[2])
     panels = _panels() if axes is None else np.asarray(axes)

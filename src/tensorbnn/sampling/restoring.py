@@ -107,7 +107,18 @@ def _restore_reporting(
         )
     named = {name: known[name] for name in described if name in known}
     if validation is None:
-        validation = validation_rows(store.data())
+        data = store.data()
+        validation = validation_rows(data)
+        if named and data is None and _had_validation(store):
+            warn(
+                "the run does not keep its validation data, on which metrics are no longer "
+                "reported: give them again with `validation`",
+            )
     return make_reporting(
         posterior, named, validation if named else None, store.manifest["report_every"]
     )
+
+
+def _had_validation(store: DirectoryStore) -> bool:
+    reports = store.reports(skip_damaged=True)
+    return any(name.startswith("validation.") for report in reports for name in report)

@@ -84,7 +84,8 @@ def resume(
 
     Returns
     -------
-    All networks of the run.
+    Ensemble
+        All networks of the run.
 
     Examples
     --------

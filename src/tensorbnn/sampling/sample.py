@@ -12,7 +12,7 @@ from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import named_metrics
 from tensorbnn.inference.hmc import HMC
-from tensorbnn.inference.sampler import Sampler
+from tensorbnn.inference.sampler import MOST_SEED, MOST_TRANSITIONS, Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.runs.checkpoint import Checkpoint, first_checkpoint
@@ -124,8 +124,9 @@ def sample(
 
     Returns
     -------
-    The sampled networks. Ctrl-C stops the chains: a run at `path` is saved and a message says how
-    to go on; of a run in memory you get what all chains have drawn.
+    Ensemble
+        The sampled networks. Ctrl-C stops the chains: a run at `path` is saved and a message says
+        how to go on; of a run in memory you get what all chains have drawn.
 
     Examples
     --------
@@ -144,11 +145,11 @@ def sample(
     sampler = _check_sampler(HMC() if sampler is None else sampler)
     plan = Plan(
         chains=check_count("chains", chains, least=1),
-        burn_in=check_count("burn_in", burn_in, least=0),
+        burn_in=check_count("burn_in", burn_in, least=0, most=MOST_TRANSITIONS),
         draws=check_count("draws", draws, least=1),
-        every=check_count("every", every, least=1),
+        every=check_count("every", every, least=1, most=MOST_TRANSITIONS),
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
-        seed=check_count("seed", seed, least=0),
+        seed=check_count("seed", seed, least=0, most=MOST_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
         together=executor is None,
         max_gradients=check_gradients(max_gradients),
@@ -159,8 +160,8 @@ def sample(
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
     recipe = Recipe(posterior, sampler, plan, reporting, pace)
-    checkpoints = _first_checkpoints(recipe, start)
     goal = make_goal(until, max_minutes, posterior, plan)
+    checkpoints = _first_checkpoints(recipe, start)
     if executor is not None:
         check_sendable(executor, recipe)
     store = make_store(
@@ -192,6 +193,22 @@ def load(
     skip_damaged
         Leave out files that are damaged, with a warning, and those with the same number of the
         other chains. Otherwise they are an error when they are met.
+
+    Returns
+    -------
+    Ensemble
+        The draws that all chains have written so far; `Ensemble.refresh` looks for more.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tensorbnn as tb
+    >>> prior = tb.Posterior(tb.Network(tb.Dense(2), inputs=1), tb.Gaussian(sd=0.1))
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     sampled = tb.sample(prior, chains=2, burn_in=20, draws=10, path=path, progress=False)
+    ...     ensemble = tb.load(path)
+    ...     print(ensemble, ensemble.parameters["dense_0.weights"].shape)
+    Ensemble(20 networks: 2 chains of 10 draws) (2, 10, 1, 2)
     """
     return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
 
@@ -227,7 +244,7 @@ def _start_values(
 ) -> Mapping[str, ArrayLike]:
     """Starting values by name; of an ensemble, those that the new model has."""
     if not isinstance(start, Ensemble):
-        return start or {}
+        return {} if start is None else start
     parameters, hypers = start.last_draws(plan.chains)
     if not plan.sample_hyperparameters:  # they are held where the model says
         return parameters

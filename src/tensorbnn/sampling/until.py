@@ -134,7 +134,7 @@ class _Watch:
         self._thread = threading.Thread(target=self._look_on, daemon=True)
         if goal.points is not None:
             # Apart from the store that is written.
-            reader = DirectoryStore(store.path) if isinstance(store, DirectoryStore) else store
+            reader = DirectoryStore(store.root) if isinstance(store, DirectoryStore) else store
             self._predictions = GrowingPredictions(
                 reader,
                 recipe.posterior,

@@ -13,6 +13,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import pareto_smooth
 from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
+from tensorbnn.inference.sampler import MOST_SEED
 from tensorbnn.inference.variational import Fit, fit
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
@@ -94,8 +95,9 @@ def variational(
 
     Returns
     -------
-    The networks, in one chain. `Ensemble.approximation` has the ELBO, k-hat, the history of the
-    fit, means and sds; `Ensemble.diagnose` says that this is no sample of the posterior.
+    Ensemble
+        The networks, in one chain. `Ensemble.approximation` has the ELBO, k-hat, the history of the
+        fit, means and sds; `Ensemble.diagnose` says that this is no sample of the posterior.
 
     References
     ----------
@@ -134,7 +136,7 @@ def variational(
         draws=check_count("draws", draws, least=1),
         every=1,
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
-        seed=check_count("seed", seed, least=0),
+        seed=check_count("seed", seed, least=0, most=MOST_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
     if path is not None:
@@ -142,7 +144,7 @@ def variational(
     found = fit(
         posterior,
         options,
-        start=start or {},
+        start={} if start is None else start,
         hyperparameters=plan.sample_hyperparameters,
         seed=plan.seed,
         progress=progress,

@@ -53,6 +53,9 @@ Network random_network() {
   }
   network.outputs = units;
   network.targets = num_targets(network.likelihood, units);
+  const bool has_noise = network.likelihood == Likelihood::Gaussian ||
+                         network.likelihood == Likelihood::MeasuredGaussian;
+  network.widths = has_noise && number(0, 1) ? units : 1;
   network.num_parameters = at;
   return network;
 }
@@ -62,7 +65,9 @@ Prior random_prior(const Network& network) {
   Prior prior;
   prior.num_hypers = number(0, 1) * 2;
   prior.num_entries = prior.num_hypers + 1;
-  prior.sd_from = prior.num_hypers ? 1 : -1;
+  prior.num_widths = network.widths;
+  for (int w = 0; w < prior.num_widths; ++w)
+    prior.sd_from[w] = prior.num_hypers && number(0, 3) ? 1 : -1;
   prior.constant = 0;
   for (int e = 0; e < prior.num_entries; ++e) {
     const bool hyper = e < prior.num_hypers;
@@ -101,9 +106,9 @@ void run_once(const Threads& threads) {
   // Now and then numbers that overflow.
   const double scale = number(0, 4) ? 0.3 : 1e20;
   const auto parameters = random_array<T>(chains * network.num_parameters, scale);
-  const auto sd = random_array<T>(chains), value = random_array<T>(chains);
+  const auto sd = random_array<T>(chains * network.widths), value = random_array<T>(chains);
   const auto gradient = random_array<T>(chains * network.num_parameters);
-  const auto sd_gradient = random_array<T>(chains);
+  const auto sd_gradient = random_array<T>(chains * network.widths);
   log_likelihood<T>(current_kernel<T>(), network, data, threads,
                     {chains, parameters.get(), sd.get(), value.get(), gradient.get(),
                      sd_gradient.get()});

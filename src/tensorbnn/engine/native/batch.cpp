@@ -14,15 +14,16 @@ namespace {
 // Chains stand along the lanes where there are enough of them, and so few rows.
 constexpr int most_rows_of_chains = 64;
 
-// From the kernel's sum to the log-likelihood and its gradient by sd, or by the factor of measured
-// sds, whose own logarithms, the same for all parameters, are left to the caller.
+// From the kernel's sum that goes with a width of the noise to its part of the log-likelihood and of
+// the gradient: by an sd, or by the factor of measured sds, whose own logarithms, the same for all
+// parameters, are left to the caller.
 class Ending {
  public:
   template <class T>
   Ending(const Network& network, const Data<T>& data)
       : gaussian_(network.likelihood == Likelihood::Gaussian ||
                   network.likelihood == Likelihood::MeasuredGaussian),
-        count_(static_cast<double>(data.rows()) * network.outputs) {}
+        count_(static_cast<double>(data.rows()) * network.outputs / network.widths) {}
 
   double value(double sum, double sd) {
     if (!gaussian_) return sum;
@@ -48,39 +49,43 @@ class RowEvaluation {
   RowEvaluation(const Kernel<T>& kernel, const Network& network, const Data<T>& data,
                 const Threads& threads)
       : kernel_(kernel), network_(network), pieces_(network, data, kernel.lanes),
-        team_(pieces_.count(), threads.count, threads.schedule), ending_(network, data),
+        team_(pieces_.count(), threads.count, threads.schedule),
+        endings_(network.widths, {network, data}), sums_(pieces_.count() * network.widths),
         tile_(tile_for(network, kernel, (data.rows() + kernel.lanes - 1) / kernel.lanes)),
         room_(work_size(network, tile_, kernel.lanes)),
         gradients_((pieces_.count() - 1) * network.num_parameters) {}
 
   // `value` and `sd_gradient` may be null, as in `Trajectory`.
-  void operator()(const T* parameters, T sd, T* gradient, double* value, T* sd_gradient) {
+  void operator()(const T* parameters, const T* sd, T* gradient, double* value, T* sd_gradient) {
     const size_t size = network_.num_parameters;
-    double sums[most_pieces] = {};
+    const int widths = network_.widths;
+    std::fill(sums_.begin(), sums_.end(), 0.0);
     // The first piece writes where the result is wanted.
     const auto piece = [&](int index) {
       T* own = index ? gradients_.data() + (index - 1) * size : gradient;
       std::fill(own, own + size, T(0));
       T* work = scratch<T>(room_);
       pieces_.visit(index, [&](const Rows<T>& rows) {
-        kernel_.rows(network_, rows, tile_, parameters, sd, work, own, &sums[index]);
+        kernel_.rows(network_, rows, tile_, parameters, sd, work, own, &sums_[index * widths]);
       });
     };
     team_.run(piece);
-    double sum = sums[0];
     for (int index = 1; index < pieces_.count(); ++index) {
-      sum += sums[index];
+      for (int w = 0; w < widths; ++w) sums_[w] += sums_[index * widths + w];
       const T* own = gradients_.data() + (index - 1) * size;
       for (size_t i = 0; i < size; ++i) gradient[i] += own[i];
     }
-    const double wide = static_cast<double>(sd);
-    if (sd_gradient) *sd_gradient = static_cast<T>(ending_.sd_gradient(sum, wide));
-    if (value) *value = ending_.value(sum, wide);
+    if (value) *value = 0;
+    for (int w = 0; w < widths; ++w) {
+      const double wide = static_cast<double>(sd[w]);
+      if (sd_gradient) sd_gradient[w] = static_cast<T>(endings_[w].sd_gradient(sums_[w], wide));
+      if (value) *value += endings_[w].value(sums_[w], wide);
+    }
   }
 
   static void call(void* self, const T* values, const T* sd, T* by_values, double* value,
                    T* sd_gradient) {
-    (*static_cast<RowEvaluation*>(self))(values, *sd, by_values, value, sd_gradient);
+    (*static_cast<RowEvaluation*>(self))(values, sd, by_values, value, sd_gradient);
   }
 
  private:
@@ -88,7 +93,8 @@ class RowEvaluation {
   const Network& network_;
   Pieces<T> pieces_;
   Team team_;
-  Ending ending_;
+  std::vector<Ending> endings_;
+  std::vector<double> sums_;  // of each piece, one for each width
   int tile_;
   size_t room_;
   std::vector<T> gradients_;
@@ -99,9 +105,11 @@ template <class T>
 class ChainEvaluation {
  public:
   ChainEvaluation(const Kernel<T>& kernel, const Network& network, const Data<T>& data)
-      : kernel_(kernel), network_(network), data_(data), endings_(kernel.lanes, {network, data}),
+      : kernel_(kernel), network_(network), data_(data),
+        endings_(network.widths * kernel.lanes, {network, data}),
         tile_(tile_for(network, kernel, data.rest.count)),
-        work_(scratch<T>(work_size(network, tile_, kernel.lanes))), sums_(kernel.lanes) {}
+        work_(scratch<T>(work_size(network, tile_, kernel.lanes))),
+        sums_(network.widths * kernel.lanes) {}
 
   static void call(void* self, const T* values, const T* sd, T* by_values, double* value,
                    T* sd_gradient) {
@@ -114,11 +122,12 @@ class ChainEvaluation {
     std::fill(sums_.begin(), sums_.end(), 0.0);
     kernel_.chains(network_, data_.rest, tile_, parameters, sd, work_, gradient, sums_.data());
     if (!value && !sd_gradient) return;
-    for (int lane = 0; lane < kernel_.lanes; ++lane) {
-      const double wide = static_cast<double>(sd[lane]);
-      if (value) value[lane] = endings_[lane].value(sums_[lane], wide);
+    if (value) std::fill(value, value + kernel_.lanes, 0.0);
+    for (int at = 0; at < network_.widths * kernel_.lanes; ++at) {
+      const double wide = static_cast<double>(sd[at]);
+      if (value) value[at % kernel_.lanes] += endings_[at].value(sums_[at], wide);
       if (sd_gradient)
-        sd_gradient[lane] = static_cast<T>(endings_[lane].sd_gradient(sums_[lane], wide));
+        sd_gradient[at] = static_cast<T>(endings_[at].sd_gradient(sums_[at], wide));
     }
   }
 
@@ -141,18 +150,18 @@ template <class T>
 void likelihood_in_lanes(const Kernel<T>& kernel, const Network& network, const Data<T>& data,
                          const Batch<T>& batch, int first, int count) {
   const size_t size = network.num_parameters;
-  const int lanes = kernel.lanes;
+  const int lanes = kernel.lanes, widths = network.widths;
   T* const memory = scratch<T, Use::Trajectory>(2 * Room<T>::rounded(size * lanes) +
-                                                2 * Room<T>::rounded(lanes));
+                                                2 * Room<T>::rounded(widths * lanes));
   Room<T> room(memory);
   T *parameters = room.take(size * lanes), *gradient = room.take(size * lanes);
-  T *sd = room.take(lanes), *sd_gradient = room.take(lanes);
+  T *sd = room.take(widths * lanes), *sd_gradient = room.take(widths * lanes);
   std::vector<double> value(lanes);
   to_lanes(batch.parameters, first, count, size, lanes, parameters);
-  to_lanes(batch.sd, first, count, 1, lanes, sd);
+  to_lanes(batch.sd, first, count, widths, lanes, sd);
   ChainEvaluation<T>(kernel, network, data)(parameters, sd, gradient, value.data(), sd_gradient);
   from_lanes(gradient, first, count, size, lanes, batch.gradient);
-  from_lanes(sd_gradient, first, count, 1, lanes, batch.sd_gradient);
+  from_lanes(sd_gradient, first, count, widths, lanes, batch.sd_gradient);
   for (int lane = 0; lane < count; ++lane) batch.value[first + lane] = static_cast<T>(value[lane]);
 }
 
@@ -164,7 +173,8 @@ void follow_in_lanes(const Kernel<T>& kernel, const Network& network, const Data
   T* const memory = scratch<T, Use::Trajectory>(5 * Room<T>::rounded(size * lanes) +
                                                 Room<T>::rounded(numbers * lanes) +
                                                 Room<T>::rounded(batch.sizes * lanes) +
-                                                2 * Room<T>::rounded(lanes));
+                                                Room<T>::rounded(network.widths * lanes) +
+                                                Room<T>::rounded(lanes));
   Room<T> room(memory);
   const auto copied = [&](const T* from, size_t each) {
     T* to = room.take(each * lanes);
@@ -178,7 +188,7 @@ void follow_in_lanes(const Kernel<T>& kernel, const Network& network, const Data
   t.prior = &prior;
   t.dimension = size;
   t.numbers = copied(batch.numbers, numbers);
-  t.sd = copied(batch.sd, 1);
+  t.sd = copied(batch.sd, network.widths);
   t.step_size = copied(batch.step_size, batch.sizes);
   t.own_sizes = batch.sizes != 1;
   t.steps = steps.data();
@@ -217,7 +227,7 @@ void follow_alone(const Kernel<T>& kernel, const Network& network, const Data<T>
   t.prior = &prior;
   t.dimension = size;
   t.numbers = batch.numbers + chain * 2 * prior.num_entries;
-  t.sd = batch.sd + chain;
+  t.sd = batch.sd + chain * network.widths;
   t.own_sizes = batch.sizes != 1;
   t.step_size = t.own_sizes ? copied(batch.step_size) : batch.step_size + chain;
   t.steps = batch.steps + chain;
@@ -265,9 +275,10 @@ void log_likelihood(const Kernel<T>& kernel, const Network& network, const Data<
       [&](int chain, const Threads& own) {
         const size_t at = chain * network.num_parameters;
         double value;
-        RowEvaluation<T>(kernel, network, data, own)(batch.parameters + at, batch.sd[chain],
+        const size_t first_width = static_cast<size_t>(chain) * network.widths;
+        RowEvaluation<T>(kernel, network, data, own)(batch.parameters + at, batch.sd + first_width,
                                                      batch.gradient + at, &value,
-                                                     batch.sd_gradient + chain);
+                                                     batch.sd_gradient + first_width);
         batch.value[chain] = static_cast<T>(value);
       });
 }

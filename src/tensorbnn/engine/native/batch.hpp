@@ -27,8 +27,8 @@ struct Threads {
   Schedule schedule;
 };
 
-// Arrays have the chains as their first axis; `sd` is read and its gradient written for a Gaussian,
-// measured or not.
+// Arrays have the chains as their first axis; `sd`, (chains, widths), is read and its gradient
+// written for a Gaussian, measured or not.
 template <class T>
 struct Batch {
   int chains;
@@ -44,7 +44,7 @@ template <class T>
 struct Trajectories {
   int chains;
   size_t dimension;
-  const T *numbers, *sd;  // numbers: (chains, entries, 2)
+  const T *numbers, *sd;  // (chains, entries, 2) and (chains, widths)
   const T* step_size;     // (chains, sizes)
   size_t sizes;           // 1, or the dimension: a diagonal mass
   const int32_t* steps;

@@ -25,7 +25,7 @@ using Out = ffi::ResultBuffer<data_type<T>>;
 // Four numbers a stage: dense, activation, inputs, outputs. Parameters stand in this order.
 // Returns whether they are a network.
 bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
-                  int64_t likelihood, Network& network) {
+                  int64_t likelihood, int64_t widths, Network& network) {
   if (stages.size() % 4 || stages.size() / 4 > most_stages || stages.size() / 4 != slopes.size() ||
       stages.size() == 0 || likelihood < 0 ||
       likelihood > static_cast<int64_t>(Likelihood::MeasuredGaussian))
@@ -53,7 +53,10 @@ bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slope
   network.inputs = network.stages[0].inputs;
   network.outputs = network.stages[network.num_stages - 1].outputs;
   network.targets = num_targets(network.likelihood, network.outputs);
-  return true;
+  network.widths = static_cast<int>(widths);
+  const bool has_noise = network.likelihood == Likelihood::Gaussian ||
+                         network.likelihood == Likelihood::MeasuredGaussian;
+  return widths == 1 || (has_noise && widths == network.outputs);
 }
 
 template <class T>
@@ -94,16 +97,17 @@ ffi::Error guarded(const Work& work) {
 
 template <class T>
 ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stages,
-                             ffi::Span<const double> slopes, int64_t likelihood, In<T> parameters,
-                             In<T> sd, In<T> tile_inputs, In<T> tile_targets, In<T> inputs,
-                             In<T> targets, Out<T> value, Out<T> gradient, Out<T> sd_gradient) {
+                             ffi::Span<const double> slopes, int64_t likelihood, int64_t widths,
+                             In<T> parameters, In<T> sd, In<T> tile_inputs, In<T> tile_targets,
+                             In<T> inputs, In<T> targets, Out<T> value, Out<T> gradient,
+                             Out<T> sd_gradient) {
   Network network;
-  if (!read_network(stages, slopes, likelihood, network))
+  if (!read_network(stages, slopes, likelihood, widths, network))
     return ffi::Error::InvalidArgument("tensorbnn: not a network");
   const auto data = read_data<T>(network, tile_inputs, tile_targets, inputs, targets);
   const auto shape = parameters.dimensions();
   if (!data || shape.size() != 2 || shape[1] != static_cast<int64_t>(network.num_parameters) ||
-      static_cast<int64_t>(sd.element_count()) != shape[0])
+      static_cast<int64_t>(sd.element_count()) != shape[0] * widths)
     return ffi::Error::InvalidArgument("tensorbnn: arrays do not fit the network");
   return guarded([&] {
     const Call call;
@@ -116,16 +120,20 @@ ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stag
 // Nine whole numbers an entry, in the order of `Entry`, and three others. Returns whether they are
 // a prior of `dimension` numbers.
 bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others,
-                int64_t num_hypers, int64_t sd_from, double constant, int64_t dimension,
-                Prior& prior) {
+                int64_t num_hypers, ffi::Span<const int64_t> sd_from, double constant,
+                int64_t dimension, Prior& prior) {
   const size_t count = entries.size() / 9;
   if (entries.size() % 9 || count > most_entries || others.size() != 3 * count ||
       num_hypers > most_hypers || num_hypers > static_cast<int64_t>(count) ||
-      sd_from >= num_hypers)
+      sd_from.size() > most_widths)
     return false;
   prior.num_hypers = static_cast<int>(num_hypers);
   prior.num_entries = static_cast<int>(count);
-  prior.sd_from = static_cast<int>(sd_from);
+  prior.num_widths = static_cast<int>(sd_from.size());
+  for (int w = 0; w < prior.num_widths; ++w) {
+    if (sd_from.begin()[w] >= num_hypers) return false;
+    prior.sd_from[w] = static_cast<int>(sd_from.begin()[w]);
+  }
   prior.constant = constant;
   for (size_t e = 0; e < count; ++e) {
     const int64_t* from = entries.begin() + 9 * e;
@@ -155,23 +163,25 @@ void copy(const In<T>& from, Out<T>& to) {
 
 template <class T>
 ffi::Error leapfrog_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stages,
-                       ffi::Span<const double> slopes, int64_t likelihood,
+                       ffi::Span<const double> slopes, int64_t likelihood, int64_t widths,
                        ffi::Span<const int64_t> entries, ffi::Span<const double> others,
-                       int64_t num_hypers, int64_t sd_from, double constant, In<T> position,
-                       In<T> momentum, In<T> log_density, In<T> gradient, In<T> step_size,
-                       ffi::Buffer<ffi::S32> steps, In<T> numbers, In<T> sd, In<T> tile_inputs,
-                       In<T> tile_targets, In<T> inputs, In<T> targets, Out<T> position_after,
-                       Out<T> momentum_after, Out<T> log_density_after, Out<T> gradient_after) {
+                       int64_t num_hypers, ffi::Span<const int64_t> sd_from, double constant,
+                       In<T> position, In<T> momentum, In<T> log_density, In<T> gradient,
+                       In<T> step_size, ffi::Buffer<ffi::S32> steps, In<T> numbers, In<T> sd,
+                       In<T> tile_inputs, In<T> tile_targets, In<T> inputs, In<T> targets,
+                       Out<T> position_after, Out<T> momentum_after, Out<T> log_density_after,
+                       Out<T> gradient_after) {
   const auto shape = position.dimensions(), sizes = step_size.dimensions();
   Network network;
   Prior prior;
-  if (shape.size() != 2 || !read_network(stages, slopes, likelihood, network) ||
-      !read_prior(entries, others, num_hypers, sd_from, constant, shape[1], prior))
+  if (shape.size() != 2 || !read_network(stages, slopes, likelihood, widths, network) ||
+      !read_prior(entries, others, num_hypers, sd_from, constant, shape[1], prior) ||
+      prior.num_widths != network.widths)
     return ffi::Error::InvalidArgument("tensorbnn: not a model");
   const auto data = read_data<T>(network, tile_inputs, tile_targets, inputs, targets);
   const bool fit = data && sizes.size() == 2 && sizes[0] == shape[0] &&
                    (sizes[1] == 1 || sizes[1] == shape[1]) &&
-                   static_cast<int64_t>(sd.element_count()) == shape[0] &&
+                   static_cast<int64_t>(sd.element_count()) == shape[0] * widths &&
                    static_cast<int64_t>(steps.element_count()) == shape[0] &&
                    static_cast<int64_t>(numbers.element_count()) ==
                        shape[0] * 2 * prior.num_entries &&
@@ -199,10 +209,11 @@ auto leapfrog_binding() {
       .template Attr<ffi::Span<const int64_t>>("stages")
       .template Attr<ffi::Span<const double>>("slopes")
       .template Attr<int64_t>("likelihood")
+      .template Attr<int64_t>("widths")
       .template Attr<ffi::Span<const int64_t>>("entries")
       .template Attr<ffi::Span<const double>>("others")
       .template Attr<int64_t>("num_hypers")
-      .template Attr<int64_t>("sd_from")
+      .template Attr<ffi::Span<const int64_t>>("sd_from")
       .template Attr<double>("constant")
       .template Arg<Array>()
       .template Arg<Array>()
@@ -229,6 +240,7 @@ auto likelihood_binding() {
       .template Attr<ffi::Span<const int64_t>>("stages")
       .template Attr<ffi::Span<const double>>("slopes")
       .template Attr<int64_t>("likelihood")
+      .template Attr<int64_t>("widths")
       .template Arg<In<T>>()
       .template Arg<In<T>>()
       .template Arg<In<T>>()

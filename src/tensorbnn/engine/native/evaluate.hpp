@@ -29,8 +29,8 @@ class Evaluation {
     other_ = d_ + widest * stride_;
   }
 
-  // `sd` is used by a Gaussian; by a measured one as its factor.
-  Vector<T> tile(int first, int vectors, Vector<T> sd) {
+  // `noise` is used by a Gaussian; by a measured one as its factors.
+  void tile(int first, int vectors, const Noise<T, Chains>& noise) {
     constexpr int rows_per_vector = Chains ? 1 : lanes<T>;
     vectors_ = vectors;
     begin_ = Chains && first == 0;
@@ -39,13 +39,9 @@ class Evaluation {
     num_rows_ = left < most ? left : most;
     take_inputs();
     for (int s = 0; s < network_.num_stages; ++s) forward(s);
-    const int last = network_.num_stages - 1;
-    const Targets<T, Chains> targets{rows_.targets + first_row_, rows_.target_stride, num_rows_};
-    const Vector<T> total = likelihood<T, Chains>(
-        network_.likelihood, shape(network_.outputs), targets, outputs_[last], sd, d_);
+    judge(noise);
     if (!Chains && num_rows_ % lanes<T>) clear_padding();
-    for (int s = last; s >= 0; --s) backward(s);
-    return total;
+    for (int s = network_.num_stages - 1; s >= 0; --s) backward(s);
   }
 
  private:
@@ -81,6 +77,17 @@ class Evaluation {
       in_stride = stride_;
     }
     activate<T, Chains>(stage, shape(stage.outputs), parameters_, in, in_stride, outputs_[s]);
+  }
+
+  // The likelihood of all outputs together, or, where each has its own noise, of one after another.
+  void judge(const Noise<T, Chains>& noise) {
+    const T* const f = outputs_[network_.num_stages - 1];
+    const Targets<T, Chains> targets{rows_.targets + first_row_, rows_.target_stride, num_rows_,
+                                     network_.outputs};
+    const int at_once = noise.own ? 1 : network_.outputs;
+    for (int j = 0; j < network_.outputs; j += at_once)
+      noise.add(j, likelihood<T, Chains>(network_.likelihood, shape(at_once), targets.from(j),
+                                         f + j * stride_, noise.width(j), d_ + j * stride_));
   }
 
   // Lanes beyond the last row hold copies of it. An infinity there, times their gradient of zero,
@@ -155,26 +162,14 @@ class Evaluation {
   bool begin_ = false;
 };
 
-template <class T>
-void evaluate_rows(const Network& network, const Rows<T>& rows, int tile, const T* parameters, T sd,
-                   T* work, T* gradient, double* total) {
-  Evaluation<T, false> evaluation(network, rows, tile, parameters, work, gradient);
-  const int vectors = (rows.count + lanes<T> - 1) / lanes<T>;
-  for (int first = 0; first < vectors; first += tile) {
-    const int count = vectors - first < tile ? vectors - first : tile;
-    *total += sum<T>(evaluation.tile(first, count, broadcast<T>(sd)));
-  }
-}
-
-template <class T>
-void evaluate_chains(const Network& network, const Rows<T>& rows, int tile, const T* parameters,
-                     const T* sd, T* work, T* gradient, double* total) {
-  Evaluation<T, true> evaluation(network, rows, tile, parameters, work, gradient);
-  for (int first = 0; first < rows.count; first += tile) {
-    const int count = rows.count - first < tile ? rows.count - first : tile;
-    const Vector<T> found = evaluation.tile(first, count, load(sd));
-    for (int lane = 0; lane < lanes<T>; ++lane) total[lane] += static_cast<double>(found[lane]);
-  }
+template <class T, bool Chains>
+void evaluate(const Network& network, const Rows<T>& rows, int tile, const T* parameters,
+              const T* sd, T* work, T* gradient, double* total) {
+  Evaluation<T, Chains> evaluation(network, rows, tile, parameters, work, gradient);
+  const Noise<T, Chains> noise{sd, total, network.widths > 1};
+  const int vectors = Chains ? rows.count : (rows.count + lanes<T> - 1) / lanes<T>;
+  for (int first = 0; first < vectors; first += tile)
+    evaluation.tile(first, vectors - first < tile ? vectors - first : tile, noise);
 }
 
 }  // namespace

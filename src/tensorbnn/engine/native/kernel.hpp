@@ -9,7 +9,7 @@ namespace TENSORBNN_ISA {
 namespace {
 
 template <class T>
-constexpr Kernel<T> kernel = {lanes<T>, evaluate_rows<T>, evaluate_chains<T>, follow_one<T>,
+constexpr Kernel<T> kernel = {lanes<T>, evaluate<T, false>, evaluate<T, true>, follow_one<T>,
                               follow_chains<T>};
 
 }  // namespace

@@ -1,6 +1,8 @@
 // A whole trajectory: `steps` leapfrog steps cost `steps` gradients. See `inference/hmc.py`.
 #pragma once
 
+#include <algorithm>
+
 #include "coordinates.hpp"
 
 namespace tensorbnn {
@@ -52,6 +54,9 @@ class Leapfrog {
       : t_(trajectory), coordinates_(*trajectory.prior, trajectory.numbers),
         count_(trajectory.dimension * step<T, Chains>) {
     for (int lane = 0; lane < lanes<T>; ++lane) steps_[lane] = t_.steps[Chains ? lane : 0];
+    const Prior& prior = *trajectory.prior;
+    for (int w = 0; w < prior.num_widths; ++w) learned_ = learned_ || prior.sd_from[w] >= 0;
+    if (learned_) std::copy(t_.sd, t_.sd + prior.num_widths * step<T, Chains>, sd_);
   }
 
   void run() {
@@ -84,17 +89,11 @@ class Leapfrog {
 
   void evaluate(const Move<T, Chains>& move) {
     const Vector<T> log_prior = coordinates_.forward(t_.position, t_.values);
-    const int from = t_.prior->sd_from;
-    alignas(64) T sd[lanes<T>], sd_gradient[lanes<T>];
-    const T* current = t_.sd;
-    if (from >= 0) {
-      store(sd, coordinates_.hyper(from));
-      current = sd;
-    }
+    if (learned_) take_widths();
     double value[lanes<T>];
-    t_.likelihood(t_.context, t_.values, current, t_.by_values, move.last ? value : nullptr,
-                  from >= 0 ? sd_gradient : nullptr);
-    if (from >= 0) coordinates_.add_to_hyper(from, parameter<T, Chains>(sd_gradient));
+    t_.likelihood(t_.context, t_.values, learned_ ? sd_ : t_.sd, t_.by_values,
+                  move.last ? value : nullptr, learned_ ? sd_gradient_ : nullptr);
+    if (learned_) give_widths();
     coordinates_.backward(t_.position, t_.values, t_.by_values, move);
     if (!move.last) return;
     if constexpr (Chains)
@@ -105,10 +104,33 @@ class Leapfrog {
       *t_.log_density = static_cast<T>(value[0] + sum<T>(log_prior) + t_.prior->constant);
   }
 
+  // Widths of the noise that are hyper-parameters of the position, and the gradient back to them.
+  void take_widths() {
+    for (int w = 0; w < t_.prior->num_widths; ++w) {
+      const int from = t_.prior->sd_from[w];
+      if (from < 0) continue;
+      const Vector<T> width = coordinates_.hyper(from);
+      if constexpr (Chains)
+        store(sd_ + w * lanes<T>, width);
+      else
+        sd_[w] = width[0];
+    }
+  }
+
+  void give_widths() {
+    for (int w = 0; w < t_.prior->num_widths; ++w) {
+      const int from = t_.prior->sd_from[w];
+      if (from < 0) continue;
+      coordinates_.add_to_hyper(from, parameter<T, Chains>(sd_gradient_ + w * step<T, Chains>));
+    }
+  }
+
   const Trajectory<T>& t_;
   Coordinates<T, Chains> coordinates_;
   size_t count_;
   Integers<T> steps_;  // of the chain in each lane
+  bool learned_ = false;  // whether any width is a hyper-parameter; only then these are used
+  alignas(64) T sd_[most_widths * step<T, Chains>], sd_gradient_[most_widths * step<T, Chains>];
 };
 
 template <class T>

@@ -8,12 +8,15 @@ namespace tensorbnn {
 namespace TENSORBNN_ISA {
 namespace {
 
-// Targets of a tile, that begins at row `first` and ends after `rows` rows.
+// Targets of a tile, that begins at row `first` and ends after `rows` rows. Those that are measured
+// have their standard deviations `sds` rows of the array behind them.
 template <class T, bool Chains>
 struct Targets {
   const T* values;
   size_t stride;
-  int rows;
+  int rows, sds;
+
+  Targets from(int output) const { return {values + output * stride, stride, rows, sds}; }
 
   // How many lanes of a vector are rows.
   TENSORBNN_INLINE int count(int vector) const {
@@ -27,6 +30,26 @@ struct Targets {
     const T* from = values + output * stride + vector * lanes<T>;
     const int valid = count(vector);
     return valid == lanes<T> ? load(from) : load_some(from, valid);
+  }
+};
+
+// Widths of the noise, one for all outputs or one each, and the sums that go with them.
+template <class T, bool Chains>
+struct Noise {
+  const T* widths;
+  double* sums;
+  bool own;  // whether each output has its own
+
+  TENSORBNN_INLINE Vector<T> width(int output) const {
+    return parameter<T, Chains>(widths + output * step<T, Chains>);
+  }
+
+  TENSORBNN_INLINE void add(int output, Vector<T> total) const {
+    double* const to = sums + output * step<T, Chains>;
+    if constexpr (Chains)
+      for (int lane = 0; lane < lanes<T>; ++lane) to[lane] += static_cast<double>(total[lane]);
+    else
+      *to += sum<T>(total);
   }
 };
 
@@ -64,7 +87,7 @@ Vector<T> measured_gaussian(const Shape& shape, const Targets<T, Chains>& target
   for (int j = 0; j < shape.units; ++j)
     for (int n = 0; n < shape.vectors; ++n) {
       const size_t at = j * shape.stride + n * lanes<T>;
-      const Vector<T> sd = factor * targets.at(shape.units + j, n);
+      const Vector<T> sd = factor * targets.at(targets.sds + j, n);
       const Vector<T> z = (targets.at(j, n) - load(f + at)) / sd;
       settle<T, Chains>(z * z, z / sd, targets.count(n), total, d + at);
     }

@@ -45,6 +45,7 @@ struct Network {
   int num_stages;
   Stage stages[most_stages];
   int inputs, outputs, targets;  // targets: rows of the array of targets
+  int widths;                    // of the noise: one for all outputs, or one each
   size_t num_parameters;
   Likelihood likelihood;
 };
@@ -62,13 +63,14 @@ struct Rows {
 // The code of one instruction set.
 //
 // `rows` adds to `sum` what the likelihood leaves of some rows (for Bernoulli and Categorical the
-// log-likelihood, for a Gaussian, measured or not, the squares of (target - output) / sd) and to
-// `gradient` that of the log-likelihood. `work` has room for `work_size`; `tile` vectors are worked through at once.
+// log-likelihood, for a Gaussian, measured or not, the squares of (target - output) / sd, one sum for
+// each of the widths in `sd`) and to `gradient` that of the log-likelihood. `work` has room for
+// `work_size`; `tile` vectors are worked through at once.
 template <class T>
 struct Kernel {
   int lanes;
-  void (*rows)(const Network&, const Rows<T>&, int tile, const T* parameters, T sd, T* work,
-               T* gradient, double* sum);
+  void (*rows)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,
+               T* work, T* gradient, double* sum);
   // The same for as many chains as there are lanes: parameters, gradient, sd and sum have the
   // chains as their last axis, and the gradient, of at least one row, need not be zero before.
   void (*chains)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,

@@ -33,11 +33,15 @@ struct Entry {
 
 constexpr int most_hypers = 256, most_entries = 512;
 
+// Outputs may have a width of the noise each: its standard deviation, or a factor of such.
+constexpr int most_widths = 256;
+
 // Entries of hyper-parameters come first, each after those it depends on; then parameters.
 struct Prior {
   int num_hypers, num_entries;
-  int sd_from;      // the hyper-parameter that is the likelihood's sd, or -1
-  double constant;  // of the log-density
+  int num_widths;
+  int sd_from[most_widths];  // the hyper-parameter that is a width of the noise, or -1
+  double constant;           // of the log-density
   Entry entries[most_entries];
 };
 
@@ -51,8 +55,8 @@ struct Trajectory {
   const int32_t* steps;
   T *position, *momentum, *gradient, *log_density;  // before, and after
   T *values, *by_values;                            // room for natural values and a gradient
-  // Log-likelihood of natural values with its gradient; `value` and `sd_gradient` one a chain, each
-  // null where it is not asked for.
+  // Log-likelihood of natural values with its gradient; `value` one a chain, `sd_gradient` as `sd`
+  // one for each width, both null where they are not asked for.
   void (*likelihood)(void* context, const T* values, const T* sd, T* by_values, double* value,
                      T* sd_gradient);
   void* context;

@@ -134,8 +134,9 @@ TENSORBNN_INLINE void add_lane_sums(Vector<T> (&sums)[Count], At at) {
   }
 }
 
+// A function apart: among other code its sums do not all stay in registers.
 template <class T, bool Chains, int I, int J>
-void outer_block(const Outer<T>& o, int i0, int j0) {
+__attribute__((noinline)) void outer_block(const Outer<T>& o, int i0, int j0) {
   Vector<T> sums[I * J] = {};
   const T* h = o.h + i0 * o.h_stride;
   const T* d = o.d + j0 * o.d_stride;

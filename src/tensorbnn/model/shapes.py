@@ -1,0 +1,113 @@
+"""Shapes of what layers, priors and likelihoods compute, a user's own above all.
+
+A density of the wrong shape would be broadcast and summed without complaint, and another posterior
+be sampled. So everything is traced once, with no numbers, when a posterior is made.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tensorbnn.model.layout import Layout, bind_hypers
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+
+# Unlikely to be a number of units, for which rows might be taken.
+ROWS = 37
+ELEMENTS = 3
+
+
+@functools.lru_cache(maxsize=64)
+def check_shapes(
+    network: Network,
+    likelihood: Likelihood,
+    theta: Layout,
+    phi: Layout,
+    num_targets: int | None,
+) -> None:
+    """Raise where a layer, prior or likelihood computes what has not the shape that it should.
+
+    Parameters
+    ----------
+    network, likelihood
+        The model.
+    theta, phi
+        Its layouts of parameters and hyper-parameters.
+    num_targets
+        Columns that the likelihood made of the user's targets; ``None`` without data.
+    """
+
+    def trace(theta_vector: Array, phi_vector: Array) -> None:
+        hypers = phi.unflatten(phi_vector)
+        for layout in (theta, phi):
+            _check_priors(layout, hypers)
+        outputs = _check_layers(network, theta.unflatten(theta_vector))
+        if num_targets is not None:
+            bound = bind_hypers("likelihood", likelihood.plain, hypers)
+            # Weights of rows, where there are any, are no business of the likelihood inside.
+            own = num_targets - (likelihood.plain is not likelihood)
+            _check_likelihood(bound, outputs, jnp.zeros((own, ROWS)))
+
+    jax.eval_shape(trace, jnp.zeros(theta.size), jnp.zeros(phi.size))
+
+
+def _check_priors(layout: Layout, hypers: dict[str, Array]) -> None:
+    kinds = {type(entry.prior): entry for entry in reversed(layout.entries)}
+    for entry in kinds.values():
+        prior = bind_hypers(entry.name, entry.prior, hypers)
+        kind = type(prior).__name__
+        pair: Any = prior.location_scale()
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(
+                f"`location_scale` of {kind}, the prior of {entry.name}, must return a pair, "
+                f"centre and width, but returned {pair!r}"
+            )
+        _check(
+            f"`log_density` of {kind}, the prior of {entry.name},",
+            prior.log_density(jnp.zeros(ELEMENTS)),
+            (ELEMENTS,),
+            f"for values of shape ({ELEMENTS},), one number for each",
+        )
+
+
+def _check_layers(network: Network, parameters: dict[str, Array]) -> Array:
+    h, units = jnp.zeros((network.inputs, ROWS)), network.inputs
+    for name, layer in zip(network.names, network.layers, strict=True):
+        start = f"{name}."
+        own = {
+            key.removeprefix(start): parameters[key] for key in parameters if key.startswith(start)
+        }
+        outputs = layer.outputs(units)
+        h = layer.apply(own, h)
+        _check(
+            f"`apply` of {type(layer).__name__} ({name})",
+            h,
+            (outputs, ROWS),
+            f"for inputs of shape ({units}, {ROWS}), as its `outputs({units})` is {outputs}",
+        )
+        units = outputs
+    return h
+
+
+def _check_likelihood(likelihood: Likelihood, outputs: Array, targets: Array) -> None:
+    _check(
+        f"`log_density` of {type(likelihood).__name__}",
+        likelihood.log_density(outputs, targets),
+        (ROWS,),
+        f"for outputs of shape {outputs.shape} and targets of shape {targets.shape}, one number "
+        "for each row",
+    )
+
+
+def _check(what: str, found: Any, shape: tuple[int, ...], given: str) -> None:
+    if not hasattr(found, "shape") or not hasattr(found, "dtype"):
+        raise TypeError(f"{what} must return an array of shape {shape}, but returned {found!r}")
+    if found.shape != shape:
+        raise ValueError(
+            f"{what} must return an array of shape {shape} {given}, but its shape is {found.shape}"
+        )
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        raise TypeError(f"{what} must return floating-point numbers, but returned {found.dtype}")
