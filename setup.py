@@ -69,7 +69,7 @@ setup(
         Extension(
             "tensorbnn.engine._native",
             sources=[str(NATIVE / f"{name}.cpp") for name in ("bindings", "dispatch", "batch")],
-            depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
+            depends=[str(path) for path in sorted(NATIVE.glob("*.[ch]pp"))],
             extra_link_args=["-pthread"],
             language="c++",
             optional=True,
