@@ -65,9 +65,9 @@ def test_priors_are_recovered_without_data():
     cases.check(cases.CASES["prior, wide normal"](), tb.SGHMC(num_steps=20), draws=2000)
 
 
-def bias_of_the_sd(sampler):
+def bias_of_the_sd(sampler, rows=200):
     """Mean relative error of the standard deviations of linear coefficients, and its error."""
-    x, y = data_of(200)
+    x, y = data_of(rows)
     exact = oracles.linreg(x, y, 0.5)
     posterior = tb.Posterior(
         tb.Network(tb.Dense(1, UNIT, UNIT), inputs=3), tb.Gaussian(sd=0.5), x, y, dtype="float64"
@@ -93,6 +93,15 @@ def test_the_bias_falls_with_the_step_size():
     assert abs(found) < 0.02 + 3 * error
     assert centre < 0.15
     assert "its bias does not show: compare with a run with half" in run.diagnose(np.eye(3)).verdict
+
+
+def test_steps_and_friction_are_found_where_rows_are_many():
+    """One row in twenty: the gradients' noise is large, and the posterior narrow."""
+    found, error, centre, run = bias_of_the_sd(tb.SGHMC(num_steps=100), rows=5000)
+    assert abs(found) < 0.02 + 3 * error
+    assert centre < 0.15
+    assert abs(np.mean(run.info["energy_error"])) < 0.02  # the kinetic temperature minus one
+    assert np.all(run.diagnose(np.eye(3)).rhat < 1.01)
 
 
 def test_batches_are_drawn_evenly_from_all_rows():

@@ -4,17 +4,20 @@ Underdamped Langevin dynamics with friction ``g`` and gradients ``G`` of an unbi
 log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen, Fox & Guestrin
 2014),
 
-    p <- p + eps/2 G;  q <- q + eps/2 p;  p <- c p + N(0, 1 - c^2 - eps^2 V);  q <- q + eps/2 p;
-    p <- p + eps/2 G',        c = exp(-g eps),
+    p <- p + eps/2 G;  q <- q + eps/2 p;  p <- c p + N(0, 1 - c^2 - eps^2 V (1 + c)^2 / 4);
+    q <- q + eps/2 p;  p <- p + eps/2 G',        c = exp(-g eps),
 
 with new rows for ``G'`` at each step (one gradient a step; the splitting of Leimkuhler & Matthews
 2013, whose error in the positions is small). The gradients' own noise, of variance ``V`` in each
-coordinate, heats the chain; it is measured during burn-in, and so much less noise is added. What
-remains is approximate: nothing is rejected, ``V`` is not the same everywhere, and steps are finite.
-The bias falls with the step size. The kinetic temperature, the mean of ``p^2``, is kept with the
-draws: it is one where the dynamics are followed exactly.
+coordinate, heats the chain; it is measured during burn-in, and less noise is added: so much that
+positions, which a kick moves by ``eps (1 + c) / (2 (1 - c))`` times its size in the end and added
+noise by ``eps / (1 - c)``, diffuse as they should. What remains is approximate: nothing is
+rejected, ``V`` is not the same everywhere, and steps are finite. The bias falls with the step size.
+The kinetic temperature, the mean of ``p^2``, is kept with the draws: it is one where the dynamics
+are followed exactly.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,7 +31,7 @@ from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.options import check_counts, check_positive
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
+from tensorbnn.inference.sampler import Info, for_each_chain, over_chains, root_key
 from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import Target
 
@@ -40,8 +43,13 @@ FIRST_FRICTION = 5.0
 SHARE = 0.9
 # The noise of the gradients is at most this part of all noise, on average over coordinates.
 NOISE_PART = 0.1
-# Transitions over which the noise of the gradients is averaged while burn-in goes on.
-NOISE_MEMORY = 100.0
+# For that, a step renews at most this part of the momentum's variance.
+MOST_RENEWED = 0.5
+# Batches by which the noise of the gradients is known before the first step.
+FIRST_BATCHES = 8
+# The noise of the gradients is averaged over about this part of the burn-in so far, and over so many
+# transitions at most: it is larger on the way than where the chain ends.
+NOISE_SHARE, NOISE_MEMORY = 0.25, 100.0
 
 
 @dataclass(frozen=True)
@@ -56,13 +64,14 @@ class SGHMC:
     step_size
         Time of a step, in units of the prior's standard deviations. Left out, it is found during
         burn-in: such that 90 % of the steps have an energy error within `energy_error`, and that
-        gradients contribute at most a tenth of the noise. It is held from then on.
+        gradients can contribute at most a tenth of the noise. It is held from then on.
     energy_error
         That limit, per root of the number of dimensions.
     friction
         Rate at which the momentum is forgotten. Left out, it is one over the width of the
         posterior, the root mean square of its standard deviations as the second half of burn-in
-        shows them, so that the momentum is forgotten while it crosses the posterior once.
+        shows them, so that the momentum is forgotten while it crosses the posterior once; or more,
+        where gradients would otherwise contribute more than a tenth of the noise.
     num_steps
         Steps of a transition, one gradient each.
 
@@ -184,10 +193,10 @@ def step(keys: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
 def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
-    friction = _friction(state)
-    step_size = _step_size(state, friction)
-    persistence = jnp.exp(-friction * step_size)
-    injected = jnp.maximum(1 - persistence**2 - step_size**2 * state.noise, 0.0)
+    step_size = _step_size(state)
+    persistence = jnp.exp(-_friction(state, step_size) * step_size)
+    kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
+    injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
     made = Made(step_size, persistence, jnp.sqrt(injected))
     momentum = jnp.where(
         state.iteration == 0,
@@ -305,31 +314,60 @@ def _value_and_gradient(position: Array, rows: Array, target: Target) -> tuple[A
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
 
 
-def _friction(state: SGHMCState) -> Array:
+def _friction(state: SGHMCState, step_size: Array) -> Array:
+    """Enough of it, where it was not given, for the noise of the gradients to be a small part."""
     steps, given = state.settings.friction_adapt_steps, state.settings.friction
-    return 1 / spread.width(state.spread, state.iteration, steps, 1 / given)
+    across = 1 / spread.width(state.spread, state.iteration, steps, 1 / given)
+    renewed = jnp.minimum(step_size**2 * jnp.mean(state.noise) / NOISE_PART, MOST_RENEWED)
+    quiet = -jnp.log1p(-renewed) / (2 * step_size)
+    return jnp.where(steps > 0, jnp.maximum(across, quiet), given)
 
 
-def _step_size(state: SGHMCState, friction: Array) -> Array:
+def _step_size(state: SGHMCState) -> Array:
     settings, adaptation = state.settings, state.adaptation
     adapting = state.iteration < settings.adapt_steps
     step_size = jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
-    # The variance of all noise of a step is about 2 friction eps, that of the gradient V eps^2.
-    quiet = NOISE_PART * 2 * friction / jnp.maximum(jnp.mean(state.noise), 1e-30)
-    return jnp.where(settings.adapt_steps > 0, jnp.minimum(step_size, quiet), step_size)
+    return jnp.where(settings.adapt_steps > 0, jnp.minimum(step_size, _quiet(state)), step_size)
+
+
+def _quiet(state: SGHMCState) -> Array:
+    """The largest step for which the noise of the gradients is a small part of all noise.
+
+    That of a gradient has the variance V eps^2, all noise 1 - c^2: 2 friction eps of a friction
+    that was given, and `MOST_RENEWED` at most of one that is chosen.
+    """
+    settings, noise = state.settings, jnp.maximum(jnp.mean(state.noise), 1e-30)
+    return jnp.where(
+        settings.friction_adapt_steps > 0,
+        jnp.sqrt(NOISE_PART * MOST_RENEWED / noise),
+        NOISE_PART * 2 * settings.friction / noise,
+    )
 
 
 def _adapt_step_size(state: SGHMCState, within: Array) -> DualAveraging:
     updated = dual_averaging.update(state.adaptation, within, jnp.full_like(within, SHARE))
-    adapting = state.iteration < state.settings.adapt_steps
+    # Steps that are small for the noise's sake say nothing against larger ones.
+    held = (state.adaptation.log_step_size > jnp.log(_quiet(state))) & (within > SHARE)
+    adapting = (state.iteration < state.settings.adapt_steps) & ~held
     return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
 
 
 def _adapt_noise(state: SGHMCState, noise: Array) -> Array:
     """Average over the burn-in so far, but for what is long past."""
-    count = state.iteration.astype(noise.dtype) + 1
-    updated = state.noise + (noise - state.noise) / jnp.minimum(count, NOISE_MEMORY)
+    count = NOISE_SHARE * (state.iteration.astype(noise.dtype) + 1)
+    updated = state.noise + (noise - state.noise) / jnp.clip(count, 1.0, NOISE_MEMORY)
     return jnp.where(state.iteration < state.settings.burn_in, updated, state.noise)
+
+
+def _first_noise(target: Target, position: Array, gradient: Array, like: Array) -> Array:
+    """Variance of the estimates at the start, around the gradient by all rows."""
+
+    def squared(key: Array) -> Array:
+        rows = _draw_rows(key, like, target)
+        return (_value_and_gradient(position, rows, target)[1] - gradient) ** 2
+
+    keys = jax.random.split(root_key(0), FIRST_BATCHES)
+    return jnp.mean(jax.lax.map(squared, keys), axis=0)
 
 
 @jax.jit
@@ -337,13 +375,14 @@ def _init(
     target: Target, positions: Array, settings: Settings, step_size: Array, rows: Array
 ) -> SGHMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    noise = over_chains(functools.partial(_first_noise, target), positions, gradient, rows)
     return SGHMCState(
         position=positions,
         momentum=jnp.zeros_like(positions),
         log_density=log_density,
         gradient=gradient,
         rows=rows,
-        noise=jnp.zeros_like(positions),
+        noise=noise,
         iteration=jnp.zeros(step_size.shape, jnp.int32),
         adaptation=dual_averaging.init(step_size),
         spread=spread.init(positions),
