@@ -83,7 +83,7 @@ class Lock:
         self._released.set()
         if keep_file:
             try:
-                _disown(self._descriptor)
+                _disown(self._descriptor, self.file)
             finally:
                 self._close()
             return
@@ -221,11 +221,11 @@ def _write_holder(descriptor: int, file: Path) -> None:
         raise
 
 
-def _disown(descriptor: int) -> None:
+def _disown(descriptor: int, file: Path) -> None:
     """Make a lock file one without a holder, and so old that nobody waits for one."""
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
-        os.utime(descriptor, (0, 0))
+        os.utime(file, (0, 0))
 
 
 def _lock(descriptor: int) -> bool:
