@@ -135,6 +135,17 @@ def test_files_that_hold_more_than_a_call_do_not_change_the_draws(
     assert same(reference, tb.resume(tmp_path / "resumed", draws=12, progress=False))
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_noises_come_in_the_order_of_the_columns(tmp_path, saved):
+    network = tb.Network(tb.Dense(11), inputs=1)
+    prior = tb.Posterior(network, tb.Gaussian(sd=[tb.Hyper(0.5)] * 11))
+    path = tmp_path / "run" if saved else None
+    run = tb.sample(prior, chains=1, burn_in=2, draws=2, path=path, progress=False)
+    run = tb.load(path) if saved else run
+    expected = [f"likelihood.sd.{column}" for column in range(11)]
+    assert [name for name in run.hyperparameters if name.startswith("like")] == expected
+
+
 def test_every_takes_every_other_draw(reference):
     thinned = draw(draws=6, every=2)
     for name, values in reference.parameters.items():
