@@ -245,9 +245,14 @@ class Posterior:
 
 
 def check_posterior(posterior: object) -> None:
-    """Raise where `posterior` is none."""
+    """Raise where `posterior` is none, or where nothing can be computed from it."""
     if not isinstance(posterior, Posterior):
         raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    if isinstance(jnp.zeros(()), jax.core.Tracer):
+        raise TypeError(
+            "networks can't be sampled or trained inside of a function that JAX compiles: call "
+            "this outside of jax.jit"
+        )
 
 
 @contextlib.contextmanager

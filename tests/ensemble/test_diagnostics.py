@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.ensemble import diagnostics
 from tensorbnn.ensemble.diagnostics import convergence, diagnose
 
 _spec = importlib.util.spec_from_file_location(
@@ -110,6 +111,28 @@ def test_weighted_predictions_that_are_rounded_or_never_change():
     rounded = np.where(rng.uniform(size=(4, 1000, 1)) < 0.97, 1.0, values[:, :, 0])
     both = convergence(rounded, weights)
     np.testing.assert_array_equal(both.ess_tail, both.ess)
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_many_rows_are_looked_at_some_at_a_time(monkeypatch, has_weights):
+    # Sums of such numbers have no rounding, which would decide between equal ranks.
+    values = np.random.default_rng(3).integers(-(2**15), 2**15, size=(2, 50, 7, 3)) / 2**10
+    weights = np.random.default_rng(4).multinomial(2**10, np.full(100, 0.01)) / 2**10
+    weights = weights.reshape(2, 50) if has_weights else None
+    whole, sizes, series = diagnose(values, info(2, 50), weights=weights), [], diagnostics._series
+
+    def noted(part):
+        sizes.append(part.size)
+        return series(part)
+
+    monkeypatch.setattr(diagnostics, "VALUES_AT_ONCE", 450)
+    monkeypatch.setattr(diagnostics, "_series", noted)
+    parts = diagnose(values, info(2, 50), weights=weights)
+    assert max(sizes) == 400
+    for name in ("rhat", "ess", "ess_tail", "mcse_mean", "mcse_sd"):
+        assert getattr(parts, name).shape == (7, 3)
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-9)
+    assert parts.verdict == whole.verdict
 
 
 def test_too_few_draws_are_refused():

@@ -1,6 +1,8 @@
 """Moving a number of the prior: the same as re-weighting value by value, and the exact best."""
 
+import gc
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -131,3 +133,21 @@ def test_bad_criterion(ensemble):
         found.best("luck")
     with pytest.raises(ValueError, match=r"no held-out rows to choose by: give them as"):
         found.best("score")
+
+
+def test_a_sweep_keeps_one_prediction_at_a_time(ensemble, monkeypatch):
+    """Each keeps what all networks say, which may be many times as much as the answer."""
+    alive, most = weakref.WeakSet(), []
+    predict = type(ensemble).predict
+
+    def noted(*arguments, **options):
+        gc.collect()
+        most.append(len(alive))
+        made = predict(*arguments, **options)
+        alive.add(made)
+        return made
+
+    monkeypatch.setattr(type(ensemble), "predict", noted)
+    ensemble.sensitivity("dense_0.weights.scale", GRID, X[:3])
+    assert len(most) == len(GRID)
+    assert max(most) <= 1

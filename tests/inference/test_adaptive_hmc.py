@@ -179,6 +179,22 @@ def test_protocol(chains):
     np.testing.assert_allclose(info.log_density[0], log_density, rtol=1e-10)
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_the_energy_is_that_of_parameters_and_hyper_parameters(held):
+    """E-BFMI is about the whole density: not about that of theta given phi, which phi changes."""
+    posterior = small_posterior(dtype="float64")
+    with precision("float64"):
+        phi = jnp.full(posterior.num_hyperparameters, 0.1) if held else None
+        target = Target(posterior.model, posterior.data, phi)
+        state = SMALL.init(target, jnp.full((1, target.dimension), 0.3), burn_in=10)
+        _, info = jax.jit(SMALL.step)(jax.random.key(0)[None], state, target)
+        size = posterior.num_parameters
+        count = size + 2 * (target.dimension - size)
+        momentum = jax.random.normal(jax.random.split(jax.random.key(0), 3)[0], (count,))[:size]
+        energy = 0.5 * jnp.sum(jnp.square(momentum)) - target.log_density(state.position[0])
+    np.testing.assert_allclose(info.energy[0], energy, rtol=1e-10)
+
+
 def test_hyper_parameters_can_be_held():
     run = draw(sample_hyperparameters=False)
     assert np.all(run.hyperparameters["dense_0.weights.scale"] == 1)

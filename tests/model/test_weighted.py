@@ -73,6 +73,23 @@ def test_a_row_of_weight_zero_may_be_impossible():
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-12)
 
 
+@pytest.mark.parametrize("missing", [1e30, 3e38])
+@pytest.mark.parametrize(
+    "likelihood",
+    [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), dof=tb.Hyper(4.0))],
+)
+def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missing):
+    network = tb.Network(tb.Dense(1), inputs=1)
+    x, y, weights = np.array([0.1, 0.2, 0.3]), np.array([missing, 0.5, 0.2]), [0.0, 1.0, 1.0]
+    weighted = tb.Posterior(network, tb.Weighted(likelihood), x, np.column_stack([y, weights]))
+    alone = tb.Posterior(network, likelihood, x[1:], y[1:], engine="jax")
+    at = np.full(alone.num_parameters, 0.1), np.full(alone.num_hyperparameters, -2.0)
+    for found, expected in zip(
+        weighted.value_and_gradient(*at)[1], alone.value_and_gradient(*at)[1], strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("likelihood", "y", "outputs"), CASES, ids=lambda each: str(each)[:12])
 def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
     """Though it computes the likelihood inside: it would leave the weights out."""

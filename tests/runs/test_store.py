@@ -601,6 +601,45 @@ def test_ctrl_c_again_and_again_while_a_run_is_made_puts_the_old_one_back(
     assert not (run.path / "run.lock").exists()
 
 
+@pytest.mark.parametrize("locks", [True, False])
+def test_ctrl_c_twice_while_a_run_is_made_leaves_what_the_next_one_replaces(
+    tmp_path, monkeypatch, locks
+):
+    if not locks:
+        monkeypatch.setattr("tensorbnn.runs.lock._lock", lambda _: False)
+
+    def interrupted(*_, **__):
+        again.undo()
+        raise KeyboardInterrupt
+
+    def half(path, *_):
+        (path / "chain-00").mkdir()
+        (path / "data.safetensors").write_bytes(b"half")
+        again.setattr("shutil.rmtree", interrupted)
+        again.setattr(Path, "unlink", interrupted)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as again:
+        again.setattr(new_directory, "_fill", half)
+        with pytest.raises(KeyboardInterrupt):
+            create(tmp_path / "run")
+    assert {"chain-00", "data.safetensors"} & set(os.listdir(tmp_path / "run"))
+    create(tmp_path / "run")
+    assert DirectoryStore(tmp_path / "run").data().keys() == DATA.keys()
+    assert not (tmp_path / "run/run.lock").exists()
+
+
+def test_ctrl_c_once_while_a_run_is_made_leaves_an_empty_folder(tmp_path, monkeypatch):
+    def half(path, *_):
+        (path / "chain-00").mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(new_directory, "_fill", half)
+    with pytest.raises(KeyboardInterrupt):
+        create(tmp_path / "run")
+    assert not list((tmp_path / "run").iterdir())
+
+
 def test_ctrl_c_while_the_old_run_is_removed_leaves_the_new_one_free(run, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

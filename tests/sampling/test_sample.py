@@ -15,6 +15,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.inference.sampler import root_key
+from tensorbnn.runs import start as start_module
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.sampling import sample as sample_module
 from tensorbnn.sampling import until
@@ -102,18 +103,47 @@ def test_minutes_begin_with_the_call(monkeypatch):
         draw(max_minutes=1)
 
 
+@pytest.mark.parametrize("verb", [tb.sample, tb.pretrain, tb.variational])
+def test_inside_of_a_compiled_function_nothing_is_sampled(verb):
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(), [0.0], [1.0])
+    with pytest.raises(TypeError, match=r"call this outside of jax\.jit"):
+        jax.jit(lambda: verb(posterior))()
+
+
 def test_a_chain_does_not_depend_on_how_many_there_are(reference):
     alone = draw(chains=1).parameters["dense_1.weights"]
     assert np.array_equal(alone[0], reference.parameters["dense_1.weights"][0])
 
 
-@pytest.mark.parametrize("networks_per_file", [1, 5, 100])
+@pytest.mark.parametrize("networks_per_file", [1, 5, 100, 10**9])
 def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
     run = draw(path=tmp_path / "run", networks_per_file=networks_per_file)
     assert same(reference, run)
     assert same(reference, tb.load(tmp_path / "run"))
     files = list((tmp_path / "run" / "chain-01").glob("draws-*.safetensors"))
     assert len(files) == -(-12 // networks_per_file)
+
+
+@pytest.mark.parametrize("checkpoint_draws", [None, 4])
+def test_files_that_hold_more_than_a_call_do_not_change_the_draws(
+    reference, tmp_path, monkeypatch, checkpoint_draws
+):
+    monkeypatch.setattr(start_module, "MOST_DRAWS_OF_A_CALL", 3)
+    options = {"networks_per_file": 8, "checkpoint_draws": checkpoint_draws}
+    assert same(reference, draw(path=tmp_path / "run", **options))
+    draw(path=tmp_path / "resumed", draws=7, **options)
+    assert same(reference, tb.resume(tmp_path / "resumed", draws=12, progress=False))
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_noises_come_in_the_order_of_the_columns(tmp_path, saved):
+    network = tb.Network(tb.Dense(11), inputs=1)
+    prior = tb.Posterior(network, tb.Gaussian(sd=[tb.Hyper(0.5)] * 11))
+    path = tmp_path / "run" if saved else None
+    run = tb.sample(prior, chains=1, burn_in=2, draws=2, path=path, progress=False)
+    run = tb.load(path) if saved else run
+    expected = [f"likelihood.sd.{column}" for column in range(11)]
+    assert [name for name in run.hyperparameters if name.startswith("like")] == expected
 
 
 def test_every_takes_every_other_draw(reference):

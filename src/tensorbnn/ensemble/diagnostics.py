@@ -25,6 +25,8 @@ from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
 
 LEAST_DRAWS = 4
 TAIL = (0.05, 0.95)
+# Predictions that are looked at together; each takes several numbers in float64 meanwhile.
+VALUES_AT_ONCE = 2**22
 
 
 class Convergence(NamedTuple):
@@ -146,7 +148,7 @@ def diagnose(
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
     energy_error = info.get("energy_error")
     evidence = Evidence(
-        values=values if weights is None else _influence(values, weights),
+        values=values if weights is None else _influences(values, weights),
         rhat=found.rhat,
         ess=np.minimum(found.ess, found.ess_tail),
         acceptance=info["acceptance"].mean(axis=1),
@@ -184,6 +186,14 @@ def convergence(values: NDArray[Any], weights: NDArray[Any] | None = None) -> Co
     >>> convergence(rng.normal(size=(4, 1000, 3))).rhat.round(1).tolist()
     [1.0, 1.0, 1.0]
     """
+    columns = _columns(values)
+    parts = [_convergence(columns[:, :, each], weights) for each in _blocks(columns)]
+    return Convergence(
+        *(np.concatenate(each).reshape(values.shape[2:]) for each in zip(*parts, strict=True))
+    )
+
+
+def _convergence(values: NDArray[Any], weights: NDArray[Any] | None) -> Convergence:
     from arviz_stats.base import array_stats
 
     if weights is not None:
@@ -222,6 +232,12 @@ def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Conver
 
 def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
     """Monte Carlo standard errors of mean and sd."""
+    columns = _columns(values)
+    parts = [_block_errors(columns[:, :, each], weights) for each in _blocks(columns)]
+    return [np.concatenate(each).reshape(values.shape[2:]) for each in zip(*parts, strict=True)]
+
+
+def _block_errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
     from arviz_stats.base import array_stats
 
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -233,6 +249,15 @@ def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[
         squares = _error(_influence(np.square(values - mean), weights))
         of_sd = np.where(variance > 0, squares / (2 * np.sqrt(variance)), 0.0)
         return [_error(_influence(values, weights)), of_sd]
+
+
+def _influences(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """Of all predictions, in their type."""
+    columns = _columns(values)
+    found = np.empty_like(columns)
+    for each in _blocks(columns):
+        found[:, :, each] = _influence(columns[:, :, each], weights)
+    return found.reshape(values.shape)
 
 
 def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
@@ -258,6 +283,18 @@ def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
     energy = np.asarray(energy, np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):  # one that never changes gives NaN
         return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
+
+
+def _columns(values: NDArray[Any]) -> NDArray[Any]:
+    """Chains, draws, and all the rest in one axis."""
+    return values.reshape(*values.shape[:2], -1)
+
+
+def _blocks(columns: NDArray[Any]) -> list[slice]:
+    """Parts of ``(chains, draws, columns)`` that memory has room for."""
+    chains, draws, count = columns.shape
+    step = max(VALUES_AT_ONCE // (chains * draws), 1)
+    return [slice(first, first + step) for first in range(0, count, step)]
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:

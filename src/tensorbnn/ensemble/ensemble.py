@@ -137,7 +137,8 @@ class Ensemble:
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
         """Hyper-parameters by name, each ``(chains, draws)``, in natural values.
 
-        In the order of the parameters they belong to, those of the likelihood last.
+        In the order of the parameters they belong to, those of the likelihood last, in the order of
+        the columns of `y`.
         """
         return self._in_order(self._draws.read("hyperparameters/"))
 
@@ -359,7 +360,8 @@ class Ensemble:
             for own in weights:
                 yield self.predict(at, weights=own, every=every, progress=progress)
 
-        found, scores = list(predictions(x)), None
+        # One after the other: each prediction keeps what all networks say.
+        moments, scores = [(each.mean, each.sd) for each in predictions(x)], None
         if held_out is not None:
             rows = self._units.check(*held_out, self.likelihood.plain)
             scores = np.array([each.log_score(rows.y) for each in predictions(rows.x)])
@@ -367,8 +369,8 @@ class Ensemble:
             names=names,
             values=grid,
             x=self._units.check_inputs(x),
-            mean=np.stack([each.mean for each in found]),
-            sd=np.stack([each.sd for each in found]),
+            mean=np.stack([mean for mean, _ in moments]),
+            sd=np.stack([sd for _, sd in moments]),
             weights=weights,
             log_score=scores,
         )
@@ -688,12 +690,13 @@ class Ensemble:
         return Model(self.network, self.likelihood)
 
     def _in_order(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """By name in the order of the network's parameters; files have that of the alphabet."""
-        parameters = [f"{name}." for name in self.network.parameters]
+        """By name in the order of the model; files have that of the alphabet, 10 before 2."""
+        likelihood = (f"likelihood.{name}" for name in self.likelihood.numbers())
+        known = [f"{name}." for name in (*self.network.parameters, *likelihood)]
 
         def place(name: str) -> int:
-            own = (number for number, each in enumerate(parameters) if f"{name}.".startswith(each))
-            return next(own, len(parameters))
+            own = (number for number, each in enumerate(known) if f"{name}.".startswith(each))
+            return next(own, len(known))
 
         return {name: arrays[name] for name in sorted(arrays, key=place)}
 

@@ -204,7 +204,7 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
     momentum, *hyper_momenta = jnp.split(normal, [sizes[0], sum(sizes)])
     uniform = jax.random.uniform(key_uniform, (6,))
     wobble = 1 + state.settings.step_size_jitter * (2 * uniform[3:] - 1)
-    phi = _phi(target, state.z_phi)
+    phi, log_hyper_prior = _phi(target, state.z_phi)
 
     step_size = state.adapter.step_size * wobble[0]
     start, end, moved = _move_theta(state, target, phi, momentum, step_size, uniform[0])
@@ -224,14 +224,14 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
         first, second = map(Chance, hyper_momenta, wobble[1:], uniform[1:3])
         new_state = _move_hypers(state, new_state, target, first, second)
         gradients += jnp.where(state.settings.interweaves, WEAVING_LEAPFROG + 1, 0)
-        phi = _phi(target, new_state.z_phi)
+        phi, _ = _phi(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
     info = Info(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
         divergent=moved.divergent,
-        energy=moved.energy,
+        energy=moved.energy - log_hyper_prior,  # of the whole density, as other samplers have it
         log_density=log_density,
         step_size=step_size,
         num_steps=gradients,
@@ -304,10 +304,11 @@ def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Arr
     return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
 
 
-def _phi(target: Target, z_phi: Array) -> Array:
+def _phi(target: Target, z_phi: Array) -> tuple[Array, Array]:
+    """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
     if target.held_phi is not None:
-        return target.held_phi
-    return target.model.phi.from_standard(z_phi, {})[0]
+        return target.held_phi, jnp.zeros((), z_phi.dtype)
+    return target.model.phi.from_standard(z_phi, {})
 
 
 @jax.jit

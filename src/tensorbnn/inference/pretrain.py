@@ -21,7 +21,7 @@ from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batc
 from tensorbnn.inference.held_out import split, training_rows, validation_rows
 from tensorbnn.inference.sampler import MOST_SEED, root_key
 from tensorbnn.model.checks import check_count, check_starts
-from tensorbnn.posterior import Given, Posterior, precision
+from tensorbnn.posterior import Given, Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
 
 Objective = Literal["posterior", "likelihood"]
@@ -163,8 +163,7 @@ def pretrain(
     chains = check_count("chains", chains, least=1)
     plan = Cycles(cycles, epochs, patience, learning_rate, learning_rate_division)
     seed = check_count("seed", seed, least=0, most=MOST_SEED)
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    check_posterior(posterior)
     if not isinstance(same_start, bool):
         raise TypeError(f"`same_start` must be True or False, got {same_start!r}")
     networks = 1 if same_start else chains

@@ -4,6 +4,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,6 +17,11 @@ DType = Literal["float32", "float64"]
 def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
     """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
     check_unmasked(name, values)
+    if isinstance(values, jax.core.Tracer):
+        raise TypeError(
+            f"`{name}` must hold numbers, but JAX is tracing it: use it outside of jax.jit, "
+            "jax.vmap and jax.grad"
+        )
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers, got an array of type {array.dtype}")

@@ -125,7 +125,11 @@ class Weighted(Likelihood):
 
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         weights = self.weights(y)
-        return np.column_stack([self.likelihood.targets(self.unweighted(y), outputs), weights])
+        own = np.array(self.likelihood.targets(self.unweighted(y), outputs))
+        # In place of what stands in rows that do not count, such as 1e30 for what is missing: of
+        # that even a gradient times zero may be no number.
+        own[weights == 0] = own[np.argmax(weights > 0)]
+        return np.column_stack([own, weights])
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
         weights = targets[-1]

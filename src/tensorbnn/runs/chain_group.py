@@ -86,8 +86,7 @@ class ChainGroup:
     def compile(self) -> None:
         """Compile before the threads start, so that each program is compiled once."""
         _, call = self._advance(0, 1)
-        size = self._plan.networks_per_file
-        named_arrays(self._at.start.target, first_draws(call, 1), size)
+        named_arrays(self._at.start.target, first_draws(call, 1), self._plan.capacity)
 
     def calls(self) -> Iterator[bool]:
         """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.
@@ -152,13 +151,14 @@ class ChainGroup:
 
     def _room(self) -> int:
         """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
-        size, room = self._plan.networks_per_file, self._reporter.room(self._at.transitions)
+        size, most = self._plan.networks_per_file, self._plan.capacity
+        room = self._reporter.room(self._at.transitions)
         meeting = self._meetings.room(self._at)
         room = room if meeting is None else min(room, meeting)
         if self._at.transitions < self._plan.burn_in:
-            return min(room, size, self._plan.burn_in - self._at.transitions)
+            return min(room, most, self._plan.burn_in - self._at.transitions)
         inside = self.drawn % size
-        draws = min(self._pace.draws - inside % self._pace.draws, size - inside)
+        draws = min(self._pace.draws - inside % self._pace.draws, size - inside, most)
         return min(room, draws * self._every - int(self._at.sums.begun))
 
     def _is_checkpoint_due(self) -> bool:
@@ -172,7 +172,7 @@ class ChainGroup:
         gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self._at.gradients)
         return advance(
             self._step,
-            self._plan.networks_per_file,
+            self._plan.capacity,
             start.target,
             start.keys,
             start.state,

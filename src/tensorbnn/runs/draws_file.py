@@ -23,7 +23,7 @@ class DrawsFile:
 
     def __init__(self, store: Store, chains: Sequence[int], plan: Plan, drawn: int) -> None:
         self._store, self._chains = store, chains
-        self._size = plan.networks_per_file
+        self._size, self._capacity = plan.networks_per_file, plan.capacity
         self._rows = self._saved_rows(drawn, plan.draws)
         self._new: list[Kept] = []
 
@@ -41,7 +41,7 @@ class DrawsFile:
         kept: Kept = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self._new)
         new = kept.position.shape[1]
         index, first = divmod(drawn - new, self._size)
-        arrays = named_arrays(target, kept, self._size, first)
+        arrays = self._named(target, kept, first)
         if self._rows:
             before, after = slice(first), slice(first + new, None)
             arrays = {
@@ -52,6 +52,17 @@ class DrawsFile:
             own = {name: values[row] for name, values in arrays.items()}
             self._store.write_chunk(chain, index, own)
         self._rows, self._new = ({} if first + new == self._size else arrays), []
+
+    def _named(self, target: Target, kept: Kept, first: int) -> dict[str, NDArray[Any]]:
+        """Draws by name, from row `first` of the file on, in parts that are cut as the file is."""
+        parts, done, new = [], 0, kept.position.shape[1]
+        while done < new:
+            row = (first + done) % self._capacity
+            own = slice(done, min(done + self._capacity - row, new))
+            part: Kept = jax.tree.map(lambda leaf, own=own: leaf[:, own], kept)
+            parts.append(named_arrays(target, part, self._capacity, row))
+            done = own.stop
+        return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
 
     def _saved_rows(self, drawn: int, most: int) -> dict[str, NDArray[Any]]:
         """Draws of the last file that is not full, each ``(chains, draws, ...)``.

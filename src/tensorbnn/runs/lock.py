@@ -6,6 +6,7 @@ knows no locks, what it says decides: a holder on this machine is gone when its 
 another machine when it has not touched the file for some minutes.
 """
 
+import contextlib
 import datetime
 import errno
 import json
@@ -75,11 +76,17 @@ class Lock:
         """Whether somebody has the lock who is still there, as far as the file says."""
         return self.file.exists() and not _is_stale(self.holder(), self.file)
 
-    def release(self) -> None:
-        """Give the lock back; the file is removed."""
+    def release(self, *, keep_file: bool = False) -> None:
+        """Give the lock back; the file is removed, or stays and names no holder."""
         if self._descriptor is None:
             return
         self._released.set()
+        if keep_file:
+            try:
+                _disown(self._descriptor, self.file)
+            finally:
+                self._close()
+            return
         if os.name == "nt":  # an open file can't be removed there
             self._close()
             _remove(self.file)
@@ -212,6 +219,13 @@ def _write_holder(descriptor: int, file: Path) -> None:
     except OSError:
         _remove(file)
         raise
+
+
+def _disown(descriptor: int, file: Path) -> None:
+    """Make a lock file one without a holder, and so old that nobody waits for one."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.utime(file, (0, 0))
 
 
 def _lock(descriptor: int) -> bool:

@@ -147,8 +147,21 @@ def _make_locked(real: Path, path: Path, undo: contextlib.ExitStack) -> Lock:
     """Make the directory `real`, if there is none, and lock it; the user knows it as `path`."""
     real.mkdir(parents=True, exist_ok=True)
     lock = Lock(real / "run.lock", f"the run {path}")
-    undo.callback(lock.release)
+    undo.callback(_give_back, real, lock)
     return lock.acquire()
+
+
+def _give_back(real: Path, lock: Lock) -> None:
+    """Release the lock of a directory that is not to be a run.
+
+    Where emptying it was interrupted, too, the file of the lock stays: it says that the rest is
+    ours, and may be replaced.
+    """
+    is_left = True
+    try:
+        is_left = _is_unfinished(real) and any(each != lock.file for each in real.iterdir())
+    finally:
+        lock.release(keep_file=is_left)
 
 
 def _name_aside(real: Path) -> Path:

@@ -20,6 +20,8 @@ from tensorbnn.posterior import Posterior, precision
 
 # Where a chain starts again is drawn by a key of its own: its first start has used those before it.
 RESTARTS = 2**31
+# Draws that one call keeps at most, however many go into a file.
+MOST_DRAWS_OF_A_CALL = 1000
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Plan:
     def transitions(self) -> int:
         """Transitions of one chain in all."""
         return self.burn_in + self.draws * self.every
+
+    @property
+    def capacity(self) -> int:
+        """Draws of a chain for which there is room in a call."""
+        return min(self.networks_per_file, MOST_DRAWS_OF_A_CALL)
 
     def drawn(self, transitions: int) -> int:
         """Whole draws of a chain that has made so many transitions."""
