@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tensorbnn as tb
+from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.estimators import base
 from tests.estimators.quick import QuickHMC
@@ -133,6 +134,35 @@ def test_draws_of_a_regressor(regressor):
     new = regressor.sample_predictions(X, noise=True, random_state=1)
     lower, upper = regressor.predict_interval(X, 0.8)
     assert np.mean((new > lower) & (new < upper)) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_only_the_networks_that_are_drawn_are_evaluated(kind, request, monkeypatch):
+    estimator, evaluated = request.getfixturevalue(kind), []
+    chosen = np.random.RandomState(1).choice(60, 7, replace=False)
+    every = estimator.sample_predictions(X)
+    outputs = predicting._outputs
+
+    def counted(network, parameters, inputs):
+        evaluated.append(len(next(iter(parameters.values()))))
+        return outputs(network, parameters, inputs)
+
+    monkeypatch.setattr(predicting, "_outputs", counted)
+    few = estimator.sample_predictions(X, 7, random_state=1)
+    assert evaluated == [7]
+    np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
+    assert len(estimator.sample_predictions(X, 100, random_state=1)) == 100
+    assert evaluated == [7, len(set(np.random.RandomState(1).choice(60, 100)))]
+
+
+def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
+    state = np.random.RandomState(1)
+    chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
+    few = regressor.sample_predictions(X, 7, noise=True, random_state=1)
+    every = regressor.ensemble_.new_targets(X.to_numpy(), seed=seed)[..., 0]
+    np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
+    many = regressor.sample_predictions(X, 500, noise=True, random_state=1)
+    assert len(np.unique(many[:, 0])) > 490  # but for ties of float32
 
 
 def test_draws_for_many_rows_are_made_in_parts(regressor, monkeypatch):

@@ -244,24 +244,26 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         ``(samples, rows, outputs)``, or ``(samples, rows, columns)`` of targets.
         """
         rows, state = self._inputs(X), check_random_state(random_state)
-        count = len(self.ensemble_)
-        chosen = np.arange(count)
+        count, chosen = len(self.ensemble_), None
         if samples is not None:
             wanted = check_count("samples", samples, least=1)
             chosen = state.choice(count, wanted, replace=wanted > count)
         parts = -(-rows.shape[0] * count * self.ensemble_.network.outputs // MOST_VALUES)
-        found = [
-            self._from_all(part, noise=noise, state=state)[chosen]
-            for part in np.array_split(rows, parts)
-        ]
+        found = []
+        for part in np.array_split(rows, parts):
+            seed = int(state.randint(2**31 - 1)) if noise else None
+            found.append(self._from_some(part, chosen, seed))
         return np.concatenate(found, axis=1)
 
-    def _from_all(
-        self, rows: NDArray[Any], *, noise: bool, state: np.random.RandomState
+    def _from_some(
+        self, rows: NDArray[Any], chosen: NDArray[np.intp] | None, seed: int | None
     ) -> NDArray[Any]:
-        if noise:
-            return self.ensemble_.new_targets(rows, seed=int(state.randint(2**31 - 1)))
-        return self.ensemble_.predict(rows, progress=bool(self.verbose)).networks
+        progress = bool(self.verbose)
+        if chosen is not None:
+            return self.ensemble_.of_some(rows, chosen, seed=seed, progress=progress)
+        if seed is not None:
+            return self.ensemble_.new_targets(rows, seed=seed)
+        return self.ensemble_.predict(rows, progress=progress).networks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
