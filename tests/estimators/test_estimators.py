@@ -418,6 +418,17 @@ def test_a_regressor_wants_numbers(targets):
         tb.BNNRegressor(**FEW).fit(X, targets)
 
 
+@pytest.mark.parametrize("factor", [1e200, 1e-200])
+def test_units_beyond_all_numbers(factor):
+    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardised: it goes from "):
+        tb.BNNRegressor(**FEW, noise=0.1).fit(X * [1.0, factor], Y)
+    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardised: it goes from "):
+        tb.BNNClassifier(**FEW).fit(X * [1.0, factor], LABELS)
+    for noise in (None, 0.1):
+        with pytest.raises(ValueError, match=r"column 0 of `y` can't be standardised: it goes "):
+            tb.BNNRegressor(**FEW, noise=noise).fit(X, Y * factor)
+
+
 def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
     with pytest.raises(ValueError, match="the rows that count have one class: 'two'"):
         (failed := clone(classifier)).fit(X, np.full(40, "two"))

@@ -26,6 +26,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.model.relevance import Relevance
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
@@ -106,12 +107,13 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         likelihood: Likelihood,
         outputs: int,
         weights: NDArray[Any] | None,
+        scaling: Scaling,
     ) -> Self:
         """Sample networks for ``x`` and ``y`` of shape ``(rows, columns)``."""
         network = self._network(x.shape[1], outputs)
         if weights is not None:
             likelihood, y = Weighted(likelihood), np.column_stack([y, weights])
-        posterior = Posterior(network, likelihood, x, y, standardise=True, dtype=self.dtype)
+        posterior = Posterior(network, likelihood, x, y, standardise=scaling, dtype=self.dtype)
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(posterior, at)
         every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)

@@ -17,7 +17,7 @@ from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Gaussian, for_each_column
-from tensorbnn.model.scaling import standardisation
+from tensorbnn.model.scaling import Scaling, standardisation
 
 
 class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
@@ -142,8 +142,9 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
             x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
         self._flat = targets.ndim == 1
         columns = targets[:, None] if self._flat else targets
-        likelihood = self._likelihood(columns, weights)
-        return self._fit(x, columns, likelihood, columns.shape[1], weights)
+        scaling = standardisation(x, columns, targets=True, weights=weights, inputs_name="X")
+        likelihood = self._likelihood(scaling)
+        return self._fit(x, columns, likelihood, columns.shape[1], weights, scaling)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, noise: bool = True
@@ -225,12 +226,12 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         found = self._from_networks(X, samples, noise=noise, random_state=random_state)
         return self._shaped(found)
 
-    def _likelihood(self, y: NDArray[Any], weights: NDArray[Any] | None) -> Gaussian:
+    def _likelihood(self, scaling: Scaling) -> Gaussian:
         """In units of the targets' standard deviations."""
-        outputs = y.shape[1]
+        scales = scaling.y_scale
+        outputs = len(scales)
         if self.noise is None:
             return Gaussian(sd=for_each_column(Hyper(0.5), outputs))
-        scales = standardisation(y, y, targets=True, weights=weights).y_scale
         known = [sd / scale for sd, scale in zip(self._noises(outputs), scales, strict=True)]
         return Gaussian(sd=known[0] if outputs == 1 else known)
 
