@@ -121,6 +121,13 @@ def test_predictions_of_a_regressor(regressor):
     assert regressor.score(X, Y) == pytest.approx(1 - residual)
 
 
+@pytest.mark.parametrize("level", [95, 1, 0, "0.9", [0.5, 0.9], None])
+def test_a_level_is_one_number(regressor, classifier, level):
+    for estimator in (regressor, classifier):
+        with pytest.raises(ValueError, match="`level` must lie between 0 and 1, such as"):
+            estimator.predict_interval(X, level)
+
+
 def test_draws_of_a_regressor(regressor):
     every = regressor.sample_predictions(X)
     np.testing.assert_allclose(every.mean(axis=0), regressor.predict(X), rtol=1e-12)
@@ -388,6 +395,8 @@ def test_nothing_is_predicted_before_fit():
         ({"hidden": "50"}, r"`hidden` must be numbers of units such as \(50, 50\), got '50'"),
         ({"hidden": None}, r"`hidden` must be numbers of units such as \(50, 50\), got None"),
         ({"hidden": (5.5,)}, r"`hidden` must be numbers of units"),
+        ({"hidden": {5: 3}}, r"`hidden` must be numbers of units .* got {5: 3}"),
+        ({"hidden": iter((5, 3))}, r"`hidden` must be numbers of units .* got <tuple_iterator"),
         ({"hidden": True}, r"`hidden` must be numbers of units such as \(50, 50\), got True"),
         ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
@@ -396,6 +405,7 @@ def test_nothing_is_predicted_before_fit():
         ({"noise": np.inf}, r"`noise` must be a positive number, .* or None, got inf"),
         ({"noise": [0.1, "low"]}, r"`noise` must be a positive number, .* got \[0.1, 'low'\]"),
         ({"until": "later"}, r"`until` must be 'converged', None or a tb.Converged, got 'later'"),
+        ({"until": np.arange(3)}, r"`until` must be 'converged', None or .* got array\(\[0, 1, 2"),
         ({"draws": 3}, r"`draws` must be a whole number of at least 4, got 3"),
         ({"chains": 0}, r"`chains` must be a whole number of at least 1, got 0"),
         ({"max_minutes": -1}, r"`max_minutes` must be a positive number, got -1"),
@@ -444,13 +454,18 @@ def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
 def test_bad_weights():
     with pytest.raises(ValueError, match=r"Negative values in data passed to `?sample_weight"):
         tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.linspace(-1, 1, 40))
+    message = r"`sample_weight` must be a number for each of the 40 rows of `X`, .* got shape "
+    for shape, said in ((39, r"\(39,\)"), ((40, 2), r"\(40, 2\)")):
+        with pytest.raises(ValueError, match=message + said):
+            tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.ones(shape))
     with pytest.raises(ValueError, match="needs at least two classes, but the rows that count"):
         tb.BNNClassifier(**FEW).fit(X, LABELS, sample_weight=LABELS == "two")
 
 
-def test_one_weight_for_all():
+@pytest.mark.parametrize("weight", [2.0, np.array(2.0)])
+def test_one_weight_for_all(weight):
     few = FEW | {"sampler": QuickHMC()}
-    one = tb.BNNRegressor(**few).fit(X, Y, sample_weight=2.0).predict(X)
+    one = tb.BNNRegressor(**few).fit(X, Y, sample_weight=weight).predict(X)
     np.testing.assert_array_equal(
         one, tb.BNNRegressor(**few).fit(X, Y, sample_weight=np.full(40, 2.0)).predict(X)
     )

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tensorbnn.ensemble.converged import TRAINING_POINTS, Converged
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
@@ -163,7 +163,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     def _until(self, at: NDArray[Any]) -> Converged | None:
         """When chains end, besides their number of draws; one alone can't be compared."""
-        if self.until == "converged":
+        if isinstance(self.until, str) and self.until == "converged":
             return None if self.chains == 1 else Converged(at=at, fraction=1.0)
         if self.until is not None and not isinstance(self.until, Converged):
             raise ValueError(
@@ -174,7 +174,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def _network(self, inputs: int, outputs: int) -> Network:
         given: Any = self.hidden
         hidden = (given,) if isinstance(given, numbers.Integral) else given
-        known = np.iterable(hidden) and not isinstance(hidden, str)
+        # Something that ends, and has the same order each time: no generator, no set.
+        known = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
         if not known or not all(_is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         if not isinstance(self.relevance, bool | np.bool_):
@@ -208,17 +209,21 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Weights of rows, checked; ``None`` where all count once."""
         if sample_weight is None:
             return None
-        if isinstance(sample_weight, numbers.Real):  # the same for all, as in scikit-learn
+        if np.ndim(sample_weight) == 0:  # the same for all, as in scikit-learn
             sample_weight = np.full(len(x), sample_weight)
-        given = check_array(
+        weights: NDArray[Any] = check_array(
             sample_weight,
             ensure_2d=False,
             dtype=np.float64,
             ensure_non_negative=True,
             input_name="sample_weight",
         )
-        weights: NDArray[Any] = column_or_1d(given)
-        check_consistent_length(x, weights)
+        if weights.shape not in ((len(x),), (len(x), 1)):
+            raise ValueError(
+                f"`sample_weight` must be a number for each of the {len(x)} rows of `X`, or one "
+                f"for all, got shape {weights.shape}"
+            )
+        weights = weights.ravel()
         if not np.any(weights):
             raise ValueError("all of `sample_weight` are zero: there is no row to learn from")
         return weights
