@@ -305,6 +305,14 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
         assert again.feature_names_in_.tolist() == ["a", "b"]
 
 
+def test_a_pickle_remembers_that_a_sampler_is_not_exact():
+    regressor = tb.BNNRegressor(**FEW | {"hidden": (), "sampler": tb.SGHMC()}).fit(X, Y)
+    again = pickle.loads(pickle.dumps(regressor))
+    ours, theirs = (each.ensemble_.diagnose(X.to_numpy()).verdict for each in (again, regressor))
+    assert "SGHMC is approximate" in ours
+    assert ours == theirs
+
+
 @dataclass(frozen=True)
 class Flat(tb.Prior):
     """A prior of the user's own."""
