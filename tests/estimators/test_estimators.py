@@ -447,6 +447,14 @@ def test_units_beyond_all_numbers(factor):
             tb.BNNRegressor(**FEW, noise=noise).fit(X, Y * factor)
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_targets_are_refused(missing):
+    one = [missing, *Y[1:]]
+    for targets in (one, [[each, 2.0] for each in one]):
+        with pytest.raises(ValueError, match=r"Input (y )?contains NaN"):
+            tb.BNNRegressor(**FEW).fit(X, targets)
+
+
 def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
     with pytest.raises(ValueError, match="the rows that count have one class: 'two'"):
         (failed := clone(classifier)).fit(X, np.full(40, "two"))

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from tensorbnn.ensemble.converged import Converged
@@ -24,7 +25,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     """Bayesian neural network for numbers, as a scikit-learn estimator.
 
     Inputs and targets are standardised by themselves. `fit` samples networks from the posterior
-    with several chains until their predictions for the training data (100 rows of them) are known
+    with several chains until their predictions for the training data (up to 100 rows) are known
     well, and warns with the verdict (`ConvergenceWarning`) where they are not. Weights of a layer
     with ``n`` inputs are ``N(0, s)`` with ``s ~ HalfNormal(2 / sqrt(n))``, biases ``N(0, 1)``.
 
@@ -137,6 +138,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
                 f"`y` must hold numbers, got an array of type {targets.dtype}: for classes, there "
                 "is BNNClassifier"
             )
+        assert_all_finite(targets, input_name="y")  # None became NaN just now
         weights = self._weights(x, sample_weight)
         if weights is not None:
             x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
