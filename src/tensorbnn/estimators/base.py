@@ -209,7 +209,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Weights of rows, checked; ``None`` where all count once."""
         if sample_weight is None:
             return None
-        if np.ndim(sample_weight) == 0:  # the same for all, as in scikit-learn
+        # The same for all, as in scikit-learn.
+        if isinstance(sample_weight, numbers.Real) or getattr(sample_weight, "shape", None) == ():
             sample_weight = np.full(len(x), sample_weight)
         weights: NDArray[Any] = check_array(
             sample_weight,
