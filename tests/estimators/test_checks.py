@@ -42,6 +42,7 @@ IN_EVERY_TEST = {
     "check_get_params_invariance",
     "check_set_params",
     "check_all_zero_sample_weights_error",
+    "check_sample_weights_not_an_array",
     "check_sample_weight_equivalence_on_dense_data",
     "check_complex_data",
     "check_estimator_sparse_tag",

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tensorbnn as tb
+from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.estimators import base
 from tests.estimators.quick import QuickHMC
@@ -120,6 +121,13 @@ def test_predictions_of_a_regressor(regressor):
     assert regressor.score(X, Y) == pytest.approx(1 - residual)
 
 
+@pytest.mark.parametrize("level", [95, 1, 0, "0.9", [0.5, 0.9], None])
+def test_a_level_is_one_number(regressor, classifier, level):
+    for estimator in (regressor, classifier):
+        with pytest.raises(ValueError, match="`level` must lie between 0 and 1, such as"):
+            estimator.predict_interval(X, level)
+
+
 def test_draws_of_a_regressor(regressor):
     every = regressor.sample_predictions(X)
     np.testing.assert_allclose(every.mean(axis=0), regressor.predict(X), rtol=1e-12)
@@ -133,6 +141,35 @@ def test_draws_of_a_regressor(regressor):
     new = regressor.sample_predictions(X, noise=True, random_state=1)
     lower, upper = regressor.predict_interval(X, 0.8)
     assert np.mean((new > lower) & (new < upper)) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_only_the_networks_that_are_drawn_are_evaluated(kind, request, monkeypatch):
+    estimator, evaluated = request.getfixturevalue(kind), []
+    chosen = np.random.RandomState(1).choice(60, 7, replace=False)
+    every = estimator.sample_predictions(X)
+    outputs = predicting._outputs
+
+    def counted(network, parameters, inputs):
+        evaluated.append(len(next(iter(parameters.values()))))
+        return outputs(network, parameters, inputs)
+
+    monkeypatch.setattr(predicting, "_outputs", counted)
+    few = estimator.sample_predictions(X, 7, random_state=1)
+    assert evaluated == [7]
+    np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
+    assert len(estimator.sample_predictions(X, 100, random_state=1)) == 100
+    assert evaluated == [7, len(set(np.random.RandomState(1).choice(60, 100)))]
+
+
+def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
+    state = np.random.RandomState(1)
+    chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
+    few = regressor.sample_predictions(X, 7, noise=True, random_state=1)
+    every = regressor.ensemble_.new_targets(X.to_numpy(), seed=seed)[..., 0]
+    np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
+    many = regressor.sample_predictions(X, 500, noise=True, random_state=1)
+    assert len(np.unique(many[:, 0])) > 490  # but for ties of float32
 
 
 def test_draws_for_many_rows_are_made_in_parts(regressor, monkeypatch):
@@ -268,6 +305,14 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
         assert again.feature_names_in_.tolist() == ["a", "b"]
 
 
+def test_a_pickle_remembers_that_a_sampler_is_not_exact():
+    regressor = tb.BNNRegressor(**FEW | {"hidden": (), "sampler": tb.SGHMC()}).fit(X, Y)
+    again = pickle.loads(pickle.dumps(regressor))
+    ours, theirs = (each.ensemble_.diagnose(X.to_numpy()).verdict for each in (again, regressor))
+    assert "SGHMC is approximate" in ours
+    assert ours == theirs
+
+
 @dataclass(frozen=True)
 class Flat(tb.Prior):
     """A prior of the user's own."""
@@ -358,6 +403,8 @@ def test_nothing_is_predicted_before_fit():
         ({"hidden": "50"}, r"`hidden` must be numbers of units such as \(50, 50\), got '50'"),
         ({"hidden": None}, r"`hidden` must be numbers of units such as \(50, 50\), got None"),
         ({"hidden": (5.5,)}, r"`hidden` must be numbers of units"),
+        ({"hidden": {5: 3}}, r"`hidden` must be numbers of units .* got {5: 3}"),
+        ({"hidden": iter((5, 3))}, r"`hidden` must be numbers of units .* got <tuple_iterator"),
         ({"hidden": True}, r"`hidden` must be numbers of units such as \(50, 50\), got True"),
         ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
@@ -366,6 +413,7 @@ def test_nothing_is_predicted_before_fit():
         ({"noise": np.inf}, r"`noise` must be a positive number, .* or None, got inf"),
         ({"noise": [0.1, "low"]}, r"`noise` must be a positive number, .* got \[0.1, 'low'\]"),
         ({"until": "later"}, r"`until` must be 'converged', None or a tb.Converged, got 'later'"),
+        ({"until": np.arange(3)}, r"`until` must be 'converged', None or .* got array\(\[0, 1, 2"),
         ({"draws": 3}, r"`draws` must be a whole number of at least 4, got 3"),
         ({"chains": 0}, r"`chains` must be a whole number of at least 1, got 0"),
         ({"max_minutes": -1}, r"`max_minutes` must be a positive number, got -1"),
@@ -388,6 +436,25 @@ def test_a_regressor_wants_numbers(targets):
         tb.BNNRegressor(**FEW).fit(X, targets)
 
 
+@pytest.mark.parametrize("factor", [1e200, 1e-200])
+def test_units_beyond_all_numbers(factor):
+    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardised: it goes from "):
+        tb.BNNRegressor(**FEW, noise=0.1).fit(X * [1.0, factor], Y)
+    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardised: it goes from "):
+        tb.BNNClassifier(**FEW).fit(X * [1.0, factor], LABELS)
+    for noise in (None, 0.1):
+        with pytest.raises(ValueError, match=r"column 0 of `y` can't be standardised: it goes "):
+            tb.BNNRegressor(**FEW, noise=noise).fit(X, Y * factor)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_targets_are_refused(missing):
+    one = [missing, *Y[1:]]
+    for targets in (one, [[each, 2.0] for each in one]):
+        with pytest.raises(ValueError, match=r"Input (y )?contains NaN"):
+            tb.BNNRegressor(**FEW).fit(X, targets)
+
+
 def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
     with pytest.raises(ValueError, match="the rows that count have one class: 'two'"):
         (failed := clone(classifier)).fit(X, np.full(40, "two"))
@@ -403,13 +470,18 @@ def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
 def test_bad_weights():
     with pytest.raises(ValueError, match=r"Negative values in data passed to `?sample_weight"):
         tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.linspace(-1, 1, 40))
+    message = r"`sample_weight` must be a number for each of the 40 rows of `X`, .* got shape "
+    for shape, said in ((39, r"\(39,\)"), ((40, 2), r"\(40, 2\)")):
+        with pytest.raises(ValueError, match=message + said):
+            tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.ones(shape))
     with pytest.raises(ValueError, match="needs at least two classes, but the rows that count"):
         tb.BNNClassifier(**FEW).fit(X, LABELS, sample_weight=LABELS == "two")
 
 
-def test_one_weight_for_all():
+@pytest.mark.parametrize("weight", [2.0, np.array(2.0)])
+def test_one_weight_for_all(weight):
     few = FEW | {"sampler": QuickHMC()}
-    one = tb.BNNRegressor(**few).fit(X, Y, sample_weight=2.0).predict(X)
+    one = tb.BNNRegressor(**few).fit(X, Y, sample_weight=weight).predict(X)
     np.testing.assert_array_equal(
         one, tb.BNNRegressor(**few).fit(X, Y, sample_weight=np.full(40, 2.0)).predict(X)
     )

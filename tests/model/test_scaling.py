@@ -187,6 +187,21 @@ def test_bad_input(make, message):
         make()
 
 
+@pytest.mark.parametrize("factor", [1e200, 1e-200])
+def test_a_column_that_can_not_be_standardised_is_named(factor):
+    message = r"column 2 of `x` can't be standardised: it goes from .* to .*, but its standard dev"
+    with pytest.raises(ValueError, match=message):
+        tb.Posterior(NETWORK, tb.Gaussian(), X * [1.0, 1.0, factor * 1e-9], Y, standardise=True)
+    message = r"column 1 of `y` can't be .* between 1e-75 and 1e\+75; give it in another unit"
+    with pytest.raises(ValueError, match=message):
+        tb.Posterior(NETWORK, tb.Gaussian(), X, Y * [1.0, factor], standardise=True)
+
+
+def test_a_constant_column_may_have_any_value():
+    rows = np.column_stack([np.full(40, 1e308), np.arange(40.0)])
+    assert standardisation(rows, rows, targets=False).x_shift[0] == 1e308
+
+
 def test_standardise_must_be_a_choice():
     with pytest.raises(TypeError, match=r"`standardise` must be True, False or a tb.Scaling"):
         tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise="yes")

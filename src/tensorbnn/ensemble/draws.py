@@ -54,6 +54,15 @@ class Draws(NamedTuple):
             own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
             yield Batch(parameters, own)
 
+    def chosen(self, likelihood: Likelihood, places: NDArray[np.intp]) -> Batch:
+        """The networks at `places`, counted in the order of `batches`, in that of `places`."""
+        batches = list(self.batches(likelihood, every=1))
+
+        def take(parts: list[Named]) -> Named:
+            return {name: np.concatenate([p[name] for p in parts])[places] for name in parts[0]}
+
+        return Batch(take([b.parameters for b in batches]), take([b.hypers for b in batches]))
+
     def _chunks(self, chain: int, prefix: str) -> Iterator[tuple[int, Named]]:
         """The pieces of a chain, each with the number of draws before it.
 

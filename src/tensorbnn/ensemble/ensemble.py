@@ -565,6 +565,32 @@ class Ensemble:
         seed = check_count("seed", seed, least=0, most=MOST_SEED)
         return self._new_targets(rows, every=every, seed=seed)
 
+    def of_some(
+        self,
+        x: ArrayLike,
+        places: NDArray[np.intp],
+        *,
+        seed: int | None = None,
+        progress: bool = True,
+    ) -> NDArray[Any]:
+        """What some networks predict, ``(places, rows, outputs)``, or with `seed` draw.
+
+        Those at `places` of `Prediction.networks` and of `new_targets`, to rounding, without the
+        cost of all others. A network that comes again draws with noise of its own.
+        """
+        inputs, likelihood = self._units.inputs(self._units.check_inputs(x)), self.likelihood.plain
+        model = self.network, likelihood, self.dtype
+        if seed is None:
+            places, back = np.unique(places, return_inverse=True)
+            batch = self._draws.chosen(likelihood, places)
+            networks = inputs, lambda: [batch], len(places)
+            prediction = Prediction(*model, *networks, progress=progress, scaling=self.scaling)
+            return prediction.networks[back]
+        batch = self._draws.chosen(likelihood, places)
+        numbers = places + len(self) * _times_before(places)
+        found = new_targets(*model, [batch], inputs, seed=seed, numbers=numbers)
+        return self.scaling.natural(found)
+
     def to_arviz(
         self,
         x: ArrayLike | None = None,
@@ -792,3 +818,11 @@ class Ensemble:
 def _thin(arrays: Mapping[str, NDArray[Any]], every: int) -> dict[str, NDArray[Any]]:
     """Every n-th draw of ``(chains, draws, ...)``, by name."""
     return {name: values[:, ::every] for name, values in arrays.items()}
+
+
+def _times_before(places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How often each of `places` came before, ``(places,)``."""
+    order = np.argsort(places, kind="stable")
+    ordered, before = places[order], np.empty_like(places)
+    before[order] = np.arange(len(places)) - np.searchsorted(ordered, ordered)
+    return before

@@ -59,6 +59,7 @@ def new_targets(
     *,
     seed: int,
     first_row: int = 0,
+    numbers: NDArray[np.intp] | None = None,
 ) -> NDArray[Any]:
     """A new target from each network for each row, noise included, ``(networks, rows, columns)``.
 
@@ -76,6 +77,8 @@ def new_targets(
         Seed of the noise, which is drawn anew for each network.
     first_row
         Number of the first row, where `x` is a part of all rows: each part has noise of its own.
+    numbers
+        Numbers of the networks, ``(networks,)``, that noise is told apart by; 0, 1, ... by default.
     """
     with precision(dtype):
         inputs, key = jnp.asarray(x.T), jax.random.fold_in(root_key(seed), first_row)
@@ -84,9 +87,10 @@ def new_targets(
         first = 0
         for batch in batches:
             count = len(next(iter(batch.parameters.values())))
-            numbers = jnp.arange(first, first + count)
+            last = first + count
+            own = jnp.arange(first, last) if numbers is None else jnp.asarray(numbers[first:last])
             found.append(
-                np.asarray(_new_targets(network, likelihood, key, numbers, *batch, inputs, like))
+                np.asarray(_new_targets(network, likelihood, key, own, *batch, inputs, like))
             )
             first += count
         return np.concatenate(found).transpose(0, 2, 1)

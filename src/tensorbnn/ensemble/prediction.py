@@ -153,7 +153,8 @@ class Prediction:
 
         With `noise`, of the middle `level` of new targets, as in `quantile`.
         """
-        if not 0 < level < 1:
+        wanted = np.asarray(level)
+        if wanted.ndim or wanted.dtype.kind not in "fiu" or not 0 < wanted < 1:
             raise ValueError(f"`level` must lie between 0 and 1, such as 0.95, got {level!r}")
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         lower, upper = self.quantile(ends, noise=noise)

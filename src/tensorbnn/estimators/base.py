@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tensorbnn.ensemble.converged import TRAINING_POINTS, Converged
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
@@ -26,6 +26,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.model.relevance import Relevance
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.runs.files import RunError
@@ -106,12 +107,13 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         likelihood: Likelihood,
         outputs: int,
         weights: NDArray[Any] | None,
+        scaling: Scaling,
     ) -> Self:
         """Sample networks for ``x`` and ``y`` of shape ``(rows, columns)``."""
         network = self._network(x.shape[1], outputs)
         if weights is not None:
             likelihood, y = Weighted(likelihood), np.column_stack([y, weights])
-        posterior = Posterior(network, likelihood, x, y, standardise=True, dtype=self.dtype)
+        posterior = Posterior(network, likelihood, x, y, standardise=scaling, dtype=self.dtype)
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(posterior, at)
         every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
@@ -161,7 +163,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     def _until(self, at: NDArray[Any]) -> Converged | None:
         """When chains end, besides their number of draws; one alone can't be compared."""
-        if self.until == "converged":
+        if isinstance(self.until, str) and self.until == "converged":
             return None if self.chains == 1 else Converged(at=at, fraction=1.0)
         if self.until is not None and not isinstance(self.until, Converged):
             raise ValueError(
@@ -172,7 +174,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def _network(self, inputs: int, outputs: int) -> Network:
         given: Any = self.hidden
         hidden = (given,) if isinstance(given, numbers.Integral) else given
-        known = np.iterable(hidden) and not isinstance(hidden, str)
+        # Something that ends, and has the same order each time: no generator, no set.
+        known = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
         if not known or not all(_is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         if not isinstance(self.relevance, bool | np.bool_):
@@ -206,17 +209,22 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Weights of rows, checked; ``None`` where all count once."""
         if sample_weight is None:
             return None
-        if isinstance(sample_weight, numbers.Real):  # the same for all, as in scikit-learn
+        # The same for all, as in scikit-learn.
+        if isinstance(sample_weight, numbers.Real) or getattr(sample_weight, "shape", None) == ():
             sample_weight = np.full(len(x), sample_weight)
-        given = check_array(
+        weights: NDArray[Any] = check_array(
             sample_weight,
             ensure_2d=False,
             dtype=np.float64,
             ensure_non_negative=True,
             input_name="sample_weight",
         )
-        weights: NDArray[Any] = column_or_1d(given)
-        check_consistent_length(x, weights)
+        if weights.shape not in ((len(x),), (len(x), 1)):
+            raise ValueError(
+                f"`sample_weight` must be a number for each of the {len(x)} rows of `X`, or one "
+                f"for all, got shape {weights.shape}"
+            )
+        weights = weights.ravel()
         if not np.any(weights):
             raise ValueError("all of `sample_weight` are zero: there is no row to learn from")
         return weights
@@ -244,24 +252,26 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         ``(samples, rows, outputs)``, or ``(samples, rows, columns)`` of targets.
         """
         rows, state = self._inputs(X), check_random_state(random_state)
-        count = len(self.ensemble_)
-        chosen = np.arange(count)
+        count, chosen = len(self.ensemble_), None
         if samples is not None:
             wanted = check_count("samples", samples, least=1)
             chosen = state.choice(count, wanted, replace=wanted > count)
         parts = -(-rows.shape[0] * count * self.ensemble_.network.outputs // MOST_VALUES)
-        found = [
-            self._from_all(part, noise=noise, state=state)[chosen]
-            for part in np.array_split(rows, parts)
-        ]
+        found = []
+        for part in np.array_split(rows, parts):
+            seed = int(state.randint(2**31 - 1)) if noise else None
+            found.append(self._from_some(part, chosen, seed))
         return np.concatenate(found, axis=1)
 
-    def _from_all(
-        self, rows: NDArray[Any], *, noise: bool, state: np.random.RandomState
+    def _from_some(
+        self, rows: NDArray[Any], chosen: NDArray[np.intp] | None, seed: int | None
     ) -> NDArray[Any]:
-        if noise:
-            return self.ensemble_.new_targets(rows, seed=int(state.randint(2**31 - 1)))
-        return self.ensemble_.predict(rows, progress=bool(self.verbose)).networks
+        progress = bool(self.verbose)
+        if chosen is not None:
+            return self.ensemble_.of_some(rows, chosen, seed=seed, progress=progress)
+        if seed is not None:
+            return self.ensemble_.new_targets(rows, seed=seed)
+        return self.ensemble_.predict(rows, progress=progress).networks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -11,6 +11,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tensorbnn.estimators.base import AbstractBNN
 from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.scaling import standardisation
 
 
 class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
@@ -101,7 +102,9 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
                 f"{self.classes_.tolist()[0]!r}"
             )
         likelihood: Likelihood = Bernoulli() if count == 2 else Categorical()
-        return self._fit(x, places[:, None], likelihood, 1 if count == 2 else count, weights)
+        y, outputs = places[:, None], 1 if count == 2 else count
+        scaling = standardisation(x, y, targets=False, weights=weights, inputs_name="X")
+        return self._fit(x, y, likelihood, outputs, weights, scaling)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row, ``(rows,)``."""

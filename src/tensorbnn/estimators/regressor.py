@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from tensorbnn.ensemble.converged import Converged
@@ -17,14 +18,14 @@ from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Gaussian, for_each_column
-from tensorbnn.model.scaling import standardisation
+from tensorbnn.model.scaling import Scaling, standardisation
 
 
 class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     """Bayesian neural network for numbers, as a scikit-learn estimator.
 
     Inputs and targets are standardised by themselves. `fit` samples networks from the posterior
-    with several chains until their predictions for the training data (100 rows of them) are known
+    with several chains until their predictions for the training data (up to 100 rows) are known
     well, and warns with the verdict (`ConvergenceWarning`) where they are not. Weights of a layer
     with ``n`` inputs are ``N(0, s)`` with ``s ~ HalfNormal(2 / sqrt(n))``, biases ``N(0, 1)``.
 
@@ -137,13 +138,15 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
                 f"`y` must hold numbers, got an array of type {targets.dtype}: for classes, there "
                 "is BNNClassifier"
             )
+        assert_all_finite(targets, input_name="y")  # None became NaN just now
         weights = self._weights(x, sample_weight)
         if weights is not None:
             x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
         self._flat = targets.ndim == 1
         columns = targets[:, None] if self._flat else targets
-        likelihood = self._likelihood(columns, weights)
-        return self._fit(x, columns, likelihood, columns.shape[1], weights)
+        scaling = standardisation(x, columns, targets=True, weights=weights, inputs_name="X")
+        likelihood = self._likelihood(scaling)
+        return self._fit(x, columns, likelihood, columns.shape[1], weights, scaling)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, noise: bool = True
@@ -225,12 +228,12 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         found = self._from_networks(X, samples, noise=noise, random_state=random_state)
         return self._shaped(found)
 
-    def _likelihood(self, y: NDArray[Any], weights: NDArray[Any] | None) -> Gaussian:
+    def _likelihood(self, scaling: Scaling) -> Gaussian:
         """In units of the targets' standard deviations."""
-        outputs = y.shape[1]
+        scales = scaling.y_scale
+        outputs = len(scales)
         if self.noise is None:
             return Gaussian(sd=for_each_column(Hyper(0.5), outputs))
-        scales = standardisation(y, y, targets=True, weights=weights).y_scale
         known = [sd / scale for sd, scale in zip(self._noises(outputs), scales, strict=True)]
         return Gaussian(sd=known[0] if outputs == 1 else known)
 

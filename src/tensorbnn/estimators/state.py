@@ -73,6 +73,7 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
     facts = {
         "chains": ensemble.num_chains,
         "status": store.manifest["status"],
+        "sampler": store.manifest.get("sampler", {}),  # verdicts say where it is not exact
         "sample_hyperparameters": store.manifest.get("sample_hyperparameters", True),
         "network": describe(ensemble.network),
         "likelihood": describe(ensemble.likelihood),

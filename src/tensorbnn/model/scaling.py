@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from tensorbnn.model.checks import DType, cast
 
+# Largest standard deviations, and the inverses of the smallest: float64 holds the squares of those
+# of inputs, and the fourth powers of those of targets, which errors of their sds are made of.
+WIDEST_INPUTS, WIDEST_TARGETS = 1e150, 1e75
+
 
 @final
 @dataclass(frozen=True)
@@ -97,7 +101,12 @@ class Scaling:
 
 
 def standardisation(
-    x: NDArray[Any], y: NDArray[Any], *, targets: bool, weights: NDArray[Any] | None = None
+    x: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    targets: bool,
+    weights: NDArray[Any] | None = None,
+    inputs_name: str = "x",
 ) -> Scaling:
     """The scaling to mean 0 and standard deviation 1; constant columns are only shifted.
 
@@ -109,26 +118,37 @@ def standardisation(
         Whether `y` is scaled too.
     weights
         How often each row counts, ``(rows,)``; once by default.
+    inputs_name
+        What the user calls `x`.
 
     Examples
     --------
     >>> standardisation(np.array([[1.0, 7.0], [3.0, 7.0]]), np.zeros((2, 1)), targets=False)
     Scaling(x_shift=(2.0, 7.0), x_scale=(1.0, 1.0), y_shift=(), y_scale=())
     """
-    x_shift, x_scale = _moments(x, weights)
-    y_shift, y_scale = _moments(y, weights) if targets else ((), ())
+    x_shift, x_scale = _moments(inputs_name, x, weights, WIDEST_INPUTS)
+    y_shift, y_scale = _moments("y", y, weights, WIDEST_TARGETS) if targets else ((), ())
     return Scaling(x_shift, x_scale, y_shift, y_scale)
 
 
 def _moments(
-    values: NDArray[Any], weights: NDArray[Any] | None
+    name: str, values: NDArray[Any], weights: NDArray[Any] | None, widest: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     rows = values.astype(np.float64)
     if weights is not None:
         rows, weights = rows[weights > 0], weights[weights > 0].astype(np.float64)
-    varies = np.ptp(rows, axis=0) > 0
-    mean = np.average(rows, axis=0, weights=weights)
-    sd = np.sqrt(np.average(np.square(rows - mean), axis=0, weights=weights))
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    varies = high > low
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, if it varies at all
+        mean = np.average(rows, axis=0, weights=weights)
+        sd = np.sqrt(np.average(np.square(rows - mean), axis=0, weights=weights))
+    fits = (sd >= 1 / widest) & (sd <= widest)
+    for column in np.flatnonzero(varies & ~fits):
+        raise ValueError(
+            f"column {column} of `{name}` can't be standardised: it goes from {low[column]:g} to "
+            f"{high[column]:g}, but its standard deviation must lie between {1 / widest:g} and "
+            f"{widest:g}; give it in another unit"
+        )
     shift, scale = np.where(varies, mean, rows[0]), np.where(varies, sd, 1.0)
     return tuple(shift.tolist()), tuple(scale.tolist())
 
