@@ -81,7 +81,7 @@ def sensitivity_section(subject: Subject) -> Html:
         found = subject.ensemble.sensitivity(
             name,
             [factor * width for factor in FACTORS],
-            spread(subject.rows, ROWS),
+            spread(subject.points.x, ROWS),
             every=subject.every,
             progress=subject.progress,
         )
