@@ -106,6 +106,11 @@ def test_the_report_names_rows_and_options(inside, capsys, tmp_path):
     assert "--burn-in" in told
     assert "`" not in told
     assert re.search(r"where they agree least, at data row \d+ \(depth = ", page)
+    # Those whose sensitivity to the prior is shown: five, from the first one on.
+    number = DirectoryStore(Path("wells")).manifest["notes"]["table"]["diagnosed"][0]
+    row = rows_of("wells.csv")[number - 1]
+    first = f"data row {number} (depth = {float(row['depth']):.4g}, rock={row['rock']})"
+    assert re.search(rf"Points are 1: {re.escape(first)}; 2: data row .*; 5: data row", page)
 
 
 def test_warnings_of_a_run_that_falls_short_name_rows_of_the_table(inside, capsys, tmp_path):

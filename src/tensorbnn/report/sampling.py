@@ -83,10 +83,12 @@ def functions_section(subject: Subject) -> Html:
     point = subject.points.x[worst]
     show = subject.progress
     ax = plots.trace(ensemble, point, output=output, ax=new_axes(), progress=show)
-    caption = f"What each chain predicts where they agree least, at {place}"
+    ax.set_ylabel(f"prediction of {subject.outputs[output]}")  # the caption says where
+    caption = f"What each chain predicts where they agree least, at {place}."
     figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
         ax = plots.ranks(ensemble, point, output=output, ax=new_axes(), progress=show)
+        ax.set_xlabel("rank of the prediction")
         caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
         figures.append(drawn(ax, "Rank histogram of each chain", caption))
     ax = plots.autocorrelation(ensemble, subject.points.x, ax=new_axes(), progress=show)

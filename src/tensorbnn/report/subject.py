@@ -89,6 +89,8 @@ class Subject(NamedTuple):
         classes = None if self.encoding is None else self.encoding.classes
         names = self.targets if classes is None else classes
         count = self.ensemble.likelihood.columns(self.ensemble.network.outputs)
+        if classes is not None and count == 1:  # the probability of the second of two
+            return classes[1:]
         return names if len(names) == count else tuple(f"output {each}" for each in range(count))
 
     @property
