@@ -116,6 +116,8 @@ def test_messages_name_options():
         "tb.resume('my run') or: tensorbnn resume 'my run'": "tensorbnn resume 'my run'",
         "tb.resume('a', max_gradients=...)": "tensorbnn resume a --max-gradients ...",
         "tb.resume(path, posterior=p)": "tb.resume(path, posterior=p)",
+        "it; reading with tb.load is possible at any time": "it; tensorbnn info, diagnose, predict "
+        "and report can read it at any time",
     }.items():
         assert as_options(f"go on with {said}; then") == f"go on with {meant}; then"
 

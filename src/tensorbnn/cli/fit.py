@@ -71,9 +71,11 @@ def add(commands: Any) -> None:
         epilog="Without --draws, chains go on until their predictions agree and are known well, "
         f"for {MINUTES:g} minutes at most (--minutes).",
     )
-    parser.add_argument("data", type=Path, nargs="?", help="a CSV, TSV or Parquet file")
-    parser.add_argument("--out", type=Path, help="the run directory to make")
-    parser.add_argument("--target", action="append", help="the column to predict; repeat for more")
+    parser.add_argument("data", type=Path, nargs="?", help="a CSV, TSV or Parquet file; needed")
+    parser.add_argument("--out", type=Path, help="the run directory to make; needed")
+    parser.add_argument(
+        "--target", action="append", help="the column to predict; needed; repeat it for more"
+    )
     parser.add_argument(
         "--target-sd",
         action="append",

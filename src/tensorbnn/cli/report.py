@@ -13,6 +13,7 @@ from tensorbnn.report.advice import as_options
 from tensorbnn.report.page import write_report
 from tensorbnn.report.subject import Judged
 from tensorbnn.tables.reading import joined
+from tensorbnn.tables.writing import check_no_directory
 
 
 def add(commands: Any) -> None:
@@ -32,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the page."""
     opened = open_run(options.run)
     file = options.out or options.run / "report.html"
+    check_no_directory(file)
     if options.out is not None and file.exists() and not options.force:
         raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
     if not file.parent.is_dir():

@@ -22,7 +22,9 @@ def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser("resume", help="go on with a run that was stopped, or extend it")
     add_run(parser)
-    parser.add_argument("--draws", type=int, help="networks of each chain in all, or at least")
+    parser.add_argument(
+        "--draws", type=int, help="networks of each chain in all; at least, with --ess"
+    )
     parser.add_argument("--rhat", type=float, help="go on until R-hat of predictions is below this")
     parser.add_argument("--ess", type=float, help="go on until their ESS is at least this")
     parser.add_argument(

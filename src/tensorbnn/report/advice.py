@@ -22,6 +22,8 @@ _ADVICE = {
     "the other model": "fit it anew, by `tensorbnn fit`",
     "sample the other model, by tb.sample(posterior, start=ensemble)": "fit the other model anew",
     "sample the other model, tb.sample(posterior, start=ensemble)": "fit the other model anew",
+    "reading with tb.load is possible at any time": "tensorbnn info, diagnose, predict and report "
+    "can read it at any time",
     "run longer, with a longer burn-in;": "run longer (tensorbnn resume), or fit again with a "
     "longer --burn-in;",
     "start them from `pretrain`, use longer trajectories, or a smaller network": "fit a smaller "
