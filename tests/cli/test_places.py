@@ -110,6 +110,7 @@ def test_the_report_names_rows_and_options(inside, capsys, tmp_path):
     number = DirectoryStore(Path("wells")).manifest["notes"]["table"]["diagnosed"][0]
     row = rows_of("wells.csv")[number - 1]
     first = f"data row {number} (depth = {float(row['depth']):.4g}, rock={row['rock']})"
+    assert "of the prediction of flow at 5 points" in page
     assert re.search(rf"Points are 1: {re.escape(first)}; 2: data row .*; 5: data row", page)
 
 

@@ -11,7 +11,7 @@ from tensorbnn.density import Model
 from tensorbnn.ensemble.sensitivity import find_numbers
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import AbstractDense
-from tensorbnn.report.figures import drawn, new_axes
+from tensorbnn.report.figures import drawn, new_axes, plain_ticks
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject, spread
 from tensorbnn.tables.reading import counted
@@ -28,6 +28,7 @@ def relevances_section(subject: Subject) -> Html:
     """Which inputs matter, where they have scales."""
     ensemble, columns = subject.ensemble, subject.columns
     ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
+    plain_ticks(ax)
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
     return section(
         "relevances",
@@ -104,8 +105,9 @@ def sensitivity_section(subject: Subject) -> Html:
         said += f" There means move by at most {moved.max():.2f} standard deviations."
     places = [f"{place}: {subject.points.names[row]}" for place, row in enumerate(points, start=1)]
     caption = (
-        f"Mean and standard deviation at {counted(len(points), 'point')}, and how many networks "
-        f"are left, against {name} (the run: {width:g}). Points are {'; '.join(places)}."
+        f"Mean and standard deviation of the prediction of {subject.outputs[0]} at "
+        f"{counted(len(points), 'point')}, and how many networks are left, against {name} (the "
+        f"run: {width:g}). Points are {'; '.join(places)}."
     )
     return section(
         "sensitivity",
