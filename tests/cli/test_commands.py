@@ -11,6 +11,8 @@ from pyarrow import parquet
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.report.advice import as_options
+from tensorbnn.report.subject import training_points
 from tensorbnn.runs.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
@@ -84,8 +86,10 @@ def test_predicted_classes(inside, capsys):
 
 def test_diagnose_says_by_its_exit_code(inside, capsys):
     found = result(capsys, "diagnose", "prices", code=3)  # 60 networks are too few
-    expected = tb.load("prices").diagnose(DirectoryStore("prices").data()["x"], progress=False)
-    assert found["verdict"] == expected.verdict
+    store = DirectoryStore(Path("prices"))
+    points = training_points(store.manifest, store.data()["x"])
+    expected = tb.load("prices").diagnose(points.x, names=points.names, progress=False)
+    assert found["verdict"] == as_options(expected.verdict)
     assert not found["trustworthy"]
     assert found["ess_min"] == pytest.approx(np.nanmin(expected.ess))
     assert main(["diagnose", "prices", "--at", "new.csv", "--quiet"]) in (0, 3)

@@ -202,3 +202,24 @@ def test_settings(inside, capsys, tmp_path, monkeypatch):
     assert (first.units, type(second), asked["chains"]) == (2, tb.ReLU, 2)
     assert (asked["draws"], asked["burn_in"]) == (5, 8)  # the command line wins
     assert asked["path"] == tmp_path / "run"
+
+
+def test_a_directory_in_place_of_a_file_to_write(inside, tmp_path, capsys):
+    for name in ("out.csv", "out.html"):
+        (tmp_path / name).mkdir()
+        says = f"tensorbnn: {tmp_path / name} is a directory: choose a file for --out\n"
+        before = ["predict", "prices", "new.csv"] if name == "out.csv" else ["report", "prices"]
+        for force in ([], ["--force"]):
+            assert main([*before, "--out", str(tmp_path / name), "--quiet", *force]) == 1
+            assert capsys.readouterr().err == says
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out.csv", "out.html"]
+
+
+def test_a_place_that_can_not_be_written_is_called_as_it_was_given(inside, tmp_path, capsys):
+    """The temporary name under which a file is written says nothing to its user."""
+    long = tmp_path / ("x" * 240 + ".csv")  # with more than that a name is too long for a disk
+    assert main(["predict", "prices", "new.csv", "--out", str(long), "--quiet"]) == 1
+    assert capsys.readouterr().err == f"tensorbnn: {long} can't be written: File name too long\n"
+    page = long.with_suffix(".html")
+    assert main(["report", "prices", "--out", str(page), "--quiet"]) == 1
+    assert capsys.readouterr().err == f"tensorbnn: {page} can't be written: File name too long\n"

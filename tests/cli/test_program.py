@@ -15,11 +15,12 @@ from matplotlib import image
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.cli import main
-from tensorbnn.cli.output import as_options, warnings_as_lines
 from tensorbnn.cli.output import text as as_text
+from tensorbnn.cli.output import warnings_as_lines
 from tensorbnn.doctor import OPTIONAL
 from tensorbnn.engine import library
 from tensorbnn.ensemble.verdict import Evidence, judge
+from tensorbnn.report.advice import as_options
 
 matplotlib.use("Agg")
 
@@ -115,6 +116,8 @@ def test_messages_name_options():
         "tb.resume('my run') or: tensorbnn resume 'my run'": "tensorbnn resume 'my run'",
         "tb.resume('a', max_gradients=...)": "tensorbnn resume a --max-gradients ...",
         "tb.resume(path, posterior=p)": "tb.resume(path, posterior=p)",
+        "it; reading with tb.load is possible at any time": "it; tensorbnn info, diagnose, predict "
+        "and report can read it at any time",
     }.items():
         assert as_options(f"go on with {said}; then") == f"go on with {meant}; then"
 
@@ -143,6 +146,55 @@ def test_advice_is_what_a_user_of_the_commands_can_do():
     assert "longer --burn-in" in told
     assert "tb." not in told
     assert "`" not in told
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"values": np.zeros((1, 9, 1, 1))}, "converged: fit again with --chains 2 or more"),
+        (
+            {"values": np.zeros((2, 50, 1, 1))},
+            "fit again with a longer --burn-in, or with smaller steps (a higher "
+            "--target-acceptance)",
+        ),
+        (
+            {"divergent": np.ones((2, 50))},
+            "fit again with smaller steps (a higher --target-acceptance)",
+        ),
+        (
+            {"acceptance": np.zeros(2)},
+            "or less: fit again with smaller steps (a higher --target-acceptance)",
+        ),
+        (
+            {"rhat": np.full((1, 1), 2.0), "second_halves": 1.0},
+            "the burn-in was too short: fit again with a longer --burn-in",
+        ),
+        (
+            {
+                "rhat": np.full((1, 1), 2.0),
+                "values": np.random.default_rng(0).normal(size=(3, 9, 1, 1)),
+                "second_halves": 1.0,
+            },
+            "look at its trace; fit again with a longer --burn-in or another --seed",
+        ),
+    ],
+)
+def test_every_advice_of_a_verdict_can_be_followed(changed, told):
+    evidence = Evidence(
+        values=np.random.default_rng(0).normal(size=(2, 50, 1, 1)),
+        rhat=np.ones((1, 1)),
+        ess=np.full((1, 1), 900.0),
+        acceptance=np.ones(2),
+        divergent=np.zeros((2, 50)),
+        ebfmi=np.ones(2),
+        hyper_rhat={},
+    )
+    changed = dict(changed)
+    halves = changed.pop("second_halves", 2.0)
+    verdict = judge(evidence._replace(**changed), lambda some: np.full(some.shape[2:], halves))
+    said = as_options(verdict)
+    assert told in said
+    assert "`" not in said
 
 
 def test_doctor(capsys, monkeypatch):

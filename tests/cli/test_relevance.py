@@ -5,6 +5,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.report.figures import new_axes, plain_ticks
 from tests.cli.running import result, write
 
 QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "200", "--draws", "50"]
@@ -44,3 +45,20 @@ def test_settings(folder, capsys):
     assert tb.load("run").relevances is None
     result(capsys, "report", "run", "--out", "run.html")
     assert "Which inputs matter" not in (folder / "run.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [((0.15, 2.5), ["0.2", "0.5", "1", "2"]), ((1e-3, 5.0), ["0.001", "0.01", "0.1", "1"])],
+)
+def test_numbers_along_the_axis_do_not_touch(ends, shown):
+    ax = new_axes()
+    ax.set(xscale="log", xlim=ends)
+    plain_ticks(ax)
+    ax.figure.draw_without_rendering()
+    labels = {
+        tick: label.get_text()
+        for tick, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+    }
+    assert [text for at, text in labels.items() if ends[0] <= at <= ends[1]] == shown
+    assert not any(label.get_text() for label in ax.get_xticklabels(minor=True))

@@ -103,7 +103,7 @@ def test_small_units_and_names_with_equal_signs(tmp_path, capsys):
     data, run = write(tmp_path / "t.csv", columns), str(tmp_path / "run")
     assert main(["fit", str(data), "--target", "area", "--out", run, *QUICK]) == 0
     words = "".join(Page(made(run, tmp_path, capsys)).words)
-    assert re.search(r"agree least, at T=300 = -?\d[\d.e-]*, rock=(clay|chalk)", words)
+    assert re.search(r"least, at data row \d+ \(T=300 = -?\d[\d.e-]*, rock=(clay|chalk)\)", words)
     (moved,) = re.findall(r"means move by at most (\d+\.\d+) standard deviations", words)
     assert float(moved) > 0.01  # not that of so many of another unit
 

@@ -153,5 +153,7 @@ def test_of_an_ensemble():
     assert np.all(d.rhat < 1.02)
     assert set(d.hyperparameters) == set(ensemble.hyperparameters)
     assert d.ebfmi.shape == (3,)
+    with pytest.raises(ValueError, match="`names` must be one for each of the 1 rows of `x`"):
+        ensemble.diagnose([0.0], names=["a", "b"])
     thinned = ensemble.diagnose([0.0], every=2)
     np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1:2]).ess)

@@ -180,6 +180,27 @@ def test_the_limit_of_k_hat_depends_on_the_number_of_networks():
         warn_where_untrustworthy(few)
 
 
+@pytest.mark.parametrize(
+    ("networks", "pareto_k", "worth", "says"),
+    [
+        (
+            *(60, 0.9, 57.0),
+            r"k-hat is 0\.90, above 0\.44, and the 60 networks, though worth 57, are too few to "
+            "tell: more draws may settle it; if they don't, the other model is too far",
+        ),
+        (60, 0.9, 7.0, "and the 60 networks are worth only 7: the other model is too far"),
+        (4000, 0.9, 3800.0, "and the 4000 networks are worth only 3800: the other model is too"),
+        (10, math.nan, 9.0, "10 networks are too few to tell, 25 are needed: more draws may"),
+    ],
+)
+def test_few_networks_are_not_taken_for_a_model_that_is_far(networks, pareto_k, worth, says):
+    w = dataclasses.replace(
+        weigh(np.zeros((1, networks)), tb.Gaussian()), pareto_k=pareto_k, effective_size=worth
+    )
+    with pytest.warns(UserWarning, match=f"{says}.*: sample it, starting from here, by tb.sample"):
+        warn_where_untrustworthy(w)
+
+
 def test_smoothing_touches_only_the_tail_and_keeps_its_order():
     ratios = np.random.default_rng(4).normal(size=(4, 1000))
     smoothed, pareto_k = pareto_smooth(ratios)

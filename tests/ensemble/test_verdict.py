@@ -128,6 +128,16 @@ def test_rows_are_named_by_number_for_many_inputs():
     )
 
 
+def test_rows_have_the_names_that_are_given():
+    values = noise(rows=8)
+    values[:2] += 0.3 * np.arange(8.0)[:, None]
+    names = [f"row {row} of July" for row in range(8)]
+    found = diagnose(values, info(4, 500), x=np.arange(8.0)[:, None], names=names)
+    assert (
+        "worst at row 7 of July, row 6 of July, row 5 of July, row 4 of July, ...)" in found.verdict
+    )
+
+
 def test_chains_that_never_move_are_not_trusted():
     values = noise()
     values[1] = 0.5

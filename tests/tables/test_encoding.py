@@ -1,6 +1,7 @@
 """Columns become the numbers they should, the same ones for every table, or an error says why."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,7 @@ def test_mistakes(columns, options, message):
 def test_one_column_alone():
     for name, message in {
         "a b": "one column, 'a b' .separated by commas, semicolons or tabs, not by spaces",
+        "a|b": r"one column, 'a\\|b' .separated by commas, semicolons or tabs, not by '\\|'",
         "ab": "one column, 'ab'$",
     }.items():
         message = message.replace(" .sep", r" \(columns are sep")
@@ -270,3 +272,31 @@ def test_runs_without_a_table():
     for bad in ({}, {"inputs": [], "targets": ["y"], "classes": None, "missing": "refuse"}):
         with pytest.raises(TableError, match="can't be read"):
             restore_encoding(bad)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["3 cm", "4.5 cm", "3 cm"],
+        ["5%", "12%", "-1e3%"],
+        ["$5", "$6.50", "$7"],
+        ["\N{MINUS SIGN}0.5", "1", "\N{MINUS SIGN}2"],
+        ["20.1 °C", "-3 °C", "0 °C"],
+    ],
+)
+def test_numbers_with_units_are_no_categories(texts):
+    says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: numbers are written .*"
+    columns = {"v": texts, "y": ["1", "2", "4"]}
+    with pytest.raises(TableError, match=rf"{says} \(if these are no numbers use --categorical v"):
+        learn(table(columns), ["y"])
+    assert learn(table(columns), ["y"], categorical=["v"]).inputs[0].categories
+    with pytest.raises(TableError, match=rf"{says} \(if .* use --task classification"):
+        learn(table(columns), ["v"])
+    assert learn(table(columns), ["v"], task="classification").classes
+
+
+@pytest.mark.parametrize(
+    "texts", [["1st", "2nd", "3rd"], ["a1", "a2", "a3"], ["10-20", "20-30", "5"]]
+)
+def test_texts_with_digits_are_categories(texts):
+    assert learn(table({"v": texts, "y": ["1", "2", "4"]}), ["y"]).inputs[0].categories

@@ -4,16 +4,21 @@ import argparse
 from typing import Any
 
 SHELLS = ("bash", "zsh", "tcsh")
-HOW = (
-    "bash: tensorbnn completion bash > ~/.local/share/bash-completion/completions/tensorbnn; "
-    "zsh: tensorbnn completion zsh > a file _tensorbnn in a directory of $fpath"
-)
+HOW = """\
+bash:
+  tensorbnn completion bash > ~/.local/share/bash-completion/completions/tensorbnn
+zsh:
+  tensorbnn completion zsh > a file _tensorbnn in a directory of $fpath
+"""
 
 
 def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "completion", help="print a completion script for a shell", epilog=HOW
+        "completion",
+        help="print a completion script for a shell",
+        epilog=HOW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # a path is not broken
     )
     parser.add_argument("shell", choices=SHELLS)
     parser.set_defaults(command=run, commands=commands)

@@ -4,12 +4,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import add_run
-from tensorbnn.cli.opened import OpenedRun, open_run, some_training_rows
+from tensorbnn.cli.opened import OpenedRun, open_run
 from tensorbnn.cli.output import NOT_TRUSTWORTHY, add_json, print_result
+from tensorbnn.cli.points import own_points
+from tensorbnn.report.subject import Points
+from tensorbnn.tables.naming import row_names
 from tensorbnn.tables.reading import joined
 
 
@@ -30,7 +33,8 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Diagnose, and say it by the exit code too."""
     opened = open_run(options.run)
-    diagnosis = opened.ensemble.diagnose(_rows(opened, options.at), progress=not options.quiet)
+    points = _points(opened, options.at)
+    diagnosis = opened.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
     lines = summaries.networks(opened.ensemble) | summaries.sampler(opened.ensemble)
     slow = {
         name: float(each.rhat)
@@ -56,13 +60,16 @@ def run(options: argparse.Namespace) -> int:
     return 0 if diagnosis.trustworthy else NOT_TRUSTWORTHY
 
 
-def _rows(opened: OpenedRun, at: Path | None) -> NDArray[Any]:
+def _points(opened: OpenedRun, at: Path | None) -> Points:
     if at is not None:
         table = joined(opened.read(at))
-        return opened.encoding_for(table).encode(table).x
-    rows = some_training_rows(opened.store)
-    if rows is None:
+        encoding = opened.encoding_for(table)
+        numbers = encoding.encode(table)
+        places = (np.flatnonzero(numbers.kept) + 1).tolist()
+        return Points(numbers.x, row_names(numbers.x, encoding, places))
+    points = own_points(opened.store)
+    if points is None:
         raise ValueError(
             f"{opened.path} keeps no training data: say where to look with --at, a table of inputs"
         )
-    return rows
+    return points

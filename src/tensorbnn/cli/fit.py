@@ -15,18 +15,20 @@ from tensorbnn.cli.arguments import fraction, whole_numbers
 from tensorbnn.cli.modelling import make_posterior
 from tensorbnn.cli.oddities import say_what_is_odd
 from tensorbnn.cli.opened import check_free_run
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.output import add_json, print_result, warnings_as_lines
+from tensorbnn.cli.points import naming
 from tensorbnn.cli.settings import fill_in
 from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
+from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATIONS
 from tensorbnn.posterior import Posterior
-from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
+from tensorbnn.report.subject import DIAGNOSED_ROWS, spread, training_points
 from tensorbnn.sampling.sample import sample
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
-from tensorbnn.tables.encoding import Encoding, Task, learn
+from tensorbnn.tables.encoding import Encoding, Numbers, Task, learn
 from tensorbnn.tables.reading import Table, counted, read_table
 
 DEFAULTS: dict[str, Any] = {
@@ -36,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "prior": "gaussian",
     "chains": 4,
     "burn_in": 500,
+    "target_acceptance": HMC.target_acceptance,
     "seed": 0,
     "target_sd": [],
     "missing": "refuse",
@@ -54,6 +57,8 @@ class _Rows(NamedTuple):
     x: NDArray[Any]
     y: NDArray[Any]
     """With the standard deviations of targets, where they have any."""
+    numbers: NDArray[Any]
+    """Which rows of the table they are, from 1."""
     held_out: tuple[NDArray[Any], NDArray[Any]] | None
 
 
@@ -66,9 +71,11 @@ def add(commands: Any) -> None:
         epilog="Without --draws, chains go on until their predictions agree and are known well, "
         f"for {MINUTES:g} minutes at most (--minutes).",
     )
-    parser.add_argument("data", type=Path, nargs="?", help="a CSV, TSV or Parquet file")
-    parser.add_argument("--out", type=Path, help="the run directory to make")
-    parser.add_argument("--target", action="append", help="the column to predict; repeat for more")
+    parser.add_argument("data", type=Path, nargs="?", help="a CSV, TSV or Parquet file; needed")
+    parser.add_argument("--out", type=Path, help="the run directory to make; needed")
+    parser.add_argument(
+        "--target", action="append", help="the column to predict; needed; repeat it for more"
+    )
     parser.add_argument(
         "--target-sd",
         action="append",
@@ -110,6 +117,11 @@ def add(commands: Any) -> None:
     sampling.add_argument("--chains", type=int, help="number of chains; 4")
     sampling.add_argument("--burn-in", type=int, help="transitions that are not saved; 500")
     sampling.add_argument("--draws", type=int, help="networks to save from each chain")
+    sampling.add_argument(
+        "--target-acceptance",
+        type=float,
+        help="share of proposals to accept, 0.9; closer to 1 for smaller, safer steps",
+    )
     sampling.add_argument("--minutes", type=float, help="stop after so many minutes")
     sampling.add_argument("--seed", type=int, help="seed of all random numbers; 0")
     sampling.add_argument("--force", action="store_true", help="replace a run that is at --out")
@@ -132,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
         missing=options.missing,
     )
     numbers = encoding.encode(table, targets=True)
-    rows = _split(numbers.x, np.asarray(numbers.y), options.hold_out, options.seed)
+    rows = _split(numbers, options.hold_out, options.seed)
     notes = _notes(options, table, encoding, rows, dropped=int((~numbers.kept).sum()))
     notes["table"]["decimal"] = decimal
     say_what_is_odd(options, encoding, rows.x, rows.y)
@@ -163,11 +175,12 @@ def _check(options: argparse.Namespace) -> None:
     check_free_run(options.out, force=options.force, option="--out", hint=resume)
 
 
-def _split(x: NDArray[Any], y: NDArray[Any], share: float, seed: int) -> _Rows:
+def _split(numbers: Numbers, share: float, seed: int) -> _Rows:
+    x, y, places = numbers.x, np.asarray(numbers.y), np.flatnonzero(numbers.kept) + 1
     order = np.random.default_rng(seed).permutation(len(x))
     count = round(share * len(x))
     if not share:
-        return _Rows(x, y, None)
+        return _Rows(x, y, places, None)
     if not count:
         raise ValueError(
             f"--hold-out {share:g} of {counted(len(x), 'row')} keeps none apart: give a larger "
@@ -176,7 +189,7 @@ def _split(x: NDArray[Any], y: NDArray[Any], share: float, seed: int) -> _Rows:
     if count == len(x):
         raise ValueError(f"--hold-out {share:g} of {len(x)} rows leaves none to train with")
     held, kept = np.sort(order[:count]), np.sort(order[count:])
-    return _Rows(x[kept], y[kept], (x[held], y[held]))
+    return _Rows(x[kept], y[kept], places[kept], (x[held], y[held]))
 
 
 def _notes(
@@ -191,6 +204,7 @@ def _notes(
             "held_out": 0 if rows.held_out is None else len(rows.held_out[0]),
             "dropped": dropped,
             "ignored": list(options.ignore),
+            "diagnosed": spread(rows.numbers, DIAGNOSED_ROWS).tolist(),
         },
         "command": shlex.join(["tensorbnn", *_arguments(options)]),
     }
@@ -224,21 +238,23 @@ def _sample(
     if not options.quiet:
         inside = f"{counted(len(rows.x), 'row')}, {counted(rows.x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
-    return sample(
-        posterior,
-        chains=options.chains,
-        burn_in=options.burn_in,
-        draws=LEAST_DRAWS if options.draws is None else options.draws,
-        until=Converged() if by_itself else None,
-        max_minutes=minutes,
-        metrics=[SquaredError() if encoding.classes is None else Accuracy()],
-        validation=rows.held_out,
-        seed=options.seed,
-        path=options.out,
-        notes=notes,
-        overwrite=options.force,
-        progress=not options.quiet,
-    )
+    with warnings_as_lines(naming(training_points({"notes": notes}, rows.x))):
+        return sample(
+            posterior,
+            sampler=HMC(target_acceptance=options.target_acceptance),
+            chains=options.chains,
+            burn_in=options.burn_in,
+            draws=LEAST_DRAWS if options.draws is None else options.draws,
+            until=Converged() if by_itself else None,
+            max_minutes=minutes,
+            metrics=[SquaredError() if encoding.classes is None else Accuracy()],
+            validation=rows.held_out,
+            seed=options.seed,
+            path=options.out,
+            notes=notes,
+            overwrite=options.force,
+            progress=not options.quiet,
+        )
 
 
 def _report(
@@ -249,7 +265,8 @@ def _report(
     seconds: float,
 ) -> None:
     show = not options.quiet
-    diagnosis = summaries.judged(ensemble, spread(rows.x, DIAGNOSED_ROWS), progress=show)
+    points = training_points({"notes": notes}, rows.x)
+    diagnosis = summaries.judged(ensemble, points, progress=show)
     table, run = notes["table"], summaries.quoted(options.out)
     lines = {"data": _data_line(table)} | summaries.networks(ensemble)
     lines |= {"time": f"{seconds:.1f} s"} | summaries.sampler(ensemble)

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from tensorbnn.cli.expressions import read_likelihood, read_prior
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
@@ -16,7 +14,6 @@ from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
-from tensorbnn.report.subject import DIAGNOSED_ROWS, spread
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.runs.new_directory import check_free
 from tensorbnn.sampling.sample import load
@@ -116,12 +113,6 @@ def check_free_run(path: Path, *, force: bool, option: str, hint: str = "") -> N
         check_free(path, overwrite=force)
     except FileExistsError:
         raise FileExistsError(f"{path} exists and is not a run: choose another {option}") from None
-
-
-def some_training_rows(store: DirectoryStore) -> NDArray[Any] | None:
-    """Training inputs, spread evenly over them; ``None`` where the run keeps none."""
-    data = store.data()
-    return None if data is None else spread(data["x"], DIAGNOSED_ROWS)
 
 
 def other_weights(

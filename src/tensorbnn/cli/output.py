@@ -6,46 +6,18 @@ Results go to standard output; progress, warnings and errors to standard error.
 import argparse
 import json
 import math
-import re
-import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 import numpy as np
 
+from tensorbnn.report.advice import as_options
+
 # The exit code of a command whose result is not to be trusted.
 NOT_TRUSTWORTHY = 3
-# Arguments in Python, and the options that stand for them.
-_OPTIONS = {
-    "max_minutes": "--minutes",
-    "max_gradients": "--max-gradients",
-    "burn_in": "--burn-in",
-    "draws": "--draws",
-    "chains": "--chains",
-    "every": "--every",
-    "rhat": "--rhat",
-    "ess": "--ess",
-    "until": "--ess (or --rhat)",
-}
-# What the library advises in Python, and what a user of the commands can do.
-_ADVICE = {
-    "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior of "
-    "the other model": "fit it anew, by `tensorbnn fit`",
-    "sample the other model, by tb.sample(posterior, start=ensemble)": "fit the other model anew",
-    "sample the other model, tb.sample(posterior, start=ensemble)": "fit the other model anew",
-    "start them from `pretrain`, use longer trajectories, or a smaller network": "fit a smaller "
-    "network (--hidden), or with another --seed",
-    "sample again with": "fit again with",
-    "with a longer burn-in": "with a longer --burn-in",
-}
-# As the library writes it: with the path alone, or with one number more.
-_RESUME = re.compile(
-    r"tb\.resume\('(?P<path>[^']+)'(, (?P<name>\w+)=(?P<value>[\w.+-]+))?\)"
-    r"( or: tensorbnn resume '?(?P=path)'?)?"
-)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -89,33 +61,12 @@ def complain(message: object) -> None:
     print(f"tensorbnn: {as_options(' '.join(str(message).split()))}", file=sys.stderr)
 
 
-def as_options(message: str) -> str:
-    """What the library says of its arguments, said of the options that stand for them.
-
-    Examples
-    --------
-    >>> as_options("`burn_in` must be ..., got -1")
-    '--burn-in must be ..., got -1'
-    >>> as_options("go on with tb.resume('my run', max_minutes=10)")
-    "go on with tensorbnn resume 'my run' --minutes 10"
-    """
-    message = _RESUME.sub(_resume, message)
-    for name, option in _OPTIONS.items():
-        message = message.replace(f"`{name}`", option)
-    for python, advice in _ADVICE.items():
-        message = message.replace(python, advice)
-    return message
-
-
-def _resume(found: re.Match[str]) -> str:
-    path, name, value = found["path"], found["name"], found["value"]
-    aim = f" {_OPTIONS.get(name, name)} {value}" if name else ""
-    return f"tensorbnn resume {shlex.quote(path)}{aim}"
-
-
 @contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Print each warning of the library as a line, once: a computation may warn for each row."""
+def warnings_as_lines(words: Callable[[str], str] = str) -> Iterator[None]:
+    """Print each warning of the library as a line, once: a computation may warn for each row.
+
+    `words` says it as the user of a command would.
+    """
     told = set()
 
     def show(
@@ -129,7 +80,7 @@ def warnings_as_lines() -> Iterator[None]:
         del category, filename, lineno, file, line
         if str(message) not in told:
             told.add(str(message))
-            complain(f"warning: {message}")
+            complain(f"warning: {words(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -33,7 +33,10 @@ def add(commands: Any) -> None:
     parser.add_argument("data", type=Path, help="a CSV, TSV or Parquet file")
     parser.add_argument("--out", type=Path, required=True, help="the table to write")
     parser.add_argument(
-        "--quantiles", type=probabilities, default=(0.05, 0.5, 0.95), help="0.05,0.5,0.95"
+        "--quantiles",
+        type=probabilities,
+        default=(0.05, 0.5, 0.95),
+        help="which to write; default: 0.05,0.5,0.95",
     )
     parser.add_argument(
         "--noise", action="store_true", help="quantiles of a new target, noise included"

@@ -8,10 +8,12 @@ import numpy as np
 
 from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import OpenedRun, open_run
-from tensorbnn.cli.output import add_json, as_options, print_result
+from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.report.advice import as_options
 from tensorbnn.report.page import write_report
 from tensorbnn.report.subject import Judged
 from tensorbnn.tables.reading import joined
+from tensorbnn.tables.writing import check_no_directory
 
 
 def add(commands: Any) -> None:
@@ -31,14 +33,15 @@ def run(options: argparse.Namespace) -> int:
     """Write the page."""
     opened = open_run(options.run)
     file = options.out or options.run / "report.html"
+    check_no_directory(file)
     if options.out is not None and file.exists() and not options.force:
         raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
     judged = None if options.data is None else _judged(opened, options.data)
     subject = write_report(options.run, file, judged=judged, progress=not options.quiet)
-    size, verdict = file.stat().st_size, subject.diagnosis.verdict
-    lines = {"report": f"{file} ({size / 1e6:.1f} MB)", "verdict": as_options(verdict)}
+    size, verdict = file.stat().st_size, as_options(subject.diagnosis.verdict)
+    lines = {"report": f"{file} ({size / 1e6:.1f} MB)", "verdict": verdict}
     facts = {
         "run": str(options.run),
         "report": str(file),
@@ -54,4 +57,5 @@ def _judged(opened: OpenedRun, file: Path) -> Judged:
     table = joined(opened.read(file, targets=True))
     numbers = opened.encoding_for(table, targets=True).encode(table, targets=True)
     name = f"{len(numbers.x):,} rows of {file.name}"
-    return Judged(numbers.x, np.asarray(numbers.y), name, unseen=None)
+    places = np.flatnonzero(numbers.kept) + 1
+    return Judged(numbers.x, np.asarray(numbers.y), name, unseen=None, numbers=places)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorbnn.cli.output import as_options
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.report.advice import as_options
+from tensorbnn.report.subject import Points
 from tensorbnn.tables.reading import counted, names_of
 
 TOO_SHORT = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"
@@ -47,10 +47,11 @@ def sampler(ensemble: Ensemble) -> dict[str, str]:
     }
 
 
-def judged(ensemble: Ensemble, rows: NDArray[Any], *, progress: bool) -> Diagnosis | None:
-    """A diagnosis at `rows`; ``None`` where chains are too short for one."""
-    short = ensemble.num_draws < LEAST_DRAWS
-    return None if short else ensemble.diagnose(rows, progress=progress)
+def judged(ensemble: Ensemble, points: Points, *, progress: bool) -> Diagnosis | None:
+    """A diagnosis at `points`; ``None`` where chains are too short for one."""
+    if ensemble.num_draws < LEAST_DRAWS:
+        return None
+    return ensemble.diagnose(points.x, names=points.names, progress=progress)
 
 
 def convergence(diagnosis: Diagnosis | None) -> dict[str, str]:
@@ -73,7 +74,7 @@ def convergence_facts(diagnosis: Diagnosis | None) -> dict[str, Any]:
         return {"trustworthy": False, "verdict": TOO_SHORT}
     return {
         "trustworthy": diagnosis.trustworthy,
-        "verdict": diagnosis.verdict,
+        "verdict": as_options(diagnosis.verdict),
         "rhat_max": _worst(np.max, diagnosis.rhat),
         "ess_min": _worst(np.min, diagnosis.ess),
         "ess_tail_min": _worst(np.min, diagnosis.ess_tail),

@@ -13,7 +13,7 @@ chains are compared by these series, and an effective sample size is the varianc
 square of the error.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -113,6 +113,7 @@ def diagnose(
     pareto_k_limit: float = PARETO_K_LIMIT,
     sampler: str | None = None,
     approximation: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -136,6 +137,8 @@ def diagnose(
         Name of the sampler's class: the verdict says where it is not exact.
     approximation
         What to say in its place of draws that are no sample of the posterior.
+    names
+        What the verdict is to call each row, in place of `x`.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
@@ -162,6 +165,7 @@ def diagnose(
         energy_error=energy_error,
         energy_error_mcse=0.0 if energy_error is None else float(_error(energy_error)),
         approximation=approximation,
+        names=names,
     )
     return Diagnosis(
         **found._asdict(),

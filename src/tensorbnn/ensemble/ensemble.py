@@ -381,6 +381,7 @@ class Ensemble:
         *,
         weights: Weights | None = None,
         every: int = 1,
+        names: Sequence[str] | None = None,
         progress: bool = True,
     ) -> Diagnosis:
         """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
@@ -394,6 +395,9 @@ class Ensemble:
             means, quantiles and sds.
         every
             Use only every n-th draw of each chain.
+        names
+            What the verdict is to call each row of `x`; by default its inputs where these are
+            three at most, its number from 0 otherwise.
         progress
             Show a bar where a computation takes longer than a second.
 
@@ -406,16 +410,22 @@ class Ensemble:
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
         ((3, 1), (3, 1), (3, 1))
         """
+        inputs = self._units.check_inputs(x)
+        if names is not None and len(names) != len(inputs):
+            raise ValueError(
+                f"`names` must be one for each of the {len(inputs)} rows of `x`, got {len(names)}"
+            )
         return diagnose(
             self._by_chain(x, every=every, progress=progress),
             self.info,
-            x=self._units.check_inputs(x),
+            x=inputs,
             hyperparameters=_thin(self.hyperparameters, every),
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
             sampler=self._store.manifest.get("sampler", {}).get("type"),
             approximation=None if self.approximation is None else self.approximation.verdict,
+            names=names,
         )
 
     def autocorrelation(

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble.verdict import pareto_k_limit
+from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, pareto_k_limit
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.warning import warn
 
@@ -21,6 +21,8 @@ from tensorbnn.warning import warn
 LEAST_NETWORKS = 25
 # Log-ratios that differ by less differ by rounding.
 NEGLIGIBLE = 1e-8
+# Where more than this share of the networks counts, the other model is not far.
+MOST = 0.5
 
 
 @final
@@ -149,14 +151,22 @@ def warn_where_untrustworthy(weights: Weights) -> None:
     """Warn, and say what to do, where weights can't be trusted."""
     if weights.trustworthy:
         return
-    reason = f"Pareto k-hat is {weights.pareto_k:.2f}, above {weights.pareto_k_limit:.2g}"
+    size, worth = len(weights), weights.effective_size
+    far = "the other model is too far from the one that was sampled"
+    above = f"Pareto k-hat is {weights.pareto_k:.2f}, above {weights.pareto_k_limit:.2g}"
+    more_draws = f"more draws may settle it; if they don't, {far}"
     if np.isnan(weights.pareto_k):
-        reason = f"{len(weights)} networks are too few to tell, {LEAST_NETWORKS} are needed"
+        reason = f"{size} networks are too few to tell, {LEAST_NETWORKS} are needed: {more_draws}"
+    elif worth > MOST * size and weights.pareto_k_limit < PARETO_K_LIMIT:
+        reason = (
+            f"{above}, and the {size} networks, though worth {worth:.0f}, are too few to tell: "
+            f"{more_draws}"
+        )
+    else:
+        reason = f"{above}, and the {size} networks are worth only {worth:.0f}: {far}"
     warn(
-        f"these weights can't be trusted: {reason}, and the {len(weights)} networks are worth only "
-        f"{weights.effective_size:.0f}. The other model is too far from the one that was sampled: "
-        "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior "
-        "of the other model",
+        f"these weights can't be trusted: {reason}: sample it, starting from here, by "
+        "tb.sample(posterior, start=ensemble) with a posterior of the other model",
     )
 
 

@@ -4,7 +4,7 @@ Predictions decide. Divergences, energies, acceptance and hyper-parameters add n
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +69,8 @@ class Evidence(NamedTuple):
     """Monte Carlo standard error of its mean."""
     approximation: str | None = None
     """What the networks are draws of, in words, where that is not the posterior."""
+    names: Sequence[str] | None = None
+    """What the user calls each row."""
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> str:
@@ -157,7 +159,7 @@ def _disagreement(evidence: Evidence, rhat: Rhat) -> str:
     highest = f"R-hat up to {finite.max():.2f}, " if np.any(finite >= limit) else ""
     where = (
         f"chains disagree at {len(bad)} of {len(badness)} rows "
-        f"({highest}worst at {_rows(worst, evidence.x)})"
+        f"({highest}worst at {_rows(worst, evidence)})"
     )
     return f"{where}: {_remedy(evidence.values[:, :, worst[:ROWS_COMPARED]], rhat)}"
 
@@ -268,12 +270,15 @@ def _chains(chosen: NDArray[np.bool_]) -> str:
     return f"chains {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
-def _rows(rows: NDArray[Any], x: NDArray[Any] | None) -> str:
+def _rows(rows: NDArray[Any], evidence: Evidence) -> str:
     """Some rows in words."""
-    label, names = point_names(rows[:ROWS_NAMED], x)
+    more = ", ..." if len(rows) > ROWS_NAMED else ""
+    if evidence.names is not None:
+        return ", ".join(evidence.names[row] for row in rows[:ROWS_NAMED]) + more
+    label, names = point_names(rows[:ROWS_NAMED], evidence.x)
     if label == "row" and len(rows) > 1:
         label = "rows"
-    return f"{label} {', '.join(names)}" + (", ..." if len(rows) > ROWS_NAMED else "")
+    return f"{label} {', '.join(names)}{more}"
 
 
 def _rounded_up(factor: float) -> str:

@@ -58,6 +58,17 @@ def name_outputs(ax: "Axes", names: Sequence[str]) -> "Axes":
     return ax
 
 
+def plain_ticks(ax: "Axes") -> None:
+    """Few and plain numbers along a logarithmic axis: powers of ten would run into each other."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = ax.get_xlim()
+    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    ax.xaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
 def _as_written(ax: "Axes") -> None:
     """Names of columns are no formulas, whatever dollars they hold."""
     legend = ax.get_legend()

@@ -52,7 +52,11 @@ def write_report(
         Show a bar where a computation takes longer than a second.
     """
     subject = read_subject(run, judged, progress=progress)
-    write_file(file, make_page(subject).encode())
+    page = make_page(subject).encode()
+    try:
+        write_file(file, page)
+    except OSError as error:
+        raise OSError(f"{file} can't be written: {error.strerror}") from error
     return subject
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +11,13 @@ from tensorbnn.density import Model
 from tensorbnn.ensemble.sensitivity import find_numbers
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import AbstractDense
-from tensorbnn.report.figures import drawn, new_axes
+from tensorbnn.report.figures import drawn, new_axes, plain_ticks
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject, spread
+from tensorbnn.tables.reading import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The prior's width is moved by these factors, and predictions are shown at so many rows.
 FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
@@ -23,6 +28,7 @@ def relevances_section(subject: Subject) -> Html:
     """Which inputs matter, where they have scales."""
     ensemble, columns = subject.ensemble, subject.columns
     ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
+    plain_ticks(ax)
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
     return section(
         "relevances",
@@ -76,18 +82,20 @@ def sensitivity_section(subject: Subject) -> Html:
     if name is None:
         said = "The layers have no prior width in common that could be moved."
         return section("sensitivity", title, paragraph(said))
+    points = spread(np.arange(len(subject.points.x)), ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the picture marks what can't be trusted
         found = subject.ensemble.sensitivity(
             name,
             [factor * width for factor in FACTORS],
-            spread(subject.rows, ROWS),
+            subject.points.x[points],
             every=subject.every,
             progress=subject.progress,
         )
     figure = new_axes(6.0).figure
     figure.clear()
     panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
+    _number(panels[0])
     good_ones = found.trustworthy
     good = int(good_ones.sum())
     said = f"At {good} of {len(FACTORS)} values the networks of this run can tell (white)."
@@ -95,9 +103,11 @@ def sensitivity_section(subject: Subject) -> Html:
         moved, sd = np.ptp(found.mean[good_ones], axis=0), found.sd[good_ones].mean(axis=0)
         moved = np.divide(moved, sd, out=np.zeros_like(moved), where=sd > 0)
         said += f" There means move by at most {moved.max():.2f} standard deviations."
+    places = [f"{place}: {subject.points.names[row]}" for place, row in enumerate(points, start=1)]
     caption = (
-        f"Mean and standard deviation at {len(found.x)} rows, and how many networks are left, "
-        f"against {name} (the run: {width:g})."
+        f"Mean and standard deviation of the prediction of {subject.outputs[0]} at "
+        f"{counted(len(points), 'point')}, and how many networks are left, against {name} (the "
+        f"run: {width:g}). Points are {'; '.join(places)}."
     )
     return section(
         "sensitivity",
@@ -112,6 +122,13 @@ def sensitivity_section(subject: Subject) -> Html:
             class_="figures",
         ),
     )
+
+
+def _number(ax: "Axes") -> None:
+    """Rows by their place in the caption, which says what they are."""
+    legend = ax.get_legend()
+    for place, text in enumerate([] if legend is None else legend.get_texts(), start=1):
+        text.set_text(f"point {place}")
 
 
 def _width(subject: Subject) -> tuple[str | None, float]:

@@ -14,9 +14,6 @@ from tensorbnn.report.figures import (
 from tensorbnn.report.html import Html, element, paragraph, section, table
 from tensorbnn.report.subject import Subject
 
-# Columns of an input that a caption names.
-COLUMNS_NAMED = 6
-
 
 def verdict_box(subject: Subject) -> Html:
     """Whether to believe it, in a box at the top."""
@@ -72,7 +69,7 @@ def functions_section(subject: Subject) -> Html:
     """R-hat, effective sizes and traces of predictions."""
     ensemble, diagnosis = subject.ensemble, subject.diagnosis
     worst = subject.worst_row
-    place = _point(subject, worst)
+    place = subject.points.names[worst]
     output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     figures = []
     if np.isfinite(diagnosis.rhat).any():
@@ -83,16 +80,18 @@ def functions_section(subject: Subject) -> Html:
         ax = draw_histogram(least, "effective sample size", ESS_LIMIT, least=0.0)
         caption = "How many independent networks the sample is worth, in bulk or tails."
         figures.append(drawn(ax, "Effective sample sizes of all points", caption))
-    point = subject.rows[worst]
+    point = subject.points.x[worst]
     show = subject.progress
     ax = plots.trace(ensemble, point, output=output, ax=new_axes(), progress=show)
-    caption = f"What each chain predicts where they agree least, at {place}"
+    ax.set_ylabel(f"prediction of {subject.outputs[output]}")  # the caption says where
+    caption = f"What each chain predicts where they agree least, at {place}."
     figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
         ax = plots.ranks(ensemble, point, output=output, ax=new_axes(), progress=show)
+        ax.set_xlabel("rank of the prediction")
         caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
         figures.append(drawn(ax, "Rank histogram of each chain", caption))
-    ax = plots.autocorrelation(ensemble, subject.rows, ax=new_axes(), progress=show)
+    ax = plots.autocorrelation(ensemble, subject.points.x, ax=new_axes(), progress=show)
     name_outputs(ax, subject.outputs)
     figures.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
     return section(
@@ -100,22 +99,10 @@ def functions_section(subject: Subject) -> Html:
         "Do chains agree?",
         paragraph(
             f"Weights of a network have no meaning of their own, so chains are compared by what "
-            f"their networks predict, at {len(subject.rows)} points."
+            f"their networks predict, at {len(subject.points.x)} points."
         ),
         _figures(*figures),
     )
-
-
-def _point(subject: Subject, row: int) -> str:
-    """An input in words; of a category only the one that it is in."""
-    shown = [
-        name if one_of_several else f"{name} = {value:.4g}"
-        for name, one_of_several, value in zip(
-            subject.columns, subject.are_categories, subject.rows[row], strict=True
-        )
-        if not one_of_several or value == 1
-    ]
-    return ", ".join(shown[:COLUMNS_NAMED]) + (", …" if len(shown) > COLUMNS_NAMED else "")
 
 
 def _figures(*inside: Html) -> Html:

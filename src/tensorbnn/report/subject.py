@@ -1,5 +1,7 @@
 """What a report is about: a run, its data, the names of its columns, and rows to judge it by."""
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,14 +12,26 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.report.advice import as_options
 from tensorbnn.runs.directory import DirectoryStore
 from tensorbnn.sampling.sample import load
 from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding
+from tensorbnn.tables.naming import row_names
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
 DIAGNOSED_ROWS = 100
 MOST_NETWORKS = 4000
 MOST_ROWS = 1000
+
+
+class Points(NamedTuple):
+    """Inputs at which a run is diagnosed."""
+
+    x: NDArray[Any]
+    names: list[str]
+    """What the user calls each."""
+    places: NDArray[Any] | None = None
+    """Which training rows they are, from 0, where they are any."""
 
 
 class Judged(NamedTuple):
@@ -30,6 +44,8 @@ class Judged(NamedTuple):
     """What they are, in words."""
     unseen: bool | None
     """Whether the networks were not fitted to them; ``None`` where only the user knows."""
+    numbers: NDArray[Any] | None = None
+    """The number of each in the user's table, from 1, where they come from one."""
 
 
 class Subject(NamedTuple):
@@ -42,8 +58,7 @@ class Subject(NamedTuple):
     """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
     encoding: Encoding | None
     judged: Judged | None
-    rows: NDArray[Any]
-    """Inputs at which the run is diagnosed."""
+    points: Points
     diagnosis: Diagnosis
     progress: bool
 
@@ -60,17 +75,6 @@ class Subject(NamedTuple):
         return tuple(f"x{number}" for number in range(self.ensemble.network.inputs))
 
     @property
-    def are_categories(self) -> tuple[bool, ...]:
-        """Of each input, whether it is 1 for one category and 0 for others."""
-        if self.encoding is None:
-            return (False,) * self.ensemble.network.inputs
-        return tuple(
-            each.categories is not None
-            for each in self.encoding.inputs
-            for _ in each.categories or (None,)
-        )
-
-    @property
     def targets(self) -> tuple[str, ...]:
         """A name for each target."""
         if self.encoding is not None:
@@ -85,6 +89,8 @@ class Subject(NamedTuple):
         classes = None if self.encoding is None else self.encoding.classes
         names = self.targets if classes is None else classes
         count = self.ensemble.likelihood.columns(self.ensemble.network.outputs)
+        if classes is not None and count == 1:  # the probability of the second of two
+            return classes[1:]
         return names if len(names) == count else tuple(f"output {each}" for each in range(count))
 
     @property
@@ -124,12 +130,14 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
     if judged is None:
         judged = _own_rows(kept, ensemble.likelihood)
     data = _targets_alone(kept, ensemble)
-    source = judged.x if data is None and judged is not None else (data or {}).get("x")
-    if source is None:
+    points = _points(judged, data, store.manifest)
+    if points is None:
         raise ValueError(
             f"{path} keeps no data to look at its predictions by: give a table with --data"
         )
-    rows = spread(source, DIAGNOSED_ROWS)
+    diagnosis = ensemble.diagnose(points.x, names=points.names, progress=progress)
+    if isinstance(store.manifest["notes"].get("command"), str):  # made by `fit`
+        diagnosis = dataclasses.replace(diagnosis, verdict=as_options(diagnosis.verdict))
     return Subject(
         path=path,
         manifest=store.manifest,
@@ -137,10 +145,35 @@ def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subjec
         data=data,
         encoding=None if table is None else restore_encoding(table),
         judged=judged,
-        rows=rows,
-        diagnosis=ensemble.diagnose(rows, progress=progress),
+        points=points,
+        diagnosis=diagnosis,
         progress=progress,
     )
+
+
+def training_points(manifest: Mapping[str, Any], x: NDArray[Any]) -> Points:
+    """Training inputs at which a run is diagnosed, spread evenly over all."""
+    table = noted_table(manifest["notes"])
+    rows, places = spread(x, DIAGNOSED_ROWS), spread(np.arange(len(x)), DIAGNOSED_ROWS)
+    if table is None:
+        return Points(rows, row_names(rows, None), places)
+    names = row_names(rows, restore_encoding(table), table.get("diagnosed"))
+    return Points(rows, names, places)
+
+
+def _points(
+    judged: Judged | None, data: dict[str, NDArray[Any]] | None, manifest: Mapping[str, Any]
+) -> Points | None:
+    """Where to diagnose: at training rows, or where the run keeps none at those of the user."""
+    if data is not None:
+        return training_points(manifest, data["x"])
+    if judged is None:
+        return None
+    table = noted_table(manifest["notes"])
+    encoding = None if table is None else restore_encoding(table)
+    rows, numbers = spread(judged.x, DIAGNOSED_ROWS), judged.numbers
+    own = None if numbers is None else spread(numbers, DIAGNOSED_ROWS).tolist()
+    return Points(rows, row_names(rows, encoding, own))
 
 
 def _targets_alone(

@@ -25,6 +25,12 @@ MOSTLY_NUMBERS = 0.5
 LARGEST = 1e100
 # Digits with commas, and a point perhaps: a decimal comma, or one between thousands.
 _COMMAS = re.compile(r"[-+]?[\d.]*\d,\d[\d,.]*")
+# A number with a sign before it or a unit after it; other minus signs than the hyphen are signs.
+_SIGNED = re.compile(
+    r"(?P<before>[^\w\s.+-]*)\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?(?P<after>.*)"
+)
+# What fields may be separated by, but are not.
+_OTHER_SEPARATORS = {" ": "spaces", "|": "'|'", ":": "colons"}
 HOW_NUMBERS = (
     "numbers are written with a decimal point, if any, and nothing between thousands, as 1234.5"
 )
@@ -44,6 +50,12 @@ def is_text(table: Table, name: str, *, is_target: bool = False) -> bool:
         )
     if bad and len(bad) < MOSTLY_NUMBERS * known:
         raise _mixture(table, name, bad, is_target=is_target)
+    if bad and _have_one_unit([str(column[row]) for row in bad]):
+        raise TableError(
+            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: numbers are written "
+            "without units or other signs, as 1234.5 or -0.5 (if these are no numbers use "
+            f"{_as_texts(name, is_target=is_target)})"
+        )
     return bool(bad)
 
 
@@ -175,8 +187,12 @@ def check_there(table: Table, names: Sequence[str]) -> None:
         has = f"it has {names_of(there)}"
         if len(there) == 1:
             has = f"it has one column, {there[0]!r}"
-            if " " in there[0]:
-                has += " (columns are separated by commas, semicolons or tabs, not by spaces)"
+            other = next((each for each in _OTHER_SEPARATORS if each in there[0]), None)
+            if other is not None:
+                has += (
+                    " (columns are separated by commas, semicolons or tabs, not by "
+                    f"{_OTHER_SEPARATORS[other]})"
+                )
         near = difflib.get_close_matches(name, there, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near and len(there) > 1 else ""
         raise TableError(f"{table.file} has no column {name!r}: {has}{hint}")
@@ -194,6 +210,12 @@ def is_number(text: str) -> bool:
 def _as_texts(name: str, *, is_target: bool) -> str:
     """The option that makes texts of a column of numbers."""
     return "--task classification" if is_target else f"--categorical {shlex.quote(name)}"
+
+
+def _have_one_unit(texts: Sequence[str]) -> bool:
+    """Whether texts are numbers with the same sign before them, or the same unit after them."""
+    found = [_SIGNED.fullmatch(text) for text in texts]
+    return all(found) and len({(each["before"], each["after"]) for each in found if each}) == 1
 
 
 def _mixture(table: Table, name: str, bad: Sequence[int], *, is_target: bool) -> TableError:

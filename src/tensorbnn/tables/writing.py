@@ -17,10 +17,17 @@ from tensorbnn.tables.reading import Column, suffix
 def check_free(file: Path, *, force: bool) -> None:
     """Raise where `file` can't be written, before anything is computed."""
     suffix(file)
+    check_no_directory(file)
     if file.exists() and not force:
         raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
+
+
+def check_no_directory(file: Path) -> None:
+    """Raise where `file` can't be one."""
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a directory: choose a file for --out")
 
 
 class TableWriter:
@@ -38,7 +45,10 @@ class TableWriter:
     def __enter__(self) -> Self:
         if self._kind not in (".parquet", ".pq"):
             opener: Any = gzip.open if self._file.name.lower().endswith(".gz") else open
-            self._lines = opener(self._temporary, "wt", encoding="utf-8", newline="")
+            try:
+                self._lines = opener(self._temporary, "wt", encoding="utf-8", newline="")
+            except OSError as error:
+                raise OSError(f"{self._file} can't be written: {error.strerror}") from error
         self._begun = False
         return self
 
