@@ -75,6 +75,15 @@ def test_the_python_of_a_page_runs(name, tmp_path, monkeypatch):
         pyplot.close("all")
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if python_blocks(name)])
+def test_what_a_page_prints_is_shown(name):
+    # A result that nobody sees may be a bad one.
+    found = blocks(PAGES[name])
+    for (line, info, text), (_, following, _) in zip(found, [*found[1:], (0, "", "")], strict=True):
+        if info == "python" and re.search(r"^ *print\(", text, re.MULTILINE):
+            assert following == "text", f"{name}, line {line}: show what it prints, as text"
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     for target in LINK.findall(prose(PAGES[name])):
