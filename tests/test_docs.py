@@ -119,6 +119,14 @@ def test_formulas_have_a_font_with_the_measures_of_mathematics():
     assert fonts == f"{of_systems}, math"
 
 
+def test_messages_that_were_printed_are_wrapped():
+    # A verdict of 300 characters in one line would be cut off at the edge of the page.
+    style = (ROOT / "docs" / "style.css").read_text(encoding="utf-8")
+    assert re.search(r"\.language-text code \{\s*white-space: pre-wrap;", style)
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "\n      pygments_lang_class: true\n" in configuration
+
+
 @pytest.mark.parametrize("name", tb.__all__)
 def test_every_public_name_is_documented(name):
     text = "\n".join(page for path, page in PAGES.items() if path != "CONTRIBUTING.md")
