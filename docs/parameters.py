@@ -1,7 +1,8 @@
 """Each parameter of the API page has its own default: an extension of griffe, which reads them.
 
 Of names that share a line, ``a, b``, griffe takes type and default of the first for all of them
-(griffelib 2.4), so that the page would say that ``delta``, 0.1, is 4 by default.
+(griffelib 2.4), so that the page would say that ``delta``, 0.1, is 4 by default. And ``*layers``
+has ``()`` as its default, which says nothing.
 """
 
 from typing import Any
@@ -34,6 +35,9 @@ def _correct(described: griffe.Function | griffe.Class) -> None:
         if section.kind is not griffe.DocstringSectionKind.parameters:
             continue
         for parameter in section.value:
-            if parameter.name in described.parameters:
-                own = described.parameters[parameter.name]
-                parameter.annotation, parameter.value = own.annotation, own.default
+            name = parameter.name.lstrip("*")
+            if name in described.parameters:
+                own = described.parameters[name]
+                several = own.kind is griffe.ParameterKind.var_positional
+                parameter.annotation = own.annotation
+                parameter.value = None if several else own.default

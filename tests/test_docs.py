@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tensorbnn as tb
-from tensorbnn import plots
+from tensorbnn import classic, plots
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -75,6 +75,15 @@ def test_the_python_of_a_page_runs(name, tmp_path, monkeypatch):
         pyplot.close("all")
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if python_blocks(name)])
+def test_what_a_page_prints_is_shown(name):
+    # A result that nobody sees may be a bad one.
+    found = blocks(PAGES[name])
+    for (line, info, text), (_, following, _) in zip(found, [*found[1:], (0, "", "")], strict=True):
+        if info == "python" and re.search(r"^ *print\(", text, re.MULTILINE):
+            assert following == "text", f"{name}, line {line}: show what it prints, as text"
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     for target in LINK.findall(prose(PAGES[name])):
@@ -102,6 +111,22 @@ def test_the_site_can_be_read_without_a_server():
     assert "\n  homepage: index.html\n" in configuration
 
 
+def test_formulas_have_a_font_with_the_measures_of_mathematics():
+    # Without one, bars of fractions cross the letters and brackets do not grow.
+    style = (ROOT / "docs" / "style.css").read_text(encoding="utf-8")
+    (fonts,) = re.findall(r"\.md-typeset math \{\s*font-family: ([^;]+);", style)
+    of_systems = '"Latin Modern Math", "STIX Two Math", "Cambria Math", "DejaVu Math TeX Gyre"'
+    assert fonts == f"{of_systems}, math"
+
+
+def test_messages_that_were_printed_are_wrapped():
+    # A verdict of 300 characters in one line would be cut off at the edge of the page.
+    style = (ROOT / "docs" / "style.css").read_text(encoding="utf-8")
+    assert re.search(r"\.language-text code \{\s*white-space: pre-wrap;", style)
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "\n      pygments_lang_class: true\n" in configuration
+
+
 @pytest.mark.parametrize("name", tb.__all__)
 def test_every_public_name_is_documented(name):
     text = "\n".join(page for path, page in PAGES.items() if path != "CONTRIBUTING.md")
@@ -111,12 +136,24 @@ def test_every_public_name_is_documented(name):
 DESCRIBED = re.findall(r"^::: ([\w.]+)$", "\n".join(PAGES.values()), re.MULTILINE)
 
 
+def test_every_public_name_is_in_the_reference_once():
+    # `Number` is an annotation, and has no members to describe.
+    of_library = [name for name in DESCRIBED if re.fullmatch(r"tensorbnn\.\w+", name)]
+    expected = [f"tensorbnn.{name}" for name in tb.__all__ if name != "Number"]
+    assert sorted(of_library) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", classic.__all__)
+def test_every_classic_name_is_on_its_page(name):
+    assert re.search(rf"`{name}`|::: tensorbnn\.classic\.{name}$", PAGES["docs/classic.md"], re.M)
+
+
 @pytest.mark.parametrize("name", plots.__all__)
 def test_every_picture_is_in_the_reference(name):
     assert {f"tensorbnn.plots.{name}", f"tensorbnn.plots.{name}.{name}"} & set(DESCRIBED)
 
 
-@pytest.mark.parametrize("name", [each for each in DESCRIBED if each != "tensorbnn"])
+@pytest.mark.parametrize("name", DESCRIBED)
 def test_the_reference_describes_no_module(name):
     # Where a function and its file have one name, the shorter path is the file.
     assert not (ROOT / "src" / name.replace(".", "/")).with_suffix(".py").exists()
@@ -129,7 +166,7 @@ def test_what_is_returned_is_a_type_and_a_description(path):
         assert after.startswith(indent + "    "), f"Returns: {after.strip()} must be indented"
 
 
-def test_parameters_that_share_a_line_have_their_own_defaults(tmp_path):
+def test_the_reference_gives_each_parameter_its_own_default(tmp_path):
     griffe = pytest.importorskip("griffe")
     (tmp_path / "shared.py").write_text(SHARED, encoding="utf-8")
     found = griffe.load(
@@ -144,6 +181,8 @@ def test_parameters_that_share_a_line_have_their_own_defaults(tmp_path):
             ("a", "4.0", "float"),
             ("b", "10", "int"),
         ]
+    (section,) = [each for each in found["several"].docstring.parsed if each.kind == "parameters"]
+    assert [(each.name, each.value) for each in section.value] == [("*numbers", None)]
 
 
 SHARED = '''
@@ -170,6 +209,15 @@ class Class:
 
     a: float = 4.0
     b: int = 10
+
+def several(*numbers: float) -> None:
+    """Do something.
+
+    Parameters
+    ----------
+    *numbers
+        As many as there are.
+    """
 '''
 
 
