@@ -1,5 +1,7 @@
 """An ensemble as ArviZ's standard container, and what ArviZ says of its predictive accuracy."""
 
+import dataclasses
+import functools
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,7 +109,6 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
     networks ``j`` (Watanabe 2010; Gelman et al. 2014). Marked with a warning where the variance of
     a row is above 0.4, for which it can't be trusted.
     """
-    from arviz_stats.utils import ELPDData
     from xarray import DataArray
 
     flat = log_likelihood.astype(np.float64).reshape(-1, log_likelihood.shape[2])
@@ -117,10 +118,10 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
     mixture = largest + np.log(np.mean(np.exp(flat - largest), axis=0))
     penalty = flat.var(axis=0, ddof=1)
     each = mixture - penalty
-    return ELPDData(
-        kind="waic",
+    scatter = each.var(ddof=1) if len(each) > 1 else np.nan
+    return _waic_container()(
         elpd=float(each.sum()),
-        se=float(np.sqrt(len(each) * each.var())),
+        se=float(np.sqrt(len(each) * scatter)),
         p=float(penalty.sum()),
         n_samples=len(flat),
         n_data_points=len(each),
@@ -129,6 +130,16 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
         good_k=None,
         elpd_i=DataArray(each, dims=["row"], coords={"row": np.arange(len(each))}),
     )
+
+
+@functools.cache
+def _waic_container() -> Any:
+    """ArviZ's container of a WAIC: before arviz-stats 1 a field says so, since then a class."""
+    from arviz_stats.utils import ELPDData
+
+    if any(field.name == "kind" for field in dataclasses.fields(ELPDData)):
+        return functools.partial(ELPDData, kind="waic")
+    return type("ELPDDataWAIC", (ELPDData,), {"kind": "waic", "__module__": __name__})
 
 
 def _without_each_row(
