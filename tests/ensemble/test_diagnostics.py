@@ -157,3 +157,19 @@ def test_of_an_ensemble():
         ensemble.diagnose([0.0], names=["a", "b"])
     thinned = ensemble.diagnose([0.0], every=2)
     np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1:2]).ess)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("unit", [2.0**-100, 2.0**100])
+def test_errors_are_in_the_unit_of_the_predictions(unit, weighted):
+    """Charges in coulombs, such as 1e-19, are no constants."""
+    rng = np.random.default_rng(0)
+    # Correlated draws, whose error is not that of independent ones.
+    steps = rng.normal(size=(4, 400, 2, 1))
+    values = np.cumsum(steps, axis=1) * 0.1 + rng.normal(size=steps.shape)
+    weights = rng.exponential(size=(4, 400)) if weighted else None
+    weights = weights if weights is None else weights / weights.sum()
+    own, small = (diagnose(each, info(4, 400), weights=weights) for each in (values, values * unit))
+    np.testing.assert_array_equal(small.ess, own.ess)
+    np.testing.assert_allclose(small.mcse_mean, own.mcse_mean * unit, rtol=1e-12)
+    np.testing.assert_allclose(small.mcse_sd, own.mcse_sd * unit, rtol=1e-12)

@@ -15,7 +15,7 @@ square of the error.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +163,7 @@ def diagnose(
         pareto_k_limit=pareto_k_limit,
         sampler=sampler,
         energy_error=energy_error,
-        energy_error_mcse=0.0 if energy_error is None else float(_error(energy_error)),
+        energy_error_mcse=0.0 if energy_error is None else float(_mcse(energy_error, "mean")),
         approximation=approximation,
         names=names,
     )
@@ -221,9 +221,9 @@ def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Conver
         for end in weighted.quantile(flat, np.array(TAIL), weights.ravel()):
             below = (values <= end).astype(np.float64)
             share = _flat_moments(below, weights)[0]
-            tails.append(share * (1 - share) / np.square(_error(_influence(below, weights))))
+            tails.append(share * (1 - share) / np.square(_mcse(_influence(below, weights), "mean")))
         influence = _influence(values, weights)
-        ess = np.asarray(variance / np.square(_error(influence)))
+        ess = np.asarray(variance / np.square(_mcse(influence, "mean")))
         # Where nothing lies above a quantile, as of probabilities that are all rounded to 1 there,
         # it has no error of its own.
         tail = np.fmin(*tails)
@@ -242,17 +242,14 @@ def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[
 
 
 def _block_errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
-    from arviz_stats.base import array_stats
-
     with np.errstate(invalid="ignore", divide="ignore"):
         if weights is None:
-            series = _series(values)
-            return [np.asarray(array_stats.mcse(series, method=each)) for each in ("mean", "sd")]
+            return [_mcse(values, each) for each in ("mean", "sd")]
         mean, variance = _flat_moments(values, weights)
         # The variance is a mean of squares, and the sd errs by its error over twice the sd.
-        squares = _error(_influence(np.square(values - mean), weights))
+        squares = _mcse(_influence(np.square(values - mean), weights), "mean")
         of_sd = np.where(variance > 0, squares / (2 * np.sqrt(variance)), 0.0)
-        return [_error(_influence(values, weights)), of_sd]
+        return [_mcse(_influence(values, weights), "mean"), of_sd]
 
 
 def _influences(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
@@ -271,10 +268,14 @@ def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
     return weights.size * own * (values - mean)
 
 
-def _error(influence: NDArray[Any]) -> NDArray[Any]:
+def _mcse(values: NDArray[Any], method: Literal["mean", "sd"]) -> NDArray[Any]:
+    """Monte Carlo standard error, in whatever unit: ArviZ takes a range below 1e-15 as none."""
     from arviz_stats.base import array_stats
 
-    return np.asarray(array_stats.mcse(_series(influence), method="mean"))
+    series = _series(values)
+    exponent = np.frexp(np.ptp(series, axis=(-2, -1)))[1]
+    unit = np.ldexp(1.0, np.clip(exponent, -1022, 1023))  # a power of two: nothing is rounded
+    return np.asarray(array_stats.mcse(series / unit[..., None, None], method=method)) * unit
 
 
 def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], ...]:
