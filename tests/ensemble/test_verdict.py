@@ -146,7 +146,7 @@ def test_chains_that_never_move_are_not_trusted():
     assert verdict(values).startswith("chains 1 and 3 have not moved")
     stuck = np.ones((4, 100, 2, 1))
     assert verdict(stuck, energy=np.random.default_rng(0).normal(size=(4, 100))).startswith(
-        "all chains have not moved"
+        "no chain has moved: use smaller steps"
     )
 
 
@@ -225,6 +225,8 @@ def test_sghmc_is_said_to_be_approximate():
     assert "instead of 1 shows its bias: use smaller" in found
     few = np.random.default_rng(0).normal(0.2, 2.0, (4, 500))  # not known well enough
     assert "shows its bias" not in verdict(noise(), sampler="SGHMC", energy_error=few)
+    wild = np.random.default_rng(0).exponential(3000.0, (4, 500)).cumsum(axis=1)  # nor can it be
+    assert "shows its bias" in verdict(noise(), sampler="SGHMC", energy_error=wild)
 
 
 def test_energies_of_an_unadjusted_sampler_are_not_judged():

@@ -47,8 +47,8 @@ NOISE_PART = 0.1
 MOST_RENEWED = 0.5
 # Batches by which the noise of the gradients is known before the first step.
 FIRST_BATCHES = 8
-# The noise of the gradients is averaged over about this part of the burn-in so far, and over so many
-# transitions at most: it is larger on the way than where the chain ends.
+# The noise of the gradients is averaged over about this part of the burn-in so far, and over this
+# many transitions at most: it is larger on the way than where the chain ends.
 NOISE_SHARE, NOISE_MEMORY = 0.25, 100.0
 
 
