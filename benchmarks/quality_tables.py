@@ -26,7 +26,7 @@ ABOUT = {
     "mixture of all networks; otherwise as above.",
     "airfoil": "One split, 1,202 rows to train with and 301 to be tested; means over seeds of the "
     "model, in units of the standard deviation of the training targets. The log score is minus the "
-    "NLL of the paper.",
+    "NLL of the paper. After the ± ours has standard errors, the others standard deviations.",
     "fits": "Of the predictions for rows that were tested: the largest R-hat over all fits, the "
     "share of rows where it is below 1.01, the smallest effective sample size, and the coverage of "
     "90 % intervals. Then means over fits: draws of each of four chains, minutes of a fit, and "
