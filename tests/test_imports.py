@@ -53,6 +53,7 @@ ORDER = [
     "tensorbnn.inference.ghmc",
     "tensorbnn.inference.nuts",
     "tensorbnn.inference.mclmc",
+    "tensorbnn.inference.sghmc_tuning",
     "tensorbnn.inference.sghmc",
     "tensorbnn.inference.hyper_moves",
     "tensorbnn.inference.trajectory_adapter",

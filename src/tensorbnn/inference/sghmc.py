@@ -28,28 +28,19 @@ from jax import Array
 
 from tensorbnn.engine import forward
 from tensorbnn.inference import dual_averaging, spread
-from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference import sghmc_tuning as tuning
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.options import check_counts, check_positive
 from tensorbnn.inference.sampler import Info, for_each_chain, over_chains, root_key
-from tensorbnn.inference.spread import Spread
+from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
 from tensorbnn.inference.target import Target
 
 # Where the search for the step size begins: small, for a step that is too large is not rejected.
 FIRST_STEP_SIZE = 0.01
 # Before the width of the posterior is known.
 FIRST_FRICTION = 5.0
-# Share of the steps whose energy error, on their own rows, is to be within the limit.
-SHARE = 0.9
-# The noise of the gradients is at most this part of all noise, on average over coordinates.
-NOISE_PART = 0.1
-# For that, a step renews at most this part of the momentum's variance.
-MOST_RENEWED = 0.5
 # Batches by which the noise of the gradients is known before the first step.
 FIRST_BATCHES = 8
-# The noise of the gradients is averaged over about this part of the burn-in so far, and over this
-# many transitions at most: it is larger on the way than where the chain ends.
-NOISE_SHARE, NOISE_MEMORY = 0.25, 100.0
 
 
 @dataclass(frozen=True)
@@ -125,36 +116,6 @@ class SGHMC:
         return step
 
 
-class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
-
-    burn_in: Array
-    adapt_steps: Array
-    energy_error: Array
-    friction_adapt_steps: Array
-    friction: Array
-    num_steps: Array
-
-
-class SGHMCState(NamedTuple):
-    """All that the next transition needs; every array has the chains as its first axis."""
-
-    position: Array
-    momentum: Array
-    log_density: Array
-    """Estimated from the last rows."""
-    gradient: Array
-    """Estimated from the last rows."""
-    rows: Array
-    """The last rows, ``(chains, batch_size)``; their number is compiled in."""
-    noise: Array
-    """Variance of the gradient's estimate in each coordinate."""
-    iteration: Array
-    adaptation: DualAveraging
-    spread: Spread
-    settings: Settings
-
-
 class Point(NamedTuple):
     """Where a chain is between steps."""
 
@@ -193,8 +154,8 @@ def step(keys: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
 def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
-    step_size = _step_size(state)
-    persistence = jnp.exp(-_friction(state, step_size) * step_size)
+    step_size = tuning.find_step_size(state)
+    persistence = jnp.exp(-tuning.find_friction(state, step_size) * step_size)
     kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
     injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
     made = Made(step_size, persistence, jnp.sqrt(injected))
@@ -229,9 +190,9 @@ def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
     )
     new_state = state._replace(
         **end._asdict(),
-        noise=_adapt_noise(state, sums.noise / count),
+        noise=tuning.adapt_noise(state, sums.noise / count),
         iteration=state.iteration + 1,
-        adaptation=_adapt_step_size(state, sums.within / count),
+        adaptation=tuning.adapt_step_size(state, sums.within / count),
         spread=spread.update(
             state.spread, end.position, state.iteration, settings.friction_adapt_steps
         ),
@@ -312,51 +273,6 @@ def _value_and_gradient(position: Array, rows: Array, target: Target) -> tuple[A
         return jax.value_and_grad(target.log_density)(position)
     taken, weight = forward.take_rows(data, rows), forward.num_rows(data) / rows.size
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
-
-
-def _friction(state: SGHMCState, step_size: Array) -> Array:
-    """Enough of it, where it was not given, for the noise of the gradients to be a small part."""
-    steps, given = state.settings.friction_adapt_steps, state.settings.friction
-    across = 1 / spread.width(state.spread, state.iteration, steps, 1 / given)
-    renewed = jnp.minimum(step_size**2 * jnp.mean(state.noise) / NOISE_PART, MOST_RENEWED)
-    quiet = -jnp.log1p(-renewed) / (2 * step_size)
-    return jnp.where(steps > 0, jnp.maximum(across, quiet), given)
-
-
-def _step_size(state: SGHMCState) -> Array:
-    settings, adaptation = state.settings, state.adaptation
-    adapting = state.iteration < settings.adapt_steps
-    step_size = jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
-    return jnp.where(settings.adapt_steps > 0, jnp.minimum(step_size, _quiet(state)), step_size)
-
-
-def _quiet(state: SGHMCState) -> Array:
-    """The largest step for which the noise of the gradients is a small part of all noise.
-
-    That of a gradient has the variance V eps^2, all noise 1 - c^2: 2 friction eps of a friction
-    that was given, and `MOST_RENEWED` at most of one that is chosen.
-    """
-    settings, noise = state.settings, jnp.maximum(jnp.mean(state.noise), 1e-30)
-    return jnp.where(
-        settings.friction_adapt_steps > 0,
-        jnp.sqrt(NOISE_PART * MOST_RENEWED / noise),
-        NOISE_PART * 2 * settings.friction / noise,
-    )
-
-
-def _adapt_step_size(state: SGHMCState, within: Array) -> DualAveraging:
-    updated = dual_averaging.update(state.adaptation, within, jnp.full_like(within, SHARE))
-    # Steps that are small for the noise's sake say nothing against larger ones.
-    held = (state.adaptation.log_step_size > jnp.log(_quiet(state))) & (within > SHARE)
-    adapting = (state.iteration < state.settings.adapt_steps) & ~held
-    return jax.tree.map(lambda new, old: jnp.where(adapting, new, old), updated, state.adaptation)
-
-
-def _adapt_noise(state: SGHMCState, noise: Array) -> Array:
-    """Average over the burn-in so far, but for what is long past."""
-    count = NOISE_SHARE * (state.iteration.astype(noise.dtype) + 1)
-    updated = state.noise + (noise - state.noise) / jnp.clip(count, 1.0, NOISE_MEMORY)
-    return jnp.where(state.iteration < state.settings.burn_in, updated, state.noise)
 
 
 def _first_noise(target: Target, position: Array, gradient: Array, like: Array) -> Array:
