@@ -8,14 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.cli.points import naming
 from tensorbnn.report.subject import Points, training_points
 from tensorbnn.runs.directory import DirectoryStore
 from tests.cli.running import result, write
 
-# So short that chains disagree wherever one looks.
 SHORT = ["--hidden", "3", "--chains", "2", "--burn-in", "20", "--draws", "8", "--quiet"]
+
+
+def sample_apart(posterior, sampler, **options):
+    """Two chains that begin far from each other and hardly move: they disagree everywhere."""
+    still = tb.HMC(step_size=1e-4, num_leapfrog=3)
+    return tb.sample(posterior, still, start={"dense_1.biases": [[-3.0], [3.0]]}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +40,7 @@ def runs(tmp_path_factory):
     write(folder / "at.csv", {"rock": ["clay", "chalk", "clay"], "depth": [10, "", 390]})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr("tensorbnn.cli.fit.sample", sample_apart)
         options = ["--missing", "drop", "--hold-out", "0.2", *SHORT]
         assert main(["fit", "wells.csv", "--target", "flow", "--out", "wells", *options]) == 0
         assert main(["fit", "many.csv", "--target", "y", "--out", "many", *SHORT]) == 0
