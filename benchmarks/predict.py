@@ -16,7 +16,7 @@ import numpy as np
 
 import tensorbnn as tb
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.runs.store import MemoryStore
+from tensorbnn.storage.store import MemoryStore
 
 NETWORKS_PER_FILE = 100
 STATISTICS = {

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from tensorbnn.ensemble.approximation import Approximation
-from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
@@ -59,10 +58,11 @@ from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.files import RunError
+from tensorbnn.sampling.api import load, sample
+from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.resume import resume
-from tensorbnn.sampling.sample import load, sample
 from tensorbnn.sampling.variational import variational
+from tensorbnn.storage.files import RunError
 
 if _TYPE_CHECKING:
     from tensorbnn.estimators import BNNClassifier, BNNRegressor

@@ -14,7 +14,7 @@ from tensorbnn.model.layers import Dense, Tanh
 from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
-from tensorbnn.sampling.sample import sample
+from tensorbnn.sampling.api import sample
 
 
 class Demo(NamedTuple):

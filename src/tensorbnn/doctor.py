@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 import jax
 
 from tensorbnn.engine import library
-from tensorbnn.runs.sample import cores
+from tensorbnn.sampling.local import cores
 
 PACKAGES = (
     "tensorbnn",

@@ -13,7 +13,7 @@ import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.report.advice import as_options
 from tensorbnn.report.subject import training_points
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
 

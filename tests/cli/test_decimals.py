@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorbnn.cli import main
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.conftest import QUICK
 from tests.cli.running import result, table, write
 

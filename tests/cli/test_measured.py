@@ -13,7 +13,7 @@ from scipy import stats
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
 ROWS, SEED = 40, 3

@@ -9,8 +9,8 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main, summaries
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.manifest import pack_manifest, read_manifest
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.manifest import pack_manifest, read_manifest
 from tests.cli.running import write
 
 FIT = ["fit", "prices.csv", "--target", "price", "--out", "other", "--ignore", "id"]

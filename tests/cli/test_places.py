@@ -12,7 +12,7 @@ import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.cli.points import naming
 from tensorbnn.report.subject import Points, training_points
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, write
 
 SHORT = ["--hidden", "3", "--chains", "2", "--burn-in", "20", "--draws", "8", "--quiet"]

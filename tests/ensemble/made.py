@@ -4,7 +4,7 @@ import numpy as np
 
 import tensorbnn as tb
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.runs.store import MemoryStore
+from tensorbnn.storage.store import MemoryStore
 
 
 def ensemble_of(posterior: tb.Posterior, named, *, size=None, held=False) -> Ensemble:

@@ -221,7 +221,7 @@ def test_acceptance_is_that_of_metropolis():
 
 
 def test_numbers_recompile_nothing():
-    from tensorbnn.runs.advance import advance
+    from tensorbnn.sampling.advance import advance
 
     # Twice at most: a number of steps that is given needs no records of a search.
     run_linear(tb.HMC(step_size=0.01, num_leapfrog=3), burn_in=5, draws=5)

@@ -13,7 +13,7 @@ import tensorbnn as tb
 from tensorbnn.inference.sampler import Info
 from tensorbnn.inference.target import Target
 from tensorbnn.posterior import precision
-from tensorbnn.runs.advance import advance
+from tensorbnn.sampling.advance import advance
 
 SAMPLERS = {
     "hmc": tb.HMC(),

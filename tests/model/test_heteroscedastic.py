@@ -7,9 +7,9 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
-from tensorbnn.ensemble.growing import GrowingPredictions
 from tensorbnn.posterior import precision
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.sampling.growing import GrowingPredictions
+from tensorbnn.storage.directory import DirectoryStore
 
 LIKELIHOOD = tb.HeteroscedasticGaussian()
 NETWORK = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(4), inputs=2)

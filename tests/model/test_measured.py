@@ -10,7 +10,7 @@ import tensorbnn as tb
 from tensorbnn.posterior import precision
 from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.report.subject import read_subject
-from tensorbnn.runs.description import describe, restore
+from tensorbnn.storage.description import describe, restore
 from tensorbnn.wording import in_words
 
 RNG = np.random.default_rng(0)

@@ -15,10 +15,10 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.inference.sampler import root_key
-from tensorbnn.runs import start as start_module
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.sampling import sample as sample_module
+from tensorbnn.sampling import api as sample_module
+from tensorbnn.sampling import plan as start_module
 from tensorbnn.sampling import until
+from tensorbnn.storage.directory import DirectoryStore
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -293,7 +293,7 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path):
 
 def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     """On one core four chains take turns: a running run has draws of all of them."""
-    monkeypatch.setattr("tensorbnn.runs.sample.cores", lambda: 1)
+    monkeypatch.setattr("tensorbnn.sampling.local.cores", lambda: 1)
     thread = threading.Thread(
         target=lambda: draw(
             chains=4, draws=3000, networks_per_file=20, path=tmp_path / "run", burn_in=5
@@ -355,7 +355,7 @@ def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
                 raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr("tensorbnn.runs.sample.cores", lambda: 4)
+    monkeypatch.setattr("tensorbnn.sampling.local.cores", lambda: 4)
     monkeypatch.setattr(threading.Thread, "start", limited)
     if not most:
         with pytest.raises(RuntimeError, match="can't start new thread"):

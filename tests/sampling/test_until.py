@@ -16,13 +16,13 @@ from rich.console import Console
 
 import tensorbnn as tb
 from tensorbnn import progress
-from tensorbnn.ensemble.growing import GrowingPredictions
-from tensorbnn.runs import chain_group
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.manifest import read_manifest
+from tensorbnn.sampling import chains as chain_group
 from tensorbnn.sampling import until
-from tensorbnn.sampling.goal import POINTS_NAMED
-from tests.runs.small_runs import arrays, assert_same_arrays, by_epoch, contents
+from tensorbnn.sampling.growing import GrowingPredictions
+from tensorbnn.sampling.stopping import POINTS_NAMED
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.manifest import read_manifest
+from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 X = np.linspace(-1, 1, 20)
 Y = 0.7 * X + 0.2 + np.random.default_rng(0).normal(0, 0.5, 20)

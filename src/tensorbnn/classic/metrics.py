@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from tensorbnn.ensemble import metrics
-from tensorbnn.runs.report import Metric as LibraryMetric
+from tensorbnn.ensemble.metrics import Metric as LibraryMetric
 
 
 class Metric:

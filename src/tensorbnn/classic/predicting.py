@@ -20,7 +20,7 @@ from tensorbnn.interop.original_layers import LAYERS, make_layer
 from tensorbnn.model import layers
 from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
-from tensorbnn.sampling.sample import load
+from tensorbnn.sampling.api import load
 
 
 class predictor:

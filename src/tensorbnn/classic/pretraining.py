@@ -15,7 +15,7 @@ from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer, LeakyReLU
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.files import write_file
+from tensorbnn.storage.files import write_file
 
 BATCH_SIZE = 32
 

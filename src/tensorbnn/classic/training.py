@@ -20,8 +20,8 @@ from tensorbnn.model import layers
 from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
-from tensorbnn.runs.files import write_file
-from tensorbnn.sampling.sample import sample
+from tensorbnn.sampling.api import sample
+from tensorbnn.storage.files import write_file
 
 ARCHITECTURE = "architecture.txt"
 _SAMPLER_NAMES = {

@@ -18,14 +18,14 @@ from tensorbnn.cli.opened import check_free_run
 from tensorbnn.cli.output import add_json, print_result, warnings_as_lines
 from tensorbnn.cli.points import naming
 from tensorbnn.cli.settings import fill_in
-from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATIONS
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.subject import DIAGNOSED_ROWS, spread, training_points
-from tensorbnn.sampling.sample import sample
+from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.converged import Converged
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
 from tensorbnn.tables.encoding import Encoding, Numbers, Task, learn

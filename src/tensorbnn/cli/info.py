@@ -8,8 +8,8 @@ from tensorbnn.cli import summaries
 from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result
-from tensorbnn.runs.description import restore
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.storage.description import restore
+from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import noted_table, restore_encoding
 from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 

@@ -14,9 +14,9 @@ from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.new_directory import check_free
-from tensorbnn.sampling.sample import load
+from tensorbnn.sampling.api import load
+from tensorbnn.storage.creation import check_free
+from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.decimals import read_numbers
 from tensorbnn.tables.encoding import Encoding, noted_table, plain_encoding, restore_encoding
 from tensorbnn.tables.reading import Table

@@ -6,7 +6,7 @@ import numpy as np
 
 from tensorbnn.ensemble.verdict import point_names
 from tensorbnn.report.subject import Points, training_points
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.storage.directory import DirectoryStore
 
 
 def own_points(store: DirectoryStore) -> Points | None:

@@ -24,8 +24,8 @@ from tensorbnn.cli import (
     reweight,
 )
 from tensorbnn.cli.output import complain, warnings_as_lines
-from tensorbnn.runs.files import RunError
-from tensorbnn.runs.report import MetricError
+from tensorbnn.sampling.reporting import MetricError
+from tensorbnn.storage.files import RunError
 
 # In the order in which help lists them.
 COMMANDS = (

@@ -11,11 +11,11 @@ from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result, warnings_as_lines
 from tensorbnn.cli.points import naming, own_points
-from tensorbnn.ensemble.converged import Converged
 from tensorbnn.report.subject import Points
-from tensorbnn.runs.directory import DirectoryStore
+from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.restoring import restore_until
 from tensorbnn.sampling.resume import resume
+from tensorbnn.storage.directory import DirectoryStore
 
 
 def add(commands: Any) -> None:

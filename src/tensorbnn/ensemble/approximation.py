@@ -11,7 +11,7 @@ from tensorbnn.density import Model
 from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.inference.mean_field import MeanField, Normals, Record
 from tensorbnn.inference.variational import ELBO_DRAWS
-from tensorbnn.runs.store import Store
+from tensorbnn.storage.store import Store
 
 # Of the ratios at the draws that the ELBO is computed with.
 CLOSE_UP_TO = pareto_k_limit(ELBO_DRAWS)

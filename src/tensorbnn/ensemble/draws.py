@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from tensorbnn.ensemble.prediction import Batch
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.runs.files import RunError
-from tensorbnn.runs.store import Store
+from tensorbnn.storage.files import RunError
+from tensorbnn.storage.store import Store
 from tensorbnn.warning import warn
 
 Named = dict[str, NDArray[Any]]

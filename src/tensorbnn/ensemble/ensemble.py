@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
+from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
-from tensorbnn.ensemble.datatree import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_draws
 from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
@@ -34,8 +34,8 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.description import restore
-from tensorbnn.runs.store import Store
+from tensorbnn.storage.description import restore
+from tensorbnn.storage.store import Store
 
 _CACHED = ("parameters", "hyperparameters", "info")
 

@@ -8,15 +8,21 @@ of the targets, and a logarithm, before they compare: both sides, predictions an
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.runs.description import describe, restore
-from tensorbnn.runs.report import Metric
+from tensorbnn.storage.description import describe, restore
+
+Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+"""``(predictions, targets) -> float`` for one network.
+
+Predictions are expected targets, ``(rows, outputs)``; targets are as the user gave them,
+``(rows, columns)``.
+"""
 
 
 @dataclass(frozen=True)

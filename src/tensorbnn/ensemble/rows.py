@@ -12,7 +12,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import precision
-from tensorbnn.runs.store import Store
+from tensorbnn.storage.store import Store
 
 Pair = tuple[ArrayLike, ArrayLike]
 

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tensorbnn.ensemble.converged import TRAINING_POINTS, Converged
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
@@ -29,8 +28,9 @@ from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.files import RunError
-from tensorbnn.sampling.sample import sample
+from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
+from tensorbnn.storage.files import RunError
 from tensorbnn.warning import warn
 
 HIDDEN = (20,)

@@ -11,7 +11,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from tensorbnn.ensemble.converged import Converged
 from tensorbnn.estimators.base import HIDDEN, AbstractBNN
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType
@@ -19,6 +18,7 @@ from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Gaussian, for_each_column
 from tensorbnn.model.scaling import Scaling, standardisation
+from tensorbnn.sampling.converged import Converged
 
 
 class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.network import Network
-from tensorbnn.runs.description import KNOWN, describe, restore
-from tensorbnn.runs.store import MemoryStore
+from tensorbnn.sampling.converged import Converged
+from tensorbnn.storage.description import KNOWN, describe, restore
+from tensorbnn.storage.store import MemoryStore
 
 _TYPES = {**KNOWN, "Converged": Converged}
 

@@ -25,12 +25,12 @@ from tensorbnn.model.layers import AbstractDense, Parameter
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.description import describe
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.files import FORMAT, RunError
-from tensorbnn.runs.recipe import fingerprint, versions
-from tensorbnn.runs.start import Plan
-from tensorbnn.runs.store import MemoryStore, Store
+from tensorbnn.sampling.plan import Plan
+from tensorbnn.sampling.recipe import fingerprint, versions
+from tensorbnn.storage.description import describe
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.files import FORMAT, RunError
+from tensorbnn.storage.store import MemoryStore, Store
 from tensorbnn.warning import warn
 
 # The paper's "reasonable" guess of the noise.

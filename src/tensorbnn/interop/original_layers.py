@@ -7,7 +7,7 @@ from tensorbnn.interop.original_files import OldRun
 from tensorbnn.model import layers
 from tensorbnn.model.layers import Layer, Parameter
 from tensorbnn.model.network import Network
-from tensorbnn.runs.files import RunError
+from tensorbnn.storage.files import RunError
 
 # The layers of TensorBNN by the names in its architecture files.
 LAYERS: dict[str, type[Layer]] = {

@@ -12,7 +12,7 @@ from tensorbnn.report.priors import hyperparameters_section, relevances_section,
 from tensorbnn.report.sampling import functions_section, sampler_section, verdict_box
 from tensorbnn.report.style import STYLE
 from tensorbnn.report.subject import Judged, Subject, read_subject
-from tensorbnn.runs.files import write_file
+from tensorbnn.storage.files import write_file
 
 CITATION = """\
 @article{tensorbnn,

@@ -13,8 +13,8 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.report.advice import as_options
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.sampling.sample import load
+from tensorbnn.sampling.api import load
+from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding
 from tensorbnn.tables.naming import row_names
 

@@ -5,22 +5,22 @@ from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
-from tensorbnn.ensemble.converged import Converged
-from tensorbnn.ensemble.metrics import named_metrics, restore_metrics
+from tensorbnn.ensemble.metrics import Metric, named_metrics, restore_metrics
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.description import restore
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.recipe import (
+from tensorbnn.sampling.converged import Converged
+from tensorbnn.sampling.plan import Plan
+from tensorbnn.sampling.recipe import (
     Recipe,
     make_pace,
     make_posterior,
     make_reporting,
     validation_rows,
 )
-from tensorbnn.runs.report import Metric, Reporting
-from tensorbnn.runs.start import Plan
-from tensorbnn.sampling.goal import Goal, check_gradients, make_goal
+from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.stopping import Goal, check_gradients, make_goal
+from tensorbnn.storage.description import restore
+from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.warning import warn
 
 

@@ -7,23 +7,23 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from tensorbnn.ensemble.converged import Converged
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.metrics import Metric
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
-from tensorbnn.runs.checkpoint import Checkpoint
-from tensorbnn.runs.description import describe
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.farm import check_executor, check_sendable
-from tensorbnn.runs.files import RunError
-from tensorbnn.runs.recipe import BY_BLACKJAX, Recipe, fingerprint, read_checkpoints, versions
-from tensorbnn.runs.report import Metric
-from tensorbnn.runs.start import Plan
-from tensorbnn.sampling.goal import Goal
+from tensorbnn.sampling.checkpoint import Checkpoint
+from tensorbnn.sampling.converged import Converged
+from tensorbnn.sampling.executor import check_executor, check_sendable
+from tensorbnn.sampling.plan import Plan
+from tensorbnn.sampling.recipe import BY_BLACKJAX, Recipe, fingerprint, read_checkpoints, versions
 from tensorbnn.sampling.restoring import read_recipe, restore_goal
 from tensorbnn.sampling.running import carry_out
+from tensorbnn.sampling.stopping import Goal
 from tensorbnn.sampling.until import trim_reports
+from tensorbnn.storage.description import describe
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.files import RunError
 from tensorbnn.warning import warn
 
 

@@ -10,13 +10,13 @@ from typing import NoReturn
 
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.progress import say
-from tensorbnn.runs.checkpoint import Checkpoint
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.files import RunError
-from tensorbnn.runs.recipe import Recipe
-from tensorbnn.runs.store import Store
-from tensorbnn.sampling.goal import Ended, Goal, check_drawn, shortfall
+from tensorbnn.sampling.checkpoint import Checkpoint
+from tensorbnn.sampling.recipe import Recipe
+from tensorbnn.sampling.stopping import Ended, Goal, check_drawn, shortfall
 from tensorbnn.sampling.until import run_to_goal
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.files import RunError
+from tensorbnn.storage.store import Store
 from tensorbnn.warning import warn
 
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import describe_metrics
 from tensorbnn.posterior import Posterior
-from tensorbnn.runs.checkpoint import Checkpoint, pack_checkpoint
-from tensorbnn.runs.description import describe
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.files import FORMAT
-from tensorbnn.runs.recipe import Recipe, fingerprint, versions
-from tensorbnn.runs.store import MemoryStore, Store
-from tensorbnn.sampling.goal import Goal
+from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint
+from tensorbnn.sampling.recipe import Recipe, fingerprint, versions
+from tensorbnn.sampling.stopping import Goal
+from tensorbnn.storage.description import describe
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.files import FORMAT
+from tensorbnn.storage.store import MemoryStore, Store
 
 
 def make_store(

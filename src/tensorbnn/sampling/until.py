@@ -13,19 +13,19 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
-from tensorbnn.ensemble.converged import POINTS_AT_ONCE, Standing, stand
-from tensorbnn.ensemble.growing import GrowingPredictions
 from tensorbnn.progress import Bar
-from tensorbnn.runs.checkpoint import Checkpoint
-from tensorbnn.runs.directory import DirectoryStore
-from tensorbnn.runs.farm import run_on
-from tensorbnn.runs.files import RunError
-from tensorbnn.runs.interrupt import Interrupts, Stop
-from tensorbnn.runs.meeting import meet_again
-from tensorbnn.runs.recipe import Recipe
-from tensorbnn.runs.sample import Outcome
-from tensorbnn.runs.store import Store
-from tensorbnn.sampling.goal import Ended, Goal, in_words, limit_of
+from tensorbnn.sampling.checkpoint import Checkpoint
+from tensorbnn.sampling.converged import POINTS_AT_ONCE, Standing, stand
+from tensorbnn.sampling.executor import run_on
+from tensorbnn.sampling.growing import GrowingPredictions
+from tensorbnn.sampling.interrupt import Interrupts, Stop
+from tensorbnn.sampling.local import Outcome
+from tensorbnn.sampling.pooling import meet_again
+from tensorbnn.sampling.recipe import Recipe
+from tensorbnn.sampling.stopping import Ended, Goal, in_words, limit_of
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.files import RunError
+from tensorbnn.storage.store import Store
 
 # Draws of all chains together from which on it is said how long it will take.
 FIRST_LOOK = 1000

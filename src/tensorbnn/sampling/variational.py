@@ -17,13 +17,13 @@ from tensorbnn.inference.sampler import MOST_SEED
 from tensorbnn.inference.variational import Fit, fit
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
-from tensorbnn.runs.checkpoint import first_checkpoint
-from tensorbnn.runs.new_directory import check_free
-from tensorbnn.runs.recipe import Recipe, make_pace, make_reporting
-from tensorbnn.runs.start import Plan, Start, start_chains
-from tensorbnn.sampling.goal import Goal
+from tensorbnn.sampling.checkpoint import first_checkpoint
+from tensorbnn.sampling.plan import Plan, Start, start_chains
+from tensorbnn.sampling.recipe import Recipe, make_pace, make_reporting
 from tensorbnn.sampling.running import carry_out
+from tensorbnn.sampling.stopping import Goal
 from tensorbnn.sampling.storing import make_store
+from tensorbnn.storage.creation import check_free
 
 # About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
 MULTIPLICATIONS_PER_SECOND = 1e9

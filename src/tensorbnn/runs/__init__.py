@@ -1,1 +1,0 @@
-"""A run: chains, burn-in, saving and reading back."""

@@ -1,0 +1,1 @@
+"""The run directory: files, lock, manifest, and the store that writes and reads them."""

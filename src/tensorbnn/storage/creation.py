@@ -1,0 +1,220 @@
+"""Making a run directory: where one is free, and without ever losing the run that was there."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorbnn.storage.files import Arrays, DamagedFileError, RunError, pack_arrays, write_file
+from tensorbnn.storage.lock import Lock
+from tensorbnn.storage.manifest import identity, pack_manifest
+
+# What a directory may hold before its run.json is written, and what a run adds to it.
+_UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|\..+\.tmp")
+_FINISHED = re.compile(rf"{_UNFINISHED.pattern}|run\.json|metrics\.jsonl|stop")
+
+
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """Raise where `path` is not free for a new run, before anything is computed."""
+    try:
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
+            return
+    except FileNotFoundError:  # somebody else has just moved it away
+        return
+    if not _is_run(path):
+        raise FileExistsError(
+            f"{path} exists and is not a run of this library: choose another `path`"
+        )
+    if not overwrite:
+        raise FileExistsError(
+            f"{path} already holds a run: read it with tb.load({str(path)!r}), go on with it with "
+            f"tb.resume({str(path)!r}), choose another `path`, or replace it with `overwrite=True`"
+        )
+    if Path.cwd().is_relative_to(path.resolve()):
+        raise FileExistsError(
+            f"{path} is the current directory, or around it, and can't be replaced from inside: go "
+            "to another one first"
+        )
+
+
+def make_directory(
+    path: Path,
+    manifest: dict[str, Any],
+    data: Arrays | None,
+    states: Sequence[Arrays],
+    *,
+    overwrite: bool,
+) -> Lock:
+    """Make a new run directory, with the `states` in which its chains start; returns its lock.
+
+    An existing run is replaced only with `overwrite`, and only when the new one is there.
+    """
+    check_free(path, overwrite=overwrite)
+    try:
+        with _out_of_the_way(path, overwrite=overwrite) as (real, lock):
+            _fill(real, manifest, data, states)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise RunError(f"the run directory {path} can't be made: {error}") from error
+    return lock
+
+
+def chain_directory(path: Path, chain: int) -> Path:
+    """Where the files of a chain are."""
+    directory = path / f"chain-{chain:02d}"
+    if not directory.resolve().is_relative_to(path.resolve()):
+        raise DamagedFileError(directory, "leads out of the run, and is not used")
+    return directory
+
+
+def chain_lock(directory: Path) -> Lock:
+    """The lock of a chain."""
+    return Lock(directory / "chain.lock", str(directory))
+
+
+def check_chains_are_free(path: Path) -> None:
+    """Raise where a worker writes a chain, though nobody coordinates it: that may have died."""
+    for directory in path.glob("chain-*"):
+        if (directory / "chain.lock").exists() and not directory.is_symlink():
+            chain_lock(directory).acquire().release()
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether `path` is what is left where a run was stopped while its directory was made.
+
+    It has our lock, which is made first, and neither run.json, which is made last, nor draws.
+    """
+    if not path.is_dir() or not (path / "run.lock").is_file() or any(path.glob("chain-*/draws-*")):
+        return False
+    return all(_UNFINISHED.fullmatch(file.name) for file in path.iterdir())
+
+
+def _is_run(path: Path) -> bool:
+    """Whether `path` holds a run, which may be damaged; others have files named run.json, too."""
+    file = path / "run.json"
+    if not file.is_file():
+        return False
+    try:
+        found = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and {"format", "sha256"} <= found.keys():
+        return True
+    return all(_FINISHED.fullmatch(each.name) for each in path.iterdir())
+
+
+@contextlib.contextmanager
+def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[tuple[Path, Lock]]:
+    """Make `path` an empty directory that is locked; what was there is removed at the end.
+
+    Where the block fails what was there is put back.
+    """
+    real = Path(os.path.realpath(path))
+    old = _name_aside(real)
+    with contextlib.ExitStack() as undo:
+        first = lock = _make_locked(real, path, undo)
+        # Once more: somebody else may have made a run since that was last looked at.
+        check_free(path, overwrite=overwrite)
+        if (real / "run.json").exists():
+            check_chains_are_free(real)
+            if os.name == "nt":  # what is open can't be renamed there
+                first.release()
+            undo.callback(_put_back, old, real, is_ours=False)
+            real.rename(old)
+            lock = _make_locked(real, path, undo)
+            undo.callback(_put_back, old, real, is_ours=os.name != "nt")
+        undo.callback(_empty, real, keep="run.lock")
+        _empty(real, keep="run.lock")
+        yield real, lock
+        undo.pop_all()
+    try:
+        if overwrite:
+            _remove_old(real)
+        if first is not lock:
+            first.release()
+    except BaseException:  # Ctrl-C: many files take a while
+        lock.release()
+        raise
+
+
+def _make_locked(real: Path, path: Path, undo: contextlib.ExitStack) -> Lock:
+    """Make the directory `real`, if there is none, and lock it; the user knows it as `path`."""
+    real.mkdir(parents=True, exist_ok=True)
+    lock = Lock(real / "run.lock", f"the run {path}")
+    undo.callback(_give_back, real, lock)
+    return lock.acquire()
+
+
+def _give_back(real: Path, lock: Lock) -> None:
+    """Release the lock of a directory that is not to be a run.
+
+    Where emptying it was interrupted, too, the file of the lock stays: it says that the rest is
+    ours, and may be replaced.
+    """
+    is_left = True
+    try:
+        is_left = _is_unfinished(real) and any(each != lock.file for each in real.iterdir())
+    finally:
+        lock.release(keep_file=is_left)
+
+
+def _name_aside(real: Path) -> Path:
+    """A new name next to `real` for what is not to be seen there."""
+    return real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
+
+
+def _put_back(old: Path, real: Path, *, is_ours: bool) -> None:
+    """Put back what was moved away, if it was.
+
+    What there is of the new run, which may not be empty if this was interrupted, is moved out of
+    the way where the place `is_ours`; it may be somebody else's by now.
+    """
+    if not old.exists():
+        return
+    begun = _name_aside(real)
+    with contextlib.suppress(OSError):
+        if is_ours:
+            real.rename(begun)
+        elif real.exists():
+            real.rmdir()
+        old.rename(real)
+    shutil.rmtree(begun, ignore_errors=True)
+
+
+def _remove_old(real: Path) -> None:
+    """Remove what was replaced, also by processes that were killed before they came to this."""
+    name = re.compile(rf"\.{re.escape(real.name)}\.[0-9a-f]{{32}}\.old")  # of no other run
+    with contextlib.suppress(OSError):
+        for other in real.parent.iterdir():
+            if name.fullmatch(other.name):
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _empty(directory: Path, keep: str) -> None:
+    for file in directory.iterdir():
+        if file.name == keep:
+            continue
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+
+def _fill(
+    path: Path, manifest: dict[str, Any], data: Arrays | None, states: Sequence[Arrays]
+) -> None:
+    """Write all files of a run that begins; ``run.json`` makes it one, so it comes last."""
+    if data is not None:
+        write_file(path / "data.safetensors", pack_arrays(data, "data", {}))
+    for chain, state in enumerate(states):
+        directory = path / f"chain-{chain:02d}"
+        directory.mkdir()
+        facts = {"chain": chain, "run": identity(manifest)}
+        write_file(directory / "state.safetensors", pack_arrays(state, "state", facts))
+    write_file(path / "run.json", pack_manifest(manifest))

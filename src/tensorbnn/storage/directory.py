@@ -1,0 +1,339 @@
+"""A run directory.
+
+    run.json                            what was run: model, sampler, seed, data fingerprint
+    data.safetensors                    the training data
+    chain-00/draws-00000.safetensors    draws: named parameters, hyper-parameters, sampler info
+    chain-00/state.safetensors          all that the chain needs to go on
+    metrics.jsonl                       a line of JSON for every report of a chain
+    run.lock                            who is writing; there only meanwhile
+    chain-00/chain.lock                 the worker of an executor that is writing; likewise
+    stop                                asks such workers to stop; the next run removes it
+
+Every file is written under a temporary name, synced to the disk and renamed, so that the directory
+is a valid run at every instant and can be read while it grows; only reports are appended, a line
+each. ``run.json`` is written when everything else is there. A chain's state comes after the draws
+it counts, so that a chain can always go on from it. JSON and safetensors only: reading executes
+nothing, and never leaves the directory.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from numpy.typing import NDArray
+
+from tensorbnn.storage import chunks, report_lines
+from tensorbnn.storage.creation import (
+    chain_directory,
+    chain_lock,
+    check_chains_are_free,
+    make_directory,
+)
+from tensorbnn.storage.files import (
+    Arrays,
+    DamagedFileError,
+    RunError,
+    append_line,
+    check_inside,
+    pack_arrays,
+    read_arrays,
+    read_facts,
+    remove_leftovers,
+    sync_file,
+    write_file,
+)
+from tensorbnn.storage.lock import Lock
+from tensorbnn.storage.manifest import identity, pack_manifest, read_manifest
+from tensorbnn.storage.store import Store, with_prefix
+
+
+@final
+class DirectoryStore(Store):
+    """A run directory: read by ``DirectoryStore(path)``, written by `create` and `open_to_write`.
+
+    Who writes holds the lock of the directory until `close`. Readers never look at it.
+
+    Attributes
+    ----------
+    path
+        As it was given, for messages.
+    root
+        Where that is, also when the process goes to another folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path, self.root = Path(path), Path(path).absolute()
+        self._reports, self._reports_to_sync = self.root / "metrics.jsonl", False
+        self._syncing = threading.Lock()
+        self._lock = Lock(self.root / "run.lock", f"the run {self.path}")
+        self.refresh()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        manifest: dict[str, Any],
+        data: Arrays | None,
+        states: Sequence[Arrays],
+        *,
+        overwrite: bool,
+    ) -> "DirectoryStore":
+        """Make a new run directory, with the `states` in which its chains start.
+
+        An existing run is replaced only with `overwrite`, and only when the new one is there.
+        """
+        lock = make_directory(Path(path), manifest, data, states, overwrite=overwrite)
+        try:
+            store = cls(path)
+        except BaseException:
+            lock.release()
+            raise
+        store._lock = lock
+        return store
+
+    @classmethod
+    def open_to_write(cls, path: str | os.PathLike[str]) -> "DirectoryStore":
+        """Open a run to go on with it: takes its lock, and cleans up after a writer that died."""
+        store = cls(path)
+        try:
+            store._lock.acquire()
+            store.refresh()
+            check_chains_are_free(store.root)
+            with store._writing(store.path):
+                remove_leftovers(store.root)
+                store.stop_file.unlink(missing_ok=True)
+                for chain in range(store.manifest["chains"]):
+                    store.remove_leftovers(chain)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def stop_file(self) -> Path:
+        """Where it exists, workers stop after the call they are in."""
+        return self.root / "stop"
+
+    def writer(self) -> dict[str, Any] | None:
+        """Who writes the run, as far as its lock says."""
+        return self._lock.holder()
+
+    def is_being_written(self) -> bool:
+        """Whether who writes the run is still there, as far as its lock says."""
+        return self._lock.is_held()
+
+    def chain_lock(self, chain: int) -> Lock:
+        """The lock of one chain, for a worker that runs it."""
+        return chain_lock(self._chain(chain))
+
+    def remove_leftovers(self, chain: int) -> None:
+        """Remove temporary files that a killed writer of a chain has left."""
+        remove_leftovers(self._chain(chain))
+
+    def transitions(self, chain: int) -> int:
+        """Transitions of a chain that are saved."""
+        return int(self._read_state(chain, "transitions")["transitions"])
+
+    def progress(self, chain: int) -> tuple[int, int]:
+        """Transitions and gradients of a chain that are saved."""
+        gradients = int(self._read_state(chain, "gradients")["gradients"])
+        return self.transitions(chain), gradients
+
+    def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
+        file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
+        usable = f"; the draws before it are whole: tb.load({str(self.path)!r})"
+        chunks.check_finite(file, arrays, usable=usable)
+        facts = self._facts(chain) | {"index": index, "draws": draws}
+        with self._writing(file):
+            # A state follows.
+            write_file(file, pack_arrays(arrays, "draws", facts), last=False)
+
+    def write_state(self, chain: int, arrays: Arrays) -> None:
+        self._sync_reports()  # the state counts them
+        file = self._state(chain)
+        with self._writing(file):
+            write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
+
+    def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
+        try:
+            return self._read_state(chain, "")
+        except DamagedFileError as error:
+            raise RunError(
+                f"{error}; without it chain {chain} can't go on, but draws stay readable by "
+                f"tb.load({str(self.path)!r})"
+            ) from error
+
+    def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
+        sizes = {}
+        for index, least in self._expected(chain).items():
+            if index not in left_out:
+                try:
+                    sizes[index] = self._size(chain, index, least)
+                except DamagedFileError as error:
+                    raise self._damaged(error) from error
+        return sizes
+
+    def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
+        try:
+            return self._read_chunk(chain, index, prefix)
+        except DamagedFileError as error:
+            raise self._damaged(error) from error
+
+    def damage(self) -> dict[tuple[int, int], str]:
+        found = {}
+        for chain in range(self.manifest["chains"]):
+            for index, least in self._expected(chain).items():
+                try:
+                    self._size(chain, index, least)
+                    self._read_chunk(chain, index, "")
+                except DamagedFileError as error:
+                    found[chain, index] = str(error)
+        return found
+
+    def data(self) -> dict[str, NDArray[Any]] | None:
+        file = self.root / "data.safetensors"
+        if not file.exists():
+            return None
+        check_inside(file, self.root)
+        return read_arrays(file, "data", {})
+
+    def append_report(self, report: Mapping[str, Any]) -> None:
+        with self._writing(self._reports):
+            append_line(self._reports, report_lines.pack(report))
+        self._reports_to_sync = True
+
+    def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
+        # Read first: the reports that states count were written before them.
+        reported = {} if skip_damaged else self._reported()
+        found: list[dict[str, Any]] = []
+        if self._reports.exists():
+            check_inside(self._reports, self.root)
+            found = report_lines.read(self._reports, skip_damaged=skip_damaged)
+        found = report_lines.in_order(found)
+        if reported:
+            now = read_manifest(self.root)  # a longer run does not keep its last report
+            end = now["burn_in"] + now["draws"] * now["every"]
+            report_lines.check_all_there(self._reports, found, reported, now["report_every"], end)
+        return found
+
+    def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
+        """Reports after byte `offset` of their file, and where the next ones begin."""
+        return report_lines.read_from(self._reports, offset)
+
+    def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        if not self._reports.exists() and not reports:
+            return
+        with self._writing(self._reports):
+            write_file(self._reports, b"".join(map(report_lines.pack, reports)))
+
+    def update(self, **fields: Any) -> None:
+        self.manifest |= fields
+        file = self.root / "run.json"
+        with self._writing(file):
+            write_file(file, pack_manifest(self.manifest))
+
+    def refresh(self) -> None:
+        self.manifest = read_manifest(self.root)
+        # Of full chunks, which don't change.
+        self._sizes: dict[tuple[int, int], int] = {}
+        self._identity = identity(self.manifest)
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def _chain(self, chain: int) -> Path:
+        return chain_directory(self.root, chain)
+
+    def _state(self, chain: int) -> Path:
+        return self._chain(chain) / "state.safetensors"
+
+    def _chunk(self, chain: int, index: int) -> Path:
+        return chunks.chunk_file(self._chain(chain), index)
+
+    def _facts(self, chain: int) -> dict[str, Any]:
+        return {"chain": chain, "run": self._identity}
+
+    def _read_state(self, chain: int, prefix: str) -> dict[str, NDArray[Any]]:
+        file = self._state(chain)
+        check_inside(file, self.root)
+        return read_arrays(file, "state", self._facts(chain), prefix)
+
+    def _sync_reports(self) -> None:
+        """Chains write at the same time: one whose report another is syncing waits for it."""
+        with self._syncing:
+            if self._reports_to_sync:
+                self._reports_to_sync = False
+                with self._writing(self._reports):
+                    sync_file(self._reports)
+
+    def _reported(self) -> dict[int, int]:
+        """The transition of each chain's last report, as its state says."""
+        found = {}
+        for chain in range(self.manifest["chains"]):
+            with contextlib.suppress(DamagedFileError, KeyError):
+                found[chain] = int(self._read_state(chain, "reported")["reported"])
+        return found
+
+    def _expected(self, chain: int) -> dict[int, int]:
+        """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
+
+        The state is read first: the draws that it counts were written before it.
+        """
+        try:
+            transitions = self.transitions(chain)
+        except (DamagedFileError, KeyError):  # then there is only what there is
+            transitions = 0
+        drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["every"]
+        directory = self._chain(chain)
+        if not directory.is_dir():
+            raise DamagedFileError(directory, "is missing")
+        return chunks.expected_chunks(directory, drawn, self.manifest["networks_per_file"])
+
+    def _size(self, chain: int, index: int, least: int) -> int:
+        size = self._sizes.get((chain, index))
+        if size is None:
+            file = self._chunk(chain, index)
+            check_inside(file, self.root)
+            facts = self._facts(chain) | {"index": index}
+            size = int(read_facts(file, "draws", facts)["draws"])
+            if size < least:
+                reason = f"belongs elsewhere: it has {size} draws where {least} were written"
+                raise DamagedFileError(file, reason)
+            if size == self.manifest["networks_per_file"]:
+                self._sizes[chain, index] = size
+        return size
+
+    def _read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
+        file = self._chunk(chain, index)
+        check_inside(file, self.root)
+        arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
+        chunks.check_finite(file, arrays)
+        return with_prefix(arrays, prefix)
+
+    def _damaged(self, error: DamagedFileError) -> RunError:
+        return RunError(
+            f"{error}; still readable are {self._readable()}: tb.load({str(self.path)!r}, "
+            "skip_damaged=True) takes the draws that all chains have"
+        )
+
+    def _readable(self) -> str:
+        """The draws that are whole, in words."""
+        bad: dict[int, set[int]] = {}
+        for chain, index in self.damage():
+            bad.setdefault(chain, set()).add(index)
+        whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
+        others = self.manifest["chains"] - len(whole)
+        return chunks.in_words(whole, self.manifest["networks_per_file"], others)
+
+    @contextlib.contextmanager
+    def _writing(self, file: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"{file} can't be written: {error}; files written before it are whole. When that "
+                f"is repaired, go on from there with tb.resume({str(self.path)!r})"
+            ) from error

@@ -1,0 +1,314 @@
+"""One writer at a time: a lock that dies with the process that holds it.
+
+The lock is a file that its holder keeps locked by the operating system, so that it is free again as
+soon as the process is gone, however it ended. The file says who holds it. Where the file system
+knows no locks, what it says decides: a holder on this machine is gone when its process is, one on
+another machine when it has not touched the file for some minutes.
+"""
+
+import contextlib
+import datetime
+import errno
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tensorbnn.storage.files import PLAIN, RunError, write_bytes
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+# Without locks of the operating system: how often the holder shows that it lives, and after how
+# long without a sign it is taken for dead.
+HEARTBEAT_SECONDS = 20.0
+STALE_SECONDS = 300.0
+# Other attempts when the file changes hands between two looks at it.
+_ATTEMPTS = 20
+_BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+
+
+class LockedError(RunError):
+    """Somebody else is writing; the message says who."""
+
+
+class Lock:
+    """The right to write; `acquire` raises `LockedError` where somebody else has it.
+
+    Parameters
+    ----------
+    file
+        The lock file; it is there only while the lock is held.
+    what
+        What is locked, for the message.
+    """
+
+    def __init__(self, file: Path, what: str) -> None:
+        self.file, self._what = file.absolute(), what
+        self._descriptor: int | None = None
+        self._released = threading.Event()
+
+    def acquire(self) -> "Lock":
+        """Take the lock, or raise a `LockedError` that says who has it."""
+        for _ in range(_ATTEMPTS):
+            try:
+                if self._try():
+                    return self
+            except OSError as error:
+                raise RunError(
+                    f"{self.file} can't be written, so {self._what} can't be either: {error}"
+                ) from error
+        raise RunError(f"{self.file} changes all the time: somebody else is taking it")
+
+    def holder(self) -> dict[str, Any] | None:
+        """Who has the lock, as far as its file says."""
+        return _read(self.file)
+
+    def is_held(self) -> bool:
+        """Whether somebody has the lock who is still there, as far as the file says."""
+        return self.file.exists() and not _is_stale(self.holder(), self.file)
+
+    def release(self, *, keep_file: bool = False) -> None:
+        """Give the lock back; the file is removed, or stays and names no holder."""
+        if self._descriptor is None:
+            return
+        self._released.set()
+        if keep_file:
+            try:
+                _disown(self._descriptor, self.file)
+            finally:
+                self._close()
+            return
+        if os.name == "nt":  # an open file can't be removed there
+            self._close()
+            _remove(self.file)
+            return
+        try:  # removed first, so that whoever opens the old file sees that it is another one
+            if _is_at(self._descriptor, self.file):
+                _remove(self.file)
+        finally:  # also where Ctrl-C comes: an open file is locked for as long as the process lives
+            self._close()
+
+    def __enter__(self) -> "Lock":
+        return self.acquire() if self._descriptor is None else self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _try(self) -> bool:
+        """Take the lock once; false where the file has changed meanwhile."""
+        try:
+            descriptor, is_new = _open(self.file)
+        except _ChangedError:
+            return False
+        try:
+            supported = _lock(descriptor)
+            if not _is_at(descriptor, self.file):
+                return False  # its holder has just removed it
+            if not supported and not is_new:
+                self._remove_if_stale()
+                return False
+            _write_holder(descriptor, self.file)
+            self._descriptor, descriptor = descriptor, -1
+            _held.add(self)
+        except BlockingIOError:
+            raise LockedError(self._refusal(_read(self.file))) from None
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+        if not supported:
+            self._released.clear()
+            threading.Thread(target=self._beat, daemon=True).start()
+        return True
+
+    def _remove_if_stale(self) -> None:
+        """Where there are no locks: remove the file of a holder that is gone, or refuse."""
+        holder = _read(self.file)
+        if not _is_stale(holder, self.file):
+            if self.file.exists():
+                raise LockedError(self._refusal(holder))
+            return
+        # One after the other: who comes late must not remove the new file of a faster one.
+        turn = self.file.with_name(f".{self.file.name}.turn.tmp")
+        try:
+            os.close(os.open(turn, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666))
+        except FileExistsError:
+            if _is_old(turn):  # of a process that was killed just here
+                _remove(turn)
+            return
+        try:
+            # By the clock of the file system: that of this machine may be ahead of it.
+            holder, now = _read(self.file), os.stat(turn).st_mtime
+            if _is_stale(holder, self.file, now):
+                _remove(self.file)
+            elif self.file.exists():
+                raise LockedError(self._refusal(holder))
+        finally:
+            _remove(turn)
+
+    def _refusal(self, holder: dict[str, Any] | None) -> str:
+        who = "another process"
+        if holder is not None:
+            who = f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
+        return (
+            f"{self._what} is being written by {who}: wait for it or stop it; reading with tb.load "
+            "is possible at any time"
+        )
+
+    def _beat(self) -> None:
+        while not self._released.wait(HEARTBEAT_SECONDS):
+            try:
+                os.utime(self.file)
+            except OSError:  # it may come back: a file system that is away for a moment
+                continue
+
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a process that was forked: its copy of a lock would outlive the holder's."""
+    for lock in list(_held):
+        lock._close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+class _ChangedError(Exception):
+    """The lock file was removed between two looks at it."""
+
+
+def _open(file: Path) -> tuple[int, bool]:
+    """Open the lock file, and say whether it was made just now and by nobody else."""
+    flags = os.O_RDWR | PLAIN
+    try:
+        return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        try:  # not made here: nobody would know whose it is
+            return os.open(file, flags), False
+        except FileNotFoundError:
+            raise _ChangedError from None
+
+
+def _write_holder(descriptor: int, file: Path) -> None:
+    """Say who holds the lock; where that can't be written, leave nothing behind."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        write_bytes(descriptor, (json.dumps(_holder()) + "\n").encode())
+    except OSError:
+        _remove(file)
+        raise
+
+
+def _disown(descriptor: int, file: Path) -> None:
+    """Make a lock file one without a holder, and so old that nobody waits for one."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.utime(file, (0, 0))
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file; false where the file system can't; `BlockingIOError` where it is taken."""
+    try:
+        if sys.platform == "win32":
+            # Far behind the text, which others may read.
+            os.lseek(descriptor, 2**30, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _BUSY:
+            raise BlockingIOError(*error.args) from error
+        if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+            return False
+        raise
+    return True
+
+
+def _is_at(descriptor: int, file: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(file))
+    except FileNotFoundError:
+        return False
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError:  # the lock is free without it; the file only says who had it
+        return
+
+
+def _holder() -> dict[str, Any]:
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": _process_start(os.getpid()),
+        "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """Who holds the lock, as far as the file says."""
+    try:
+        holder = json.loads(file.read_bytes()[:10_000])
+    except (OSError, ValueError):
+        return None
+    known = isinstance(holder, dict) and {"host", "pid", "started", "since"} <= holder.keys()
+    return holder if known and isinstance(holder["pid"], int) else None
+
+
+def _is_stale(holder: dict[str, Any] | None, file: Path, now: float | None = None) -> bool:
+    if holder is not None and holder["host"] == socket.gethostname():
+        return not _is_alive(holder["pid"], holder["started"])
+    return _is_old(file, now)
+
+
+def _is_old(file: Path, now: float | None = None) -> bool:
+    try:
+        return (time.time() if now is None else now) - os.stat(file).st_mtime > STALE_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _is_alive(pid: int, started: int | None) -> bool:
+    """Whether the process that started then is still there; numbers of processes come again."""
+    if sys.platform == "win32":
+        return True  # there every file system has locks, and signal 0 would end the process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return isinstance(pid, int) and pid < 2**31
+    return started is None or _process_start(pid) in (None, started)
+
+
+def _process_start(pid: int) -> int | None:
+    """When a process started, in ticks since the machine did; ``None`` where that is not known."""
+    try:
+        # The name, in brackets, may hold anything; the start is the 20th field after it.
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None

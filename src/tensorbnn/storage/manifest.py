@@ -1,0 +1,177 @@
+"""``run.json``: what was run, with a checksum, every field checked before it is used."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.storage.description import describe
+from tensorbnn.storage.files import (
+    FORMAT,
+    DamagedFileError,
+    RunError,
+    canonical,
+    check_inside,
+    digest,
+)
+
+STATUSES = ("running", "complete", "interrupted", "stopped")
+# What makes the chains of a run what they are; the number of draws may grow.
+_IDENTITY = (
+    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
+    "seed", "sample_hyperparameters",
+)  # fmt: skip
+# The scaling of a run that does not say: it was made before there was one.
+UNSCALED = describe(Scaling())
+# What a run does not say that was made before it could be asked for.
+_LEFT_OUT = {
+    "scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None, "notes": {},
+}  # fmt: skip
+
+# A list of numbers, which is written in one line.
+_NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
+
+
+def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
+    """The text of ``run.json``."""
+    checked = {**manifest, "sha256": _checksum(manifest)}
+    text = json.dumps(checked, indent=2, allow_nan=False)
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    return f"{text}\n".encode()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of the run directory `path`, checked."""
+    file = path / "run.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{path} is not a run: it has no run.json")
+    check_inside(file, path)
+    try:
+        manifest = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(file, f"is damaged: {error}; {_DRAWS_ARE_WHOLE}") from error
+    except OSError as error:
+        raise RunError(f"{file} can't be read: {error}") from error
+    found: Any = manifest.get("format") if isinstance(manifest, dict) else None
+    if not _is_count(found, 1) or "sha256" not in manifest:
+        raise DamagedFileError(file, "was not written by this library")
+    if found > FORMAT:
+        raise DamagedFileError(
+            file,
+            f"has format {found}, but this version of the library reads up to {FORMAT}: install a "
+            "newer version",
+        )
+    if manifest.pop("sha256") != _checksum(manifest):
+        raise DamagedFileError(
+            file, f"is damaged or was changed: its checksum does not match; {_DRAWS_ARE_WHOLE}"
+        )
+    for name, default in _LEFT_OUT.items():
+        manifest.setdefault(name, default)
+    for name, (is_good, wanted) in _FIELDS.items():
+        if not is_good(manifest.get(name)):
+            raise DamagedFileError(
+                file, f"has a bad field: `{name}` must be {wanted}, got {manifest.get(name)!r:.80}"
+            )
+    return manifest
+
+
+def identity(manifest: Mapping[str, Any]) -> str:
+    """A short name of what the chains of a run are, the same for two runs with the same bits."""
+    fields = [manifest[name] for name in _IDENTITY]
+    scaling = manifest.get("scaling", UNSCALED)
+    if scaling != UNSCALED:  # so that runs from before there was one keep their names
+        fields.append(scaling)
+    return digest(canonical(fields).encode())[:16]
+
+
+def check_notes(notes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a user wants to keep with a run, as JSON knows it."""
+    try:
+        if notes is not None and not isinstance(notes, Mapping):
+            raise TypeError("not a dict")
+        kept: dict[str, Any] = json.loads(canonical(dict(notes or {})))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"`notes` must be a dict of texts, finite numbers, lists and dicts by name ({error}), "
+            f"got {notes!r:.80}"
+        ) from error
+    return kept
+
+
+_DRAWS_ARE_WHOLE = (
+    "the draws, in chain-*/draws-*.safetensors, are plain safetensors files and not affected"
+)
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str | None:
+    try:
+        return digest(canonical(manifest).encode())
+    except (ValueError, RecursionError):  # NaN, which is never written
+        return None
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _count(least: int) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: _is_count(value, least), f"a whole number of at least {least}"
+
+
+def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, str) and value in values, f"one of {list(values)}"
+
+
+def _of_type(kind: type, wanted: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, kind), wanted
+
+
+def _is_data(value: object) -> bool:
+    if value is None:
+        return True
+    sha256 = value.get("sha256") if isinstance(value, dict) else None
+    return isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256) is not None
+
+
+def _is_limit(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and value > 0)  # type: ignore[operator]
+
+
+def _is_metrics(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        each is None or isinstance(each, dict) for each in value.values()
+    )
+
+
+_DESCRIPTION = _of_type(dict, "a description")
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "library": _of_type(str, "a version"),
+    "jax": _of_type(str, "a version"),
+    "status": _one_of(*STATUSES),
+    "network": _DESCRIPTION,
+    "likelihood": _DESCRIPTION,
+    "dtype": _one_of("float32", "float64"),
+    "engine": _of_type(str, "a name"),
+    "data": (_is_data, "null, or shapes and a SHA-256"),
+    "scaling": _DESCRIPTION,
+    "sampler": _DESCRIPTION,
+    "chains": _count(1),
+    "burn_in": _count(0),
+    "draws": _count(1),
+    "every": _count(1),
+    "networks_per_file": _count(1),
+    "seed": _count(0),
+    "sample_hyperparameters": _of_type(bool, "true or false"),
+    "metrics": (_is_metrics, "descriptions by name"),
+    "report_every": _count(1),
+    "notes": _of_type(dict, "a dict"),
+    "until": (lambda value: value is None or isinstance(value, dict), "null, or a description"),
+    "max_minutes": (_is_limit, "null, or a positive number"),
+    "max_gradients": (
+        lambda value: value is None or _is_count(value, 1),
+        "null, or a whole number of at least 1",
+    ),
+}

@@ -1,0 +1,136 @@
+"""Where a run keeps what it draws: memory here, a directory in `directory`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.storage import report_lines
+from tensorbnn.storage.files import Arrays
+
+
+class Store(ABC):
+    """What a run writes and an ensemble reads.
+
+    A chunk is a dict of arrays with the draws as first axis, named ``parameters/<name>``,
+    ``hyperparameters/<name>`` and ``info/<name>``. Chunks of a chain are numbered from 0, and each
+    but the last holds ``networks_per_file`` draws; the last one is replaced as it grows.
+    """
+
+    manifest: dict[str, Any]
+
+    @abstractmethod
+    def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
+        """Add chunk number `index` of a chain, or replace it by a longer one."""
+
+    @abstractmethod
+    def write_state(self, chain: int, arrays: Arrays) -> None:
+        """Replace the state from which a chain can go on."""
+
+    @abstractmethod
+    def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
+        """The state of a chain as it was last written."""
+
+    @abstractmethod
+    def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
+        """Number of draws in each chunk of a chain, by the chunk's number."""
+
+    @abstractmethod
+    def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
+        """Arrays of a chunk whose names start with `prefix`, by the rest of their names."""
+
+    @abstractmethod
+    def damage(self) -> dict[tuple[int, int], str]:
+        """What is wrong with the chunks that can't be read, by chain and number."""
+
+    @abstractmethod
+    def data(self) -> dict[str, NDArray[Any]] | None:
+        """Training data ``x`` and ``y``, or ``None`` for the prior or where they were left out."""
+
+    @abstractmethod
+    def append_report(self, report: Mapping[str, Any]) -> None:
+        """Add a report; it has at least ``chain`` and ``epoch``, and only values JSON knows."""
+
+    @abstractmethod
+    def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
+        """All reports, by chain and epoch; of two for the same epoch the later one."""
+
+    @abstractmethod
+    def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """Write all reports anew."""
+
+    @abstractmethod
+    def update(self, **fields: Any) -> None:
+        """Change fields of the manifest: how the run ended, or how long it is to be."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """See what was written meanwhile."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let others write."""
+
+
+@final
+class MemoryStore(Store):
+    """A run that is not saved."""
+
+    def __init__(self, manifest: dict[str, Any], data: Arrays | None) -> None:
+        self.manifest = manifest
+        self._data = None if data is None else dict(data)
+        self._chunks: dict[int, list[dict[str, NDArray[Any]]]] = {}
+        self._states: dict[int, dict[str, NDArray[Any]]] = {}
+        self._reports: list[dict[str, Any]] = []
+
+    def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
+        chunks = self._chunks.setdefault(chain, [])
+        chunks[index:] = [dict(arrays)]
+
+    def write_state(self, chain: int, arrays: Arrays) -> None:
+        self._states[chain] = dict(arrays)
+
+    def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
+        return self._states[chain]
+
+    def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
+        sizes = (len(next(iter(arrays.values()))) for arrays in self._chunks.get(chain, []))
+        return {index: size for index, size in enumerate(sizes) if index not in left_out}
+
+    def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
+        return with_prefix(self._chunks[chain][index], prefix)
+
+    def damage(self) -> dict[tuple[int, int], str]:
+        return {}
+
+    def data(self) -> dict[str, NDArray[Any]] | None:
+        return self._data
+
+    def append_report(self, report: Mapping[str, Any]) -> None:
+        self._reports.append(dict(report))
+
+    def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
+        return report_lines.in_order(self._reports)
+
+    def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        self._reports = [dict(report) for report in reports]
+
+    def update(self, **fields: Any) -> None:
+        self.manifest |= fields
+
+    def refresh(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+def with_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """Those whose names start with `prefix`, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): np.asarray(values)
+        for name, values in arrays.items()
+        if name.startswith(prefix)
+    }

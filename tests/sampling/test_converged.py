@@ -1,0 +1,147 @@
+"""When predictions are known well enough, and how long that takes."""
+
+import numpy as np
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.ensemble.diagnostics import convergence
+from tensorbnn.sampling import converged
+from tensorbnn.sampling.converged import Standing, stand
+
+
+def series(chains=4, draws=500, points=30, outputs=2, seed=0):
+    """Chains that agree, and are correlated by 0.9 at the first points and by 0 at the last."""
+    rng = np.random.default_rng(seed)
+    rho = np.linspace(0.9, 0.0, points)[:, None]
+    noise = rng.normal(size=(draws, chains, points, outputs)) * np.sqrt(1 - rho**2)
+    values = [rng.normal(size=(chains, points, outputs))]
+    for each in noise[1:]:
+        values.append(rho * values[-1] + each)
+    return np.stack(values, axis=1).astype(np.float32)
+
+
+def of(rhat, ess, draws=100):
+    rhat, ess = np.array(rhat, float), np.array(ess, float)
+    return Standing(draws, rhat, ess, np.ones(len(rhat), bool))
+
+
+def test_the_numbers_are_those_of_the_diagnosis():
+    values = series()
+    found, own = stand(values, tb.Converged()), convergence(values)
+    np.testing.assert_array_equal(found.rhat, own.rhat.max(axis=1))
+    np.testing.assert_array_equal(found.ess, np.minimum(own.ess, own.ess_tail).min(axis=1))
+    assert found.exact.all()
+    assert found.draws == 500
+
+
+@pytest.mark.parametrize(("ess", "reached"), [(50.0, True), (400.0, False)])
+def test_what_was_known_before_changes_the_work_and_not_the_answer(monkeypatch, ess, reached):
+    values, until = series(), tb.Converged(rhat=1.1, ess=ess)
+    before = stand(values[:, :300], until)
+    looked_at = []
+
+    def count(part):
+        looked_at.append(part.shape[2])
+        return convergence(part)
+
+    monkeypatch.setattr(converged, "convergence", count)
+    found = stand(values, until, before)
+    assert found.reached(until) == stand(values, until).reached(until) == reached
+    # The worst points alone say that it is not reached; that it is, only all of them say.
+    assert sum(looked_at) - 30 == (30 if reached else converged.POINTS_AT_ONCE)
+    exact = stand(values, until)
+    np.testing.assert_array_equal(found.rhat[found.exact], exact.rhat[found.exact])
+    # The rest is foretold. ESS of 4 x 300 draws errs by some 10 to 20 % (here and there).
+    np.testing.assert_allclose(found.ess, exact.ess, rtol=0.6)
+
+
+def test_a_look_is_at_the_worst_points_only():
+    values, until = series(), tb.Converged(ess=1000)
+    before = stand(values[:, :300], until)
+    found = stand(values, until, before, most=8)
+    assert found.exact.sum() == 8
+    worst = np.argsort(-before.after(500).needs(until), kind="stable")[:8]
+    assert found.exact[worst].all()
+    assert not found.reached(until)
+
+
+def test_nearly_every_x():
+    rhat, ess = np.full(100, 1.0), np.full(100, 500.0)
+    rhat[3] = 1.2
+    assert of(rhat, ess).reached(tb.Converged())
+    assert not of(rhat, ess).reached(tb.Converged(fraction=1.0))
+    ess[4] = 399.0
+    assert not of(rhat, ess).reached(tb.Converged())
+    assert of(rhat, ess).reached(tb.Converged(fraction=0.98))
+    assert not of([1.01, 1.0], [500, 500]).reached(tb.Converged(rhat=1.01))  # to be below it
+    assert of([1.0, 1.0], [400, 400]).reached(tb.Converged(ess=400))
+
+
+def test_how_much_longer():
+    until = tb.Converged(rhat=1.01, ess=400, fraction=1.0)
+    assert of([1.03, 1.0], [400, 800]).times_longer(until) == pytest.approx(3)
+    assert of([1.005, 1.0], [500, 100]).times_longer(until) == pytest.approx(4)
+    assert of([1.0], [1e6]).times_longer(until) == 1
+    assert of([np.nan, 1.0], [500, 500]).times_longer(until) == np.inf
+    one_may = tb.Converged(fraction=0.5)
+    assert of([np.nan, 1.02], [500, 500]).times_longer(one_may) == pytest.approx(2)
+    later = of([1.03], [100]).after(300)
+    assert (later.rhat[0], later.ess[0]) == pytest.approx((1.01, 300))
+    assert not later.exact.any()
+
+
+def test_a_tiny_fraction_still_asks_for_one_point():
+    until, standing = tb.Converged(fraction=1e-12), of([1.5, 1.2, 1.05], [10, 50, 100])
+    assert not standing.reached(until)
+    assert standing.times_longer(until) == pytest.approx(5)
+
+
+def test_what_never_changes_is_certain_and_a_chain_that_never_moves_is_stuck():
+    values = series(points=3)
+    values[:, :, 1] = 0.5
+    until = tb.Converged(rhat=1.1, ess=20, fraction=1.0)
+    found = stand(values, until)
+    assert (found.rhat[1], found.ess[1]) == (1.0, np.inf)
+    assert found.reached(until)
+    for stuck in (slice(2, 3), slice(None)):
+        values[stuck] = values[0, :1]
+        found = stand(values, until)
+        assert found.short(until)[1]
+        assert not found.reached(until)
+
+
+def test_too_few_draws_say_nothing():
+    assert stand(series(draws=3), tb.Converged()) is None
+    assert stand(series(draws=4), tb.Converged()) is not None
+
+
+def test_a_description_compares():
+    x = np.linspace(0, 1, 3)
+    assert tb.Converged(at=x) == tb.Converged(at=x[:, None]) != tb.Converged()
+    assert hash(tb.Converged(at=x)) == hash(tb.Converged(at=[0, 0.5, 1]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rhat": 1.0}, "`rhat` must be a number above 1, such as 1.01, got 1.0"),
+        ({"rhat": "1.01"}, "`rhat` must be a number above 1"),
+        ({"rhat": np.nan}, "`rhat` must be a number above 1"),
+        ({"ess": 0}, "`ess` must be a positive number, such as 400, got 0"),
+        ({"ess": np.inf}, "`ess` must be a positive number"),
+        ({"ess": True}, "`ess` must be a positive number"),
+        ({"fraction": 0}, "`fraction` must be above 0 and at most 1, such as 0.99, got 0"),
+        ({"fraction": 1.1}, "`fraction` must be above 0 and at most 1"),
+        ({"at": [0.0, np.nan]}, r"`at` must be finite, but 1 of its values are not"),
+        ({"at": []}, "`at` is empty"),
+        ({"at": np.zeros((2500, 1))}, r"`at` has 2,500 rows, .* such as `at=x\[::3\]`"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        tb.Converged(**options)
+
+
+def test_at_holds_numbers():
+    with pytest.raises(TypeError, match="`at` must hold numbers"):
+        tb.Converged(at=["a"])

@@ -1,0 +1,46 @@
+"""Every sampler goes on after a stop to the bits of the run that was never stopped."""
+
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.sampling import chains as chain_group
+from tensorbnn.storage.manifest import read_manifest
+from tests.sampling.small_runs import assert_same_run, posterior
+
+SAMPLERS = {
+    "ghmc": tb.GHMC(max_leapfrog=20),
+    "nuts": tb.NUTS(max_tree_depth=4),
+    "mclmc": tb.MCLMC(max_steps=20),
+    "sghmc": tb.SGHMC(batch_size=4, num_steps=10),
+}
+# 12 transitions of burn-in, 4 draws of 2 transitions each, files of 2 draws.
+PLAN = {"burn_in": 12, "draws": 4, "every": 2, "networks_per_file": 2, "chains": 2}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_stopped_in_every_phase(name, tmp_path, monkeypatch):
+    """In the first and the second half of burn-in, at its end, within a draw."""
+    given = {"progress": False, **PLAN}
+    tb.sample(posterior(), SAMPLERS[name], path=tmp_path / "reference", **given)
+    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
+    original, limit = chain_group.ChainGroup._call, [0]
+
+    def call(self):
+        original(self)
+        if self._at.transitions >= limit[0]:
+            self._stop.asked = True
+
+    path = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(chain_group.ChainGroup, "_call", call)
+        for limit[0] in (1, 8, 12, 15):
+            try:
+                if limit[0] == 1:
+                    tb.sample(posterior(), SAMPLERS[name], path=path, **given)
+                else:
+                    tb.resume(path, progress=False)
+            except tb.RunError as error:
+                assert "holds no draws yet" in str(error)  # noqa: PT017
+            assert read_manifest(path)["status"] == "interrupted"
+    tb.resume(path, progress=False)
+    assert_same_run(path, tmp_path / "reference")

@@ -1,0 +1,87 @@
+"""Descriptions survive JSON, and nothing but known classes can be named."""
+
+import json
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import pytest
+
+import tensorbnn as tb
+from tensorbnn.model.layers import ACTIVATIONS
+from tensorbnn.storage.description import KNOWN, describe, restore
+
+EVERYTHING = [
+    tb.Dense(3),
+    tb.GaussianDense(2, bias_prior=tb.StudentT(4.0, 0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))),
+    tb.CauchyDense(4),
+    *(activation() for activation in ACTIVATIONS.values()),
+    tb.LeakyReLU(0.1),
+    tb.Normal(0.0, 0.1),
+    tb.Laplace(1.0, 2.0),
+    tb.LogNormal(0.1, 0.2),
+    tb.Exponential(tb.Hyper(1.0, tb.LogNormal(0.0, 1.0))),
+    tb.Gaussian(sd=tb.Hyper(0.1)),
+    tb.Bernoulli(),
+    tb.Categorical(),
+    tb.HMC(step_size=0.1, num_leapfrog=7),
+    tb.Network(tb.Dense(3), "tanh", tb.Dense(1), inputs=2),
+]
+
+
+@pytest.mark.parametrize("value", EVERYTHING, ids=str)
+def test_round_trip_through_json(value):
+    assert restore(json.loads(json.dumps(describe(value))), {}) == value
+
+
+def test_every_public_class_is_known():
+    kinds = (tb.Layer, tb.Prior, tb.Likelihood)
+    public = [getattr(tb, name) for name in tb.__all__]
+    concrete = [
+        c for c in public if isinstance(c, type) and issubclass(c, kinds) and c not in kinds
+    ]
+    assert len(concrete) == 13 + 8 + 8
+    assert all(KNOWN[each.__name__] is each for each in concrete)
+
+
+@dataclass(frozen=True)
+class Sine(tb.Layer):
+    frequency: float = 1.0
+
+    def apply(self, parameters, h):
+        return jnp.sin(self.frequency * h)
+
+
+def test_a_class_of_the_users_own_needs_to_be_given():
+    description = json.loads(json.dumps(describe(Sine(2.0))))
+    assert restore(description, {"Sine": Sine}) == Sine(2.0)
+    with pytest.raises(ValueError, match=r"does not know, Sine: .*custom=\{\"Sine\": Sine\}"):
+        restore(description, {})
+
+
+def test_a_class_with_the_name_of_one_of_the_librarys_is_refused():
+    """It would be read back as that one, and predict something else."""
+    for name in ("Tanh", "Network"):
+        own = dataclass(frozen=True)(type(name, (Sine,), {}))
+        with pytest.raises(TypeError, match=f"the library has a {name}, too, .*another name"):
+            describe([own()])
+
+
+def test_unknown_fields_are_refused():
+    with pytest.raises(ValueError, match=r"describes a Tanh that can't be made.*temperature"):
+        restore({"type": "Tanh", "temperature": 1.0}, {})
+
+
+@pytest.mark.parametrize("name", ["os.system", "eval", "Posterior", "__import__", None, 3])
+def test_nothing_else_can_be_named(name):
+    with pytest.raises(ValueError, match="does not know"):
+        restore({"type": name, "command": "true"}, {})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), {1, 2}, float("inf"), jnp.ones(2)],
+    ids=["object", "set", "inf", "array"],
+)
+def test_what_json_can_not_hold_is_refused(value):
+    with pytest.raises(TypeError, match="can't be saved with a run"):
+        describe(value)
