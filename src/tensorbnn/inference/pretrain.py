@@ -4,7 +4,6 @@ The paper's Section 3.5; what a cycle is stands in `cycles.py`.
 """
 
 import functools
-import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -15,13 +14,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count, check_fraction
 from tensorbnn.data import Dataset, Prepared
 from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
 from tensorbnn.inference.sampler import MOST_SEED, root_key
-from tensorbnn.model.checks import check_count, check_starts
+from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
 
@@ -254,9 +254,7 @@ def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepar
 
     At least one row is left to train on, and one is set aside unless `fraction` is 0.
     """
-    is_number = isinstance(fraction, numbers.Real) and not isinstance(fraction, bool)
-    if not is_number or not 0 <= fraction < 1:
-        raise ValueError(f"`validation_fraction` must lie in [0, 1), got {fraction!r}")
+    check_fraction("validation_fraction", fraction, zero=True)
     count = len(rows.inputs)
     if fraction == 0 or count == 1:
         return rows, None
