@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.errors import RunError, ShortFileError
+from tensorbnn.errors import RunError
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.sampling.advance import CallResult, DrawBlock, Sums, advance, named_arrays
 from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint
@@ -41,7 +41,7 @@ class ChainGroup:
         Whether to stop after the last pooling round.
     """
 
-    after_call: ClassVar[Callable[["ChainGroup"], None]] = lambda group: None
+    after_call: ClassVar[Callable[["ChainGroup"], None] | None] = None
     """Called after each call, and before what it made is reported and saved: for tests."""
 
     def __init__(
@@ -110,7 +110,8 @@ class ChainGroup:
                     if self._until_pooled and self._pooling.room(pooled) is None:
                         break
                     self._call()
-                    type(self).after_call(self)
+                    if self.after_call is not None:
+                        self.after_call()
                     self._report()
                     if self._is_checkpoint_due():
                         self._save()
@@ -296,7 +297,10 @@ class DrawBuffer:
         lengths = [min(len(each) for each in chunk.values()) for chunk in chunks]
         for chain, length in zip(self._chains, lengths, strict=True):
             if length < draws:
-                raise ShortFileError(chain, index, draws)
+                raise RunError(
+                    f"chain {chain} can't go on: its last file (number {index}) holds fewer than "
+                    f"the {draws} draws that were written"
+                )
         end = min(*lengths, most - index * self._size)
         return {name: np.stack([chunk[name][:end] for chunk in chunks]) for name in chunks[0]}
 

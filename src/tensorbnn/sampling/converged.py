@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_number, check_positive
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, convergence
 from tensorbnn.ensemble.verdict import have_moved, without_certain
@@ -71,14 +72,10 @@ class Converged:
     fraction: float = 0.99
 
     def __post_init__(self) -> None:
-        if not _is_number(self.rhat) or not self.rhat > 1:
-            raise ValueError(f"`rhat` must be a number above 1, such as 1.01, got {self.rhat!r}")
-        if not _is_number(self.ess) or not self.ess > 0:
-            raise ValueError(f"`ess` must be a positive number, such as 400, got {self.ess!r}")
-        if not _is_number(self.fraction) or not 0 < self.fraction <= 1:
-            raise ValueError(
-                f"`fraction` must be above 0 and at most 1, such as 0.99, got {self.fraction!r}"
-            )
+        above_1, share = "a number above 1, such as 1.01", "above 0 and at most 1, such as 0.99"
+        check_number("rhat", self.rhat, above_1, lambda each: each > 1)
+        check_positive("ess", self.ess, such_as="400")
+        check_number("fraction", self.fraction, share, lambda each: 0 < each <= 1)
         if self.at is not None:
             rows = check_rows("at", self.at, "float64")
             if len(rows) > MAX_POINTS:

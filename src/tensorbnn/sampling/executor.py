@@ -20,13 +20,7 @@ from concurrent.futures import (
 )
 from typing import Any, ClassVar, NamedTuple, final
 
-from tensorbnn.errors import (
-    ExecutorError,
-    LockedError,
-    NotSendableError,
-    OptionTypeError,
-    RefusedError,
-)
+from tensorbnn.errors import ExecutorError, LockedError, OptionTypeError
 from tensorbnn.progress import Bar
 from tensorbnn.sampling.checkpoint import Checkpoint
 from tensorbnn.sampling.interrupt import StopRequest
@@ -83,7 +77,11 @@ def check_sendable(executor: Executor | None, run: Run) -> None:
         try:
             dumps(part)
         except Exception as error:
-            raise NotSendableError(name, str(error)) from error
+            raise ValueError(
+                f"{name} can't be sent to the workers of `executor` ({error}): define its class or "
+                "function at the top of a module that the workers can import, not inside a "
+                "function and not as a lambda"
+            ) from error
 
 
 @final
@@ -212,7 +210,8 @@ class _Tasks:
             else:
                 self._fail(self._lost("`executor` is broken", error))
         except Exception as error:  # chains that it has taken are to stop, and be saved
-            self._fail(RefusedError(self._store.path, f"{type(error).__name__}: {error}"))
+            reason = f"{type(error).__name__}: {error}"
+            self._fail(ExecutorError(self._store.path, "", reason, refused=True))
         else:
             self._futures[future] = task._replace(executor=self._executor)
 

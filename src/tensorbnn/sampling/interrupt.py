@@ -47,7 +47,7 @@ def catch_signals(stop: StopRequest) -> Iterator[None]:
     Only where handlers can be set, which is the main thread; what is ignored stays ignored.
     """
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         if stop.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.signal = stop.signal or number

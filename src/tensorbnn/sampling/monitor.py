@@ -110,7 +110,7 @@ class Monitor:
             return now.converged
 
     def final(self) -> Estimate | None:
-        """What the stopping rule says, of every point; ``None`` where it can't, or there is none."""
+        """What the stopping rule says of every point; ``None`` where there is none, or it can't."""
         return self._estimate(None)
 
     def _estimate(self, before: ConvergenceEstimate | None) -> Estimate | None:

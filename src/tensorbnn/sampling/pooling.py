@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.errors import ChainRestarted, CoarsePrecision, RunWarning
 from tensorbnn.inference.sampler import Sampler, pooling_rounds
 from tensorbnn.sampling.advance import Sums
 from tensorbnn.sampling.checkpoint import HEALTH_VALUES, Checkpoint
 from tensorbnn.sampling.plan import Plan, restart
+from tensorbnn.warning import ChainRestarted, CoarsePrecision, RunWarning
 
 # Rounds after which stuck chains are restarted: later, too little of burn-in is left.
 FIRST_RESTART, LAST_RESTART = 5, 14
@@ -135,8 +135,7 @@ def has_rounds_left(at: Checkpoint, plan: Plan) -> bool:
 
 
 def restart_reason(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
-    """Why a chain is to be restarted after the last round, or ``None``; arguments as in
-    `stuck_reason`.
+    """Why a chain is to be restarted after the last round; arguments are those of `stuck_reason`.
 
     What it shared before it was last restarted does not count, or it would be restarted before it
     had the time to arrive. When that was follows from what all shared, as everything here does.

@@ -17,17 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.data import pack_dataset, unpack_dataset
 from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
-from tensorbnn.errors import (
-    DamageWarning,
-    EngineError,
-    FewerDrawsError,
-    ImportedRunError,
-    MetricsLost,
-    OtherDataError,
-    OtherVersion,
-    RunError,
-    RunMismatchError,
-)
+from tensorbnn.errors import RunError, RunMismatchError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -42,7 +32,7 @@ from tensorbnn.storage.description import describe, restore
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import FORMAT, Arrays
 from tensorbnn.storage.store import MemoryStore
-from tensorbnn.warning import warn
+from tensorbnn.warning import DamageWarning, MetricsLost, OtherVersion, warn
 
 Custom = Mapping[str, type]
 
@@ -116,8 +106,8 @@ def open_run(
 ) -> tuple[Run, list[Checkpoint]]:
     """A run on disk that is to go on, locked, and where its chains are.
 
-    What is `given` is compared with what the run says, and `check` may object. From here on the run is marked as one that
-    goes on.
+    What is `given` is compared with what the run says, and `check` may object. From here on the run
+    is marked as one that goes on.
     """
     store = DirectoryStore.open_to_write(path)
     try:
@@ -193,7 +183,10 @@ def make_posterior(
     _check_engine(manifest, network, likelihood)
     posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
     if fingerprint(posterior) != manifest["data"]:
-        raise OtherDataError(store.path / "data.safetensors")
+        raise RunError(
+            f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
+            "readable by tb.load"
+        )
     return posterior
 
 
@@ -218,7 +211,11 @@ def check_same(
 def check_not_imported(store: DirectoryStore) -> None:
     """Raise where a run was made by another program, which keeps no sampler to go on with."""
     if "imported" in store.manifest:
-        raise ImportedRunError(store.path, store.manifest["imported"])
+        raise RunError(
+            f"{store.path} was imported from {store.manifest['imported']}, which keeps nothing of "
+            "its sampler, and can't go on: sample anew from where it ended, by "
+            "tb.sample(posterior, start=tb.load(path))"
+        )
 
 
 def versions() -> dict[str, str]:
@@ -287,7 +284,9 @@ def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Lik
     """A run keeps its engine: another one would change the last digits of its draws."""
     problem = choice.why_not_native(network, likelihood)
     if manifest["engine"] == "native" and problem is not None:
-        raise EngineError(problem)
+        raise RunError(
+            f"the run was begun with the native engine, which can't be used here: {problem}"
+        )
     then, now = manifest.get("instruction_set"), choice.instruction_set(manifest["engine"])
     if then is not None and then != now:
         warn(OtherVersion("instruction set", str(then), str(now)))
@@ -298,7 +297,10 @@ def _take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
     checkpoints = read_checkpoints(run, store, range(run.plan.chains))
     drawn = max(run.plan.drawn(at.transitions) for at in checkpoints)
     if run.plan.draws < drawn:
-        raise FewerDrawsError(store.path, run.plan.draws, drawn)
+        raise ValueError(
+            f"`draws` is {run.plan.draws}, but {store.path} has {drawn} draws of a chain already: "
+            f"`draws` counts all of them, give at least {drawn}"
+        )
     with precision(run.posterior.dtype):
         run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
     _warn_of_versions(run, store)

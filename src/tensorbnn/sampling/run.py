@@ -5,15 +5,15 @@ quarter, again and again, until it is satisfied.
 """
 
 import contextlib
-import shlex
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
-from tensorbnn.errors import Interrupted, LimitBeforeDrawsError, RunError
+from tensorbnn.errors import LimitBeforeDrawsError, RunError
 from tensorbnn.inference.sampler import Sampler
+from tensorbnn.messages import Message, Resume, words_in_use
 from tensorbnn.posterior import Posterior
 from tensorbnn.progress import Bar, say
 from tensorbnn.sampling.interrupt import StopRequest, catch_signals
@@ -23,7 +23,7 @@ from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.stopping import Outcome, StoppingRule, resumed, stopped_early
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import Store
-from tensorbnn.warning import warn
+from tensorbnn.warning import Interrupted, warn
 
 
 class Reached(NamedTuple):
@@ -152,7 +152,7 @@ class Run:
             with contextlib.suppress(RunError):  # the first error is the one to be told
                 self.store.update(status="interrupted")
             if isinstance(error, KeyboardInterrupt) and self.path is not None:
-                say(f"stopped at once; {_how_to_go_on(self.path)} from the last checkpoint")
+                _say(StoppedAtOnce(Resume(self.path)))
             raise
 
     def _tell(self, outcome: Outcome) -> None:
@@ -169,24 +169,43 @@ class Run:
     def _answer_signal(self, outcome: Outcome, number: int) -> None:
         """Say how far a run came; only one in memory that Ctrl-C has stopped goes on from here."""
         if self.path is not None:
-            say(_how_far(outcome, self.path))
+            resume = None if outcome.complete else Resume(self.path)
+            _say(Stopped(self.path, outcome.draws, outcome.planned, resume))
             _raise_signal(number)
         if number == signal.SIGTERM or not outcome.draws:
             _raise_signal(number)
         warn(Interrupted(outcome.draws, outcome.planned))
 
 
-def _how_far(outcome: Outcome, path: Path) -> str:
-    if outcome.complete:
-        return f"stopped, but all {outcome.planned:,} draws of each chain are saved in {path}"
-    return (
-        f"stopped after {outcome.draws:,} of {outcome.planned:,} draws of each chain, which are "
-        f"saved; {_how_to_go_on(path)}"
-    )
+@dataclass(frozen=True)
+class Stopped(Message):
+    """A signal has stopped a run that is saved at `path`; `resume` unless it was complete."""
+
+    path: Path
+    draws: int
+    planned: int
+    resume: Resume | None
+
+    @property
+    def text(self) -> str:
+        if self.resume is None:
+            return "stopped, but all {planned:,} draws of each chain are saved in {path}"
+        return (
+            "stopped after {draws:,} of {planned:,} draws of each chain, which are saved; go on "
+            "with {resume}"
+        )
 
 
-def _how_to_go_on(path: Path) -> str:
-    return f"go on with tb.resume({str(path)!r}) or: tensorbnn resume {shlex.quote(str(path))}"
+@dataclass(frozen=True)
+class StoppedAtOnce(Message):
+    """A second Ctrl-C has stopped a run that is saved."""
+
+    text = "stopped at once; go on with {resume} from the last checkpoint"
+    resume: Resume
+
+
+def _say(message: Message) -> None:
+    say(message.message(words_in_use.get()))
 
 
 def _raise_signal(number: int) -> NoReturn:

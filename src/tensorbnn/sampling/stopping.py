@@ -9,18 +9,13 @@ import numpy as np
 
 from tensorbnn.checks import check_count, check_limit
 from tensorbnn.data import Dataset
-from tensorbnn.errors import (
-    OptionTypeError,
-    PointEstimate,
-    StoppedByLimit,
-    StoppedUnconverged,
-    StoppedUnsatisfied,
-)
+from tensorbnn.errors import OptionTypeError
 from tensorbnn.findings import rounded_up
+from tensorbnn.messages import Resume
 from tensorbnn.posterior import Posterior
-from tensorbnn.remedies import Resume
 from tensorbnn.sampling.converged import Converged, ConvergenceEstimate
 from tensorbnn.sampling.plan import Plan
+from tensorbnn.warning import Point, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
 
 if TYPE_CHECKING:
     from tensorbnn.ensemble.ensemble import Ensemble
@@ -148,7 +143,7 @@ def stopped_early(outcome: Outcome, rule: StoppingRule, path: Path | None) -> St
         points=len(rule.points),
         short=len(short),
         worst=[
-            PointEstimate(
+            Point(
                 int(row),
                 rule.points.row_name(row),
                 float(estimate.rhat[row]),
