@@ -13,7 +13,6 @@ Theta is moved in units of its prior's width given phi, phi in units of its own 
 under others one step size serves narrow and wide priors alike, and heavy tails are reached.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -32,8 +31,8 @@ from tensorbnn.inference.options import (
     check_positive,
 )
 from tensorbnn.inference.probes import features
-from tensorbnn.inference.sampler import Info, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, over_chains
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
@@ -42,7 +41,7 @@ WEAVING_LEAPFROG = 5
 
 
 @dataclass(frozen=True)
-class AdaptiveHMC:
+class AdaptiveHMC(Sampler):
     """The paper's HMC with its parameter adapter, alternating parameters and hyper-parameters.
 
     Defaults are those of the paper's examples.
@@ -112,10 +111,12 @@ class AdaptiveHMC:
     random_steps: int = 20
     reward: Literal["parameters", "function"] = "parameters"
 
+    learned = ("iteration",)
+
     def __post_init__(self) -> None:
         _check_options(self)
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "AdaptiveState":
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
@@ -141,10 +142,15 @@ class AdaptiveHMC:
             jnp.asarray(self.leapfrog_start, dtype=jnp.int32),
         )
 
-    @property
-    def step(self) -> Callable[[Array, "AdaptiveState", Target], tuple["AdaptiveState", Info]]:
-        """The epoch of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "AdaptiveState", target: TargetDensity
+    ) -> tuple["AdaptiveState", TransitionInfo]:
+        """One epoch of every chain; `keys` is ``(chains,)``."""
+        batched = target.batches_chains(keys.shape[0])
+        return over_chains(
+            lambda key, each: _epoch(key, each, target), keys, state, batched=batched
+        )
 
     def _constants(self) -> Constants:
         leapfrogs = (self.leapfrog_max - self.leapfrog_min) // self.leapfrog_increment + 1
@@ -191,13 +197,9 @@ class AdaptiveState(NamedTuple):
     settings: Settings
 
 
-def step(keys: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
-    """One epoch of every chain; `keys` is ``(chains,)``."""
-    together = target.moves_together(keys.shape[0])
-    return over_chains(lambda key, each: _epoch(key, each, target), keys, state, together=together)
-
-
-def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
+def _epoch(
+    key: Array, state: AdaptiveState, target: TargetDensity
+) -> tuple[AdaptiveState, TransitionInfo]:
     key_normal, key_uniform, key_search = jax.random.split(key, 3)
     sizes = state.theta.size, state.z_phi.size
     normal = jax.random.normal(key_normal, (sizes[0] + 2 * sizes[1],))
@@ -227,7 +229,7 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
         phi, _ = _phi(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
-    info = Info(
+    info = TransitionInfo(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
         divergent=moved.divergent,
@@ -242,7 +244,7 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
 
 def _move_theta(
     state: AdaptiveState,
-    target: Target,
+    target: TargetDensity,
     phi: Array,
     momentum: Array,
     step_size: Array,
@@ -260,7 +262,11 @@ def _move_theta(
 
 
 def _move_hypers(
-    before: AdaptiveState, state: AdaptiveState, target: Target, first: Chance, second: Chance
+    before: AdaptiveState,
+    state: AdaptiveState,
+    target: TargetDensity,
+    first: Chance,
+    second: Chance,
 ) -> AdaptiveState:
     """Both trajectories over phi, and the adaptation of their step sizes."""
     settings = before.settings
@@ -304,7 +310,7 @@ def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Arr
     return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
 
 
-def _phi(target: Target, z_phi: Array) -> tuple[Array, Array]:
+def _phi(target: TargetDensity, z_phi: Array) -> tuple[Array, Array]:
     """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
     if target.held_phi is not None:
         return target.held_phi, jnp.zeros((), z_phi.dtype)
@@ -313,7 +319,7 @@ def _phi(target: Target, z_phi: Array) -> tuple[Array, Array]:
 
 @jax.jit
 def _init(
-    target: Target,
+    target: TargetDensity,
     positions: Array,
     settings: Settings,
     constants: Constants,

@@ -6,8 +6,8 @@ With position ``q``, momentum ``p`` and energy ``H = -log p(q) + p.p / 2`` one t
     p <- p + eps/2 grad log p(q);   q <- q + eps p;   p <- p + eps/2 grad log p(q)
 
 for ``L`` steps and accepts the end with probability ``min(1, exp(H_start - H_end))``. Positions are
-in the standard coordinates of `Target`, in which the mass is the identity. See Neal (2011), "MCMC
-using Hamiltonian dynamics".
+in the standard coordinates of `TargetDensity`, in which the mass is the identity. See Neal (2011),
+"MCMC using Hamiltonian dynamics".
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from tensorbnn.inference.options import (
     check_jitter,
     check_positive,
 )
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
-from tensorbnn.inference.target import Density, Target
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains
+from tensorbnn.inference.target import Density, TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
 # An energy error beyond this means that the integrator has left the trajectory.
@@ -41,7 +41,7 @@ ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class HMC:
+class HMC(Sampler):
     """Hamiltonian Monte Carlo over parameters and hyper-parameters jointly.
 
     Parameters
@@ -82,10 +82,14 @@ class HMC:
     num_leapfrog_jitter: float | None = None
     max_leapfrog: int = 8192
 
+    learned = ("iteration", "tuning")
+    share = staticmethod(tuning.share_chains)
+    pool = staticmethod(tuning.pool_chains)
+
     def __post_init__(self) -> None:
         _check_options(self)
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "HMCState":
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "HMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         jitter = self.num_leapfrog_jitter
         if jitter is None:
@@ -105,22 +109,15 @@ class HMC:
             max_steps=self.max_leapfrog,
             many_steps=MANY_STEPS,
         )
-        return _init(target, positions, *for_each_chain((settings, first), positions.shape[0]))
+        return _init(target, positions, *broadcast_to_chains((settings, first), positions.shape[0]))
 
-    @property
-    def tell(self) -> Callable[["HMCState"], Array]:
-        """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
-        return tuning.tell_state
-
-    @property
-    def listen(self) -> Callable[["HMCState", Array, Array], "HMCState"]:
-        """The state after a meeting; a pure function of it, of what all told, and its number."""
-        return tuning.listen_state
-
-    @property
-    def step(self) -> Callable[[Array, "HMCState", Target], tuple["HMCState", Info]]:
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "HMCState", target: TargetDensity
+    ) -> tuple["HMCState", TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+        batched = target.batches_chains(keys.shape[0])
+        return over_chains(lambda key, each: _step(key, each, target), keys, state, batched=batched)
 
 
 class Settings(NamedTuple):
@@ -160,12 +157,6 @@ class Moved(NamedTuple):
     energy: Array
     energy_error: Array
     divergent: Array
-
-
-def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
-    """One transition of every chain; `keys` is ``(chains,)``."""
-    together = target.moves_together(keys.shape[0])
-    return over_chains(lambda key, each: _step(key, each, target), keys, state, together=together)
 
 
 def leapfrog(
@@ -209,16 +200,16 @@ def transition(
     return kept, Moved(accepted, acceptance, energy, energy_error, divergent)
 
 
-def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
+def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState, TransitionInfo]:
     key_momentum, key_uniform = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     uniform = jax.random.uniform(key_uniform, (4,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
-    used = step_size * tuning.part_of_step(state.tuning, uniform[3])
+    used = step_size * tuning.step_fraction(state.tuning, uniform[3])
     start = Phase(state.position, momentum, state.log_density, state.gradient)
     value_and_gradient = target.value_and_gradient
     end, moved = transition(value_and_gradient, start, used, num_steps, uniform[2])
-    info = Info(
+    info = TransitionInfo(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
         divergent=moved.divergent,
@@ -274,7 +265,7 @@ def acceptance_of(energy: Array, energy_after: Array) -> Array:
 
 
 @jax.jit
-def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -> HMCState:
+def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tuning) -> HMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return HMCState(
         position=positions,

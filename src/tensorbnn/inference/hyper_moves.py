@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference.hmc import Phase, transition
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 
 
 class Chance(NamedTuple):
@@ -34,14 +34,19 @@ class Hypers(NamedTuple):
     acceptance: Array
 
 
-def can_follow(target: Target) -> bool:
+def can_follow(target: TargetDensity) -> bool:
     """Whether any prior of a parameter has a hyper-parameter that is sampled."""
     hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
     return target.held_phi is None and hierarchical
 
 
 def given_theta(
-    target: Target, theta: Array, z_phi: Array, step_size: Array, num_steps: Array, chance: Chance
+    target: TargetDensity,
+    theta: Array,
+    z_phi: Array,
+    step_size: Array,
+    num_steps: Array,
+    chance: Chance,
 ) -> Hypers:
     """A trajectory over phi that holds theta.
 
@@ -65,7 +70,12 @@ def given_theta(
 
 
 def with_theta(
-    target: Target, theta: Array, z_phi: Array, step_size: Array, num_steps: Array, chance: Chance
+    target: TargetDensity,
+    theta: Array,
+    z_phi: Array,
+    step_size: Array,
+    num_steps: Array,
+    chance: Chance,
 ) -> Hypers:
     """A trajectory over phi that holds theta in units of its prior's width.
 

@@ -10,7 +10,6 @@ Units are those of the other samplers: in a time ``t`` each coordinate moves by 
 deviations of the prior (a unit momentum is multiplied by the root of the dimension).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,9 +20,9 @@ from jax import Array
 from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.options import check_counts, check_positive
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains
 from tensorbnn.inference.spread import Spread
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
 # Share of the steps whose energy error is to be within the limit. The errors have heavy tails: a
@@ -38,7 +37,7 @@ GRADIENTS_PER_STEP = 2
 
 
 @dataclass(frozen=True)
-class MCLMC:
+class MCLMC(Sampler):
     """Microcanonical Langevin Monte Carlo: fast per gradient, and not exact.
 
     Nothing is rejected, so that draws have a bias that grows with the step size. With the steps
@@ -71,11 +70,15 @@ class MCLMC:
     decoherence_time: float | None = None
     max_steps: int = 1024
 
+    exact = False
+    packages = ("blackjax",)
+    learned = ("iteration",)
+
     def __post_init__(self) -> None:
         check_positive(self, "step_size", "energy_error", "decoherence_time")
         check_counts(self, "max_steps")
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "MCLMCState":
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "MCLMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         if target.dimension < 2:
             raise ValueError(
@@ -93,14 +96,16 @@ class MCLMC:
             decoherence_time=jnp.asarray(time, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
-        settings = for_each_chain(settings, chains)
+        settings = broadcast_to_chains(settings, chains)
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
 
-    @property
-    def step(self) -> Callable[[Array, "MCLMCState", Target], tuple["MCLMCState", Info]]:
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "MCLMCState", target: TargetDensity
+    ) -> tuple["MCLMCState", TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+        return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
 
 class Settings(NamedTuple):
@@ -138,12 +143,9 @@ class Sums(NamedTuple):
     """Steps that ended in NaN, and were not made."""
 
 
-def step(keys: Array, state: MCLMCState, target: Target) -> tuple[MCLMCState, Info]:
-    """One transition of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
-
-
-def _step(key: Array, state: MCLMCState, target: Target) -> tuple[MCLMCState, Info]:
+def _step(
+    key: Array, state: MCLMCState, target: TargetDensity
+) -> tuple[MCLMCState, TransitionInfo]:
     from blackjax.mcmc.integrators import IntegratorState
 
     step_size, time = _step_size(state), _decoherence_time(state)
@@ -156,7 +158,7 @@ def _step(key: Array, state: MCLMCState, target: Target) -> tuple[MCLMCState, In
     begin = IntegratorState(state.position, momentum, state.log_density, state.gradient)
     end, sums = _steps(key_steps, begin, step_size, time, num_steps, state.settings, target)
     count = num_steps.astype(time.dtype)
-    info = Info(
+    info = TransitionInfo(
         acceptance=1 - sums.failed / count,
         energy_error=jnp.sqrt(sums.squared_error / count),
         divergent=sums.failed > 0,
@@ -186,7 +188,7 @@ def _steps(
     time: Array,
     num_steps: Array,
     settings: Settings,
-    target: Target,
+    target: TargetDensity,
 ) -> tuple[Any, Sums]:
     from blackjax.mcmc.integrators import isokinetic_mclachlan, with_isokinetic_maruyama
 
@@ -241,7 +243,9 @@ def _direction(key: Array, like: Array) -> Array:
 
 
 @jax.jit
-def _init(target: Target, positions: Array, settings: Settings, step_size: Array) -> MCLMCState:
+def _init(
+    target: TargetDensity, positions: Array, settings: Settings, step_size: Array
+) -> MCLMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return MCLMCState(
         position=positions,

@@ -19,7 +19,7 @@ from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
 from tensorbnn.inference.held_out import split, training_rows, validation_rows
-from tensorbnn.inference.sampler import MOST_SEED, root_key
+from tensorbnn.inference.sampler import MAX_SEED, root_key
 from tensorbnn.model.checks import check_count, check_starts
 from tensorbnn.posterior import Given, Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
@@ -162,7 +162,7 @@ def pretrain(
     """
     chains = check_count("chains", chains, least=1)
     plan = Cycles(cycles, epochs, patience, learning_rate, learning_rate_division)
-    seed = check_count("seed", seed, least=0, most=MOST_SEED)
+    seed = check_count("seed", seed, least=0, most=MAX_SEED)
     check_posterior(posterior)
     if not isinstance(same_start, bool):
         raise TypeError(f"`same_start` must be True or False, got {same_start!r}")

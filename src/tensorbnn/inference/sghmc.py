@@ -18,7 +18,6 @@ are followed exactly.
 """
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,9 +30,15 @@ from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference import sghmc_tuning as tuning
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.options import check_counts, check_positive
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains, root_key
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    over_chains,
+    root_key,
+)
 from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 
 # Where the search for the step size begins: small, for a step that is too large is not rejected.
 FIRST_STEP_SIZE = 0.01
@@ -44,7 +49,7 @@ FIRST_BATCHES = 8
 
 
 @dataclass(frozen=True)
-class SGHMC:
+class SGHMC(Sampler):
     """Stochastic-gradient HMC: approximate, for data too large for gradients over all rows.
 
     Parameters
@@ -84,11 +89,14 @@ class SGHMC:
     friction: float | None = None
     num_steps: int = 100
 
+    exact = False
+    learned = ("iteration",)
+
     def __post_init__(self) -> None:
         check_positive(self, "step_size", "energy_error", "friction")
         check_counts(self, "batch_size", "num_steps")
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "SGHMCState":
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "SGHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         chains = positions.shape[0]
         settings = Settings(
@@ -99,7 +107,7 @@ class SGHMC:
             friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
         )
-        settings = for_each_chain(settings, chains)
+        settings = broadcast_to_chains(settings, chains)
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         rows = 0 if target.data is None else forward.num_rows(target.data)
         return _init(
@@ -110,10 +118,12 @@ class SGHMC:
             jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
         )
 
-    @property
-    def step(self) -> Callable[[Array, "SGHMCState", Target], tuple["SGHMCState", Info]]:
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "SGHMCState", target: TargetDensity
+    ) -> tuple["SGHMCState", TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+        return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
 
 class Point(NamedTuple):
@@ -146,12 +156,9 @@ class Made(NamedTuple):
     noise_sd: Array
 
 
-def step(keys: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
-    """One transition of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
-
-
-def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, Info]:
+def _step(
+    key: Array, state: SGHMCState, target: TargetDensity
+) -> tuple[SGHMCState, TransitionInfo]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
     step_size = tuning.find_step_size(state)
@@ -179,7 +186,7 @@ def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
     sums = Sums(zero, zero, zero, jnp.zeros_like(state.position))
     end, sums = jax.lax.fori_loop(0, settings.num_steps, one, (begin, sums))
     count = settings.num_steps.astype(zero.dtype)
-    info = Info(
+    info = TransitionInfo(
         acceptance=1 - sums.failed / count,
         energy_error=sums.temperature / count - 1,
         divergent=sums.failed > 0,
@@ -201,7 +208,7 @@ def _step(key: Array, state: SGHMCState, target: Target) -> tuple[SGHMCState, In
 
 
 def _plain_step(
-    key: Array, carry: tuple[Point, Sums], made: Made, target: Target
+    key: Array, carry: tuple[Point, Sums], made: Made, target: TargetDensity
 ) -> tuple[Point, Sums]:
     """A step whose first kick is by the rows of the step before: one gradient."""
     key_rows, key_noise = jax.random.split(key)
@@ -213,7 +220,7 @@ def _plain_step(
 
 
 def _measured_step(
-    key: Array, carry: tuple[Point, Sums], made: Made, settings: Settings, target: Target
+    key: Array, carry: tuple[Point, Sums], made: Made, settings: Settings, target: TargetDensity
 ) -> tuple[Point, Sums]:
     """A step with both kicks by the same new rows: two gradients, but errors can be measured."""
     key_rows, key_noise = jax.random.split(key)
@@ -232,7 +239,9 @@ def _measured_step(
     return _take(key, begin._replace(rows=rows), after, fine, sums)
 
 
-def _move(key: Array, begin: Point, rows: Array, made: Made, target: Target) -> tuple[Point, Array]:
+def _move(
+    key: Array, begin: Point, rows: Array, made: Made, target: TargetDensity
+) -> tuple[Point, Array]:
     """A step, and the energy that it gained apart from the noise and the friction."""
     half = 0.5 * made.step_size
     momentum = begin.momentum + half * begin.gradient
@@ -260,13 +269,13 @@ def _take(key: Array, before: Point, after: Point, fine: Array, sums: Sums) -> t
     return point, sums
 
 
-def _draw_rows(key: Array, like: Array, target: Target) -> Array:
+def _draw_rows(key: Array, like: Array, target: TargetDensity) -> Array:
     if target.data is None:
         return like
     return jax.random.randint(key, like.shape, 0, forward.num_rows(target.data), jnp.int32)
 
 
-def _value_and_gradient(position: Array, rows: Array, target: Target) -> tuple[Array, Array]:
+def _value_and_gradient(position: Array, rows: Array, target: TargetDensity) -> tuple[Array, Array]:
     """Estimate of the log-density from some rows; exact where these are as many as there are."""
     data = target.data
     if data is None or rows.size >= forward.num_rows(data):
@@ -275,7 +284,7 @@ def _value_and_gradient(position: Array, rows: Array, target: Target) -> tuple[A
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
 
 
-def _first_noise(target: Target, position: Array, gradient: Array, like: Array) -> Array:
+def _first_noise(target: TargetDensity, position: Array, gradient: Array, like: Array) -> Array:
     """Variance of the estimates at the start, around the gradient by all rows."""
 
     def squared(key: Array) -> Array:
@@ -288,7 +297,7 @@ def _first_noise(target: Target, position: Array, gradient: Array, like: Array) 
 
 @jax.jit
 def _init(
-    target: Target, positions: Array, settings: Settings, step_size: Array, rows: Array
+    target: TargetDensity, positions: Array, settings: Settings, step_size: Array, rows: Array
 ) -> SGHMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     noise = over_chains(functools.partial(_first_noise, target), positions, gradient, rows)

@@ -20,7 +20,7 @@ HALVED = 0.2
 _MOST = 0.5  # change of the logarithm of the step size
 
 
-def part_of_step(uniform: Array) -> Array:
+def step_fraction(uniform: Array) -> Array:
     """What part of the step size a trajectory takes; `uniform` decides.
 
     The steps stay as many, so that it costs no more.
