@@ -57,7 +57,7 @@ class ChainGroup:
     ) -> None:
         self._at, self._saved = at, at
         self._run, self._plan, self._store = run, run.plan, run.store
-        self._reporter, self._pooling, self._stop = reporter, pooling, stop
+        self._reporter, self._pooling, self.stop = reporter, pooling, stop
         self._call_seconds, self._until_pooled = call_seconds, until_pooled
         self._saved_at = time.monotonic()
         self._count = 1  # transitions of the next call, as far as time goes
@@ -103,7 +103,7 @@ class ChainGroup:
         """
         try:
             self._report()  # one that was due when the chain was stopped
-            while not self.is_done and not self.is_spent and not self._stop.requested:
+            while not self.is_done and not self.is_spent and not self.stop.requested:
                 pooled = self._pooling.synchronise(self._at)
                 if pooled is not None:
                     self._at = pooled
@@ -124,7 +124,7 @@ class ChainGroup:
         self._save()
         if self.is_spent and not self.drawn:
             # The other chains are of no use without this one, and may be waiting for it.
-            self._stop.request()
+            self.stop.request()
 
     def abandon(self) -> None:
         """Write nothing more; waits for a file that is being written, not for a call."""
