@@ -36,7 +36,9 @@ def test_a_chain_that_moves_with_the_others_is_not_stuck():
 def test_a_chain_that_accepts_nothing_is_stuck():
     own = history([0.9] * 8 + [0.0, 0.0], -100.0)
     assert "accepted 0.0% of its proposals" in stuck_reason(own, OTHERS, dimension=50)
-    assert stuck_reason(own[:-1], OTHERS[:, :-1], dimension=50) is None  # one bad round is not enough
+    assert (
+        stuck_reason(own[:-1], OTHERS[:, :-1], dimension=50) is None
+    )  # one bad round is not enough
     assert stuck_reason(own, OTHERS[:0], dimension=50)  # also a chain that is alone
     # Where none accepts anything, the step size is to blame, not one of them.
     assert stuck_reason(own, np.stack([own, own]), dimension=50) is None
@@ -86,7 +88,9 @@ def test_a_chain_that_was_started_again_has_time_to_arrive():
 
 def test_log_densities_that_are_rounded_too_much():
     """Above 2**22, floats of 32 bits are multiples of a half."""
-    assert coarse_precision(np.asarray([-(2.0**22), -(2.0**22) + 1], np.float32)) is None  # one is below
+    assert (
+        coarse_precision(np.asarray([-(2.0**22), -(2.0**22) + 1], np.float32)) is None
+    )  # one is below
     found = coarse_precision(np.asarray([-4.9e7, -1e9, np.nan], np.float32))
     assert (found.dtype, found.spacing) == ("float32", 4.0)
     assert found.size == pytest.approx(-4.9e7)

@@ -77,7 +77,7 @@ class CallResult(NamedTuple):
     sums: RunningSums
     this_call: Sums
     """Over the transitions of the call alone."""
-    count: Array
+    transitions: Array
     """Their number."""
 
 

@@ -166,10 +166,10 @@ def sample(
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    options = {"store_data": store_data, "notes": check_notes(notes), "overwrite": overwrite}
+    options: dict[str, Any] = {"store_data": store_data, "notes": check_notes(notes)}
     checkpoints = _first_checkpoints(run, start)
     check_sendable(executor, run)
-    create_store(run, checkpoints, path, **options)
+    create_store(run, checkpoints, path, overwrite=overwrite, **options)
     run.run(make_backend(executor, checkpoints), progress=progress)
     return Ensemble._from_posterior(run.store, posterior)
 

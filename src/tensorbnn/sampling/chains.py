@@ -137,7 +137,7 @@ class ChainGroup:
         arguments = self._arguments(min(self._count, self._room()), every)
         state, on_device = advance(*arguments)
         result: CallResult = jax.tree.map(np.asarray, on_device)
-        count = int(result.count)
+        count = int(result.transitions)
         rows, rest = divmod(int(self._at.sums.begun) + count, every)
         seconds = time.monotonic() - began
         burning_in = self._at.transitions < self._plan.burn_in

@@ -106,12 +106,13 @@ def read_checkpoint(
         }
         begun = jnp.asarray(_expect(saved, chain, "sums/begun", (), np.dtype(np.int32)))
         sums = {name: _rebuild(getattr(empty.sums, name), found, f"sums/{name}.") for name in _SUMS}
+        counts = {of: int(_expect(saved, chain, name, ())) for name, of in _COUNTS.items()}
+        fields: dict[str, Any] = counts | {of: found[name] for name, of in _ARRAYS.items()}
         return empty._replace(
             chains=empty.chains._replace(state=_rebuild(state, found, "state/")),
             sums=RunningSums(begun, **sums),
             gradients=_expect(saved, chain, "gradients", (), np.dtype(np.int64))[None],
-            **{of: int(_expect(saved, chain, name, ())) for name, of in _COUNTS.items()},
-            **{of: found[name] for name, of in _ARRAYS.items()},
+            **fields,
         )
 
 
@@ -134,11 +135,14 @@ def _merge(group: list[Checkpoint]) -> Checkpoint:
         state=join(*(each.state for each in chains)),
     )
     sums = {name: join(*(getattr(each.sums, name) for each in group)) for name in _SUMS}
+    arrays: dict[str, Any] = {
+        of: join(*(getattr(each, of) for each in group)) for of in _ARRAYS.values()
+    }
     return first._replace(
         chains=merged,
         sums=first.sums._replace(**sums),
         gradients=np.concatenate([each.gradients for each in group]),
-        **{of: join(*(getattr(each, of) for each in group)) for of in _ARRAYS.values()},
+        **arrays,
     )
 
 

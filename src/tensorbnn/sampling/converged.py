@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.checks import check_number, check_positive
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, convergence
+from tensorbnn.ensemble.draws import find_data
 from tensorbnn.ensemble.verdict import have_moved, without_certain
 from tensorbnn.model.checks import check_inputs, check_rows
 from tensorbnn.posterior import Posterior
@@ -89,21 +90,21 @@ class Converged:
 
     def estimate(self, ensemble: "Ensemble") -> "ConvergenceEstimate | None":
         """How far the predictions of an ensemble are; ``None`` for too few draws."""
-        x = self.points(ensemble.posterior).x
+        x = self.points(ensemble, find_data(ensemble._store)).x
         return estimate_convergence(ensemble._by_chain(x, every=1, progress=False), self)
 
-    def points(self, posterior: Posterior) -> Dataset:
-        """The inputs at which predictions of a posterior are looked at."""
+    def points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
+        """The inputs at which predictions of a model with these training data are looked at."""
         if self.at is not None:
-            x = np.asarray(self.at, posterior.scaling.user_dtype(posterior.dtype))
-            check_inputs(x, posterior.network, name="at")
+            x = np.asarray(self.at, model.scaling.user_dtype(model.dtype))
+            check_inputs(x, model.network, name="at")
             return Dataset(x)
-        if posterior.x is None:
+        if data is None:
             raise ValueError(
                 "`until` looks at predictions for the training data, but `posterior` has none: say "
                 "where to look, such as `until=tb.Converged(at=x)`"
             )
-        return Dataset(posterior.x).evenly(TRAINING_POINTS)
+        return Dataset(data.x).evenly(TRAINING_POINTS)
 
     def allowed(self, points: int) -> int:
         """How many of this many inputs may fall short; never all of them."""

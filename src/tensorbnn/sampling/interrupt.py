@@ -62,5 +62,5 @@ def catch_signals(stop: StopRequest) -> Iterator[None]:
                     before[number] = signal.signal(number, handle)
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for caught, handler in before.items():
+            signal.signal(caught, handler)

@@ -51,13 +51,15 @@ class LocalBackend:
     """
 
     doing: ClassVar[str] = "compiling"
-    cores: ClassVar[Callable[[], int]] = staticmethod(usable_cores)
-    """How many threads run; tests set it."""
     call_seconds: ClassVar[float] = 0.25
     """About how long one call of a compiled program takes; tests set it."""
 
     def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.checkpoints = checkpoints
+
+    def cores(self) -> int:
+        """How many threads run at most; tests replace it."""
+        return usable_cores()
 
     @property
     def transitions(self) -> int:
@@ -116,8 +118,16 @@ class LocalBackend:
             seconds = max(spent.get(chain, 0.0) for chain in at.chains.numbers)
             end = run.plan.transitions
             reporter = Reporter(at, run.reporting, end, run.store, bar, seconds=seconds)
-            options = {"call_seconds": self.call_seconds, "until_pooled": until_pooled}
-            groups.append(ChainGroup(at, run, reporter, pooling, stop, **options))
+            group = ChainGroup(
+                at,
+                run,
+                reporter,
+                pooling,
+                stop,
+                call_seconds=self.call_seconds,
+                until_pooled=until_pooled,
+            )
+            groups.append(group)
         return groups
 
     def _work(

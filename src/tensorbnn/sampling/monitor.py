@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.ensemble.draws import Batch
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.errors import RunError
 from tensorbnn.posterior import Posterior
 from tensorbnn.progress import Bar
@@ -236,9 +237,7 @@ class GrowingPredictions:
                 if name.startswith(prefix)
             }
 
-        hypers = chosen("hyperparameters/likelihood.")
-        own = {name: hypers[name] for name in posterior.likelihood.hypers()}
-        batch = Batch(chosen("parameters/"), own)
+        batch = Batch(chosen("parameters/"), chosen("hyperparameters/"))
         prediction = Prediction(
             posterior.network,
             posterior.likelihood,

@@ -110,7 +110,7 @@ class Reporting:
         for kind, rows in self.rows.items() if self.metrics else ():
             expected = np.asarray(_expected(target, positions, self.data[kind]))
             predictions = self.scaling.natural(expected)
-            targets = target.model.likelihood.observed(rows.y, target.model.network.outputs)
+            targets = target.model.likelihood.observed(rows.targets, target.model.network.outputs)
             for chain, own, scores in zip(chains.numbers, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:

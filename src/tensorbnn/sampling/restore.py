@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.data import pack_dataset, unpack_dataset
+from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
 from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import RunError, RunMismatchError
@@ -266,13 +266,14 @@ def _restore_reporting(
     if missing:
         warn(MetricsLost(missing))
     named = {name: known[name] for name in described if name in known}
-    if named and validation is None:
+    kept: Dataset | tuple[ArrayLike, ArrayLike] | None = validation
+    if named and kept is None:
         data = store.data()
-        validation = unpack_dataset(data, "validation_")
+        kept = unpack_dataset(data, "validation_")
         if data is None and _had_validation(store):
             warn(MetricsLost())
-    kept = validation if named else None
-    return Reporting.checked(posterior, named, kept, store.manifest["report_every"])
+    rows = kept if named else None
+    return Reporting.checked(posterior, named, rows, store.manifest["report_every"])
 
 
 def _had_validation(store: DirectoryStore) -> bool:

@@ -40,8 +40,9 @@ class Reached(NamedTuple):
 class Backend(Protocol):
     """Where chains run. It knows where they are, also between two plans."""
 
-    doing: str
-    """What it does first, for the progress bar."""
+    @property
+    def doing(self) -> str:
+        """What it does first, for the progress bar."""
 
     @property
     def transitions(self) -> int:
@@ -70,8 +71,8 @@ class Run:
         recorded and said, and the store is closed.
         """
         stop, total = StopRequest.at(self.rule.deadline), self.plan.chains * self.plan.transitions
-        options = {"done": backend.transitions, "deadline": self.rule.deadline}
-        bar = Bar(backend.doing, total, show=progress, delay=0.0, **options)
+        done, deadline = backend.transitions, self.rule.deadline
+        bar = Bar(backend.doing, total, done=done, show=progress, delay=0.0, deadline=deadline)
         parts = (self.posterior, self.plan, self.rule, self.store, bar)
         with contextlib.closing(self.store):
             with (

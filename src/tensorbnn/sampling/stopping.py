@@ -3,7 +3,7 @@
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,8 +39,8 @@ class Estimate(Protocol):
 class Until(Protocol):
     """A stopping rule: any object with `estimate`. One that is saved is a frozen dataclass."""
 
-    def estimate(self, ensemble: "Ensemble") -> Estimate | bool:
-        """Whether a run with these networks may stop; plain True or False will do, too."""
+    def estimate(self, ensemble: "Ensemble") -> Estimate | bool | None:
+        """Whether a run with these networks may stop; ``None`` where it is too early to tell."""
 
 
 class StoppingRule(NamedTuple):
@@ -68,9 +68,9 @@ class StoppingRule(NamedTuple):
         minutes = check_limit("max_minutes", max_minutes)
         deadline = None if minutes is None else time.monotonic() + 60 * minutes
         points = _check_until(until, posterior, plan)
+        gradients = None
         if max_gradients is not None and max_gradients != math.inf:
-            max_gradients = check_count("max_gradients", max_gradients)
-        gradients = None if max_gradients == math.inf else max_gradients
+            gradients = check_count("max_gradients", max_gradients)
         return cls(until, points, minutes, gradients, deadline)
 
     def is_spent(self, gradients: int) -> bool:
@@ -122,13 +122,17 @@ def stopped_early(outcome: Outcome, rule: StoppingRule, path: Path | None) -> St
         times = outcome.planned / draws
     elif estimate is not None and math.isfinite(estimate.times_longer):
         times = estimate.times_longer
-    facts = {"draws": draws, "planned": outcome.planned, "resume": resumed(outcome, path, times)}
+    facts: dict[str, Any] = {
+        "draws": draws,
+        "planned": outcome.planned,
+        "resume": resumed(outcome, path, times),
+    }
     limit, value = outcome.limit
     if rule.until is None:
         return StoppedByLimit(limit, value, **facts)
     if not isinstance(rule.until, Converged):
         return StoppedUnsatisfied(limit, value, **facts, times=times)
-    aims = {"rhat": rule.until.rhat, "ess": rule.until.ess}
+    aims: dict[str, Any] = {"rhat": rule.until.rhat, "ess": rule.until.ess}
     if not isinstance(estimate, ConvergenceEstimate) or rule.points is None:
         return StoppedUnconverged(limit, value, **facts, **aims, points=0, short=0)
     if estimate.is_enough:
@@ -178,4 +182,4 @@ def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Datas
         raise ValueError(
             "`until` compares chains, one alone can't show that it has converged: use at least two"
         )
-    return until.points(posterior)
+    return until.points(posterior, posterior.dataset)
