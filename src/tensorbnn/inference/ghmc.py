@@ -36,7 +36,7 @@ from tensorbnn.inference.options import (
     check_jitter,
     check_positive,
 )
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains, select
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
@@ -197,7 +197,7 @@ def move(
     accepted = jnp.abs(slice_) < acceptance
     turned = begin._replace(momentum=-momentum)
     return Moves(
-        phase=jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, turned),
+        phase=select(accepted, end, turned),
         slice=jnp.where(accepted, slice_ * jnp.exp(error), slice_),
         acceptance=acceptance,
         energy=energy,

@@ -216,7 +216,7 @@ class Task:
     validation: Data | None
 
     @property
-    def judge_every(self) -> int:
+    def evaluate_every(self) -> int:
         """After every epoch."""
         return 1
 

@@ -6,7 +6,7 @@ everything that the next transition needs, the info what a person wants to see.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,8 @@ MIN_ROUND_LENGTH = 8
 # Transitions are counted in 32 bits; a seed has at most 64.
 MAX_TRANSITIONS = 2**31 - 1
 MAX_SEED = 2**64 - 1
+
+T = TypeVar("T")
 
 
 class TransitionInfo(NamedTuple):
@@ -184,6 +186,12 @@ def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = F
     if jax.default_backend() == "cpu" and not batched:
         return jax.lax.map(lambda each: function(*each), arguments)
     return jax.vmap(function)(*arguments)
+
+
+def select(condition: Array, new: T, old: T) -> T:
+    """Every array of `new` where `condition` holds, and of `old` elsewhere."""
+    chosen: T = jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
+    return chosen
 
 
 def broadcast_to_chains(values: Any, chains: int) -> Any:
