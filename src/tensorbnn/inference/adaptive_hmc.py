@@ -20,18 +20,21 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import (
+    LARGEST_COUNT,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_positive,
+    check_type,
+)
+from tensorbnn.errors import OptionError
 from tensorbnn.inference import dual_averaging, hyper_moves, trajectory_adapter
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import Metropolis, Phase, transition
 from tensorbnn.inference.hyper_moves import Randomness
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
-)
 from tensorbnn.inference.probes import features
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, over_chains
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, check_options, over_chains
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
@@ -114,7 +117,21 @@ class AdaptiveHMC(Sampler):
     learned = ("iteration",)
 
     def __post_init__(self) -> None:
-        _check_options(self)
+        check_options(self, check_positive, "step_size_start", "step_size_min", "step_size_max")
+        check_options(self, check_positive, "hyper_step_size", "a")
+        counts = ("step_size_options", "averaging_steps", "k", "strikes", "hyper_leapfrog")
+        leapfrogs = ("leapfrog_start", "leapfrog_min", "leapfrog_max", "leapfrog_increment")
+        check_options(self, check_count, *counts, *leapfrogs, most=LARGEST_COUNT)
+        check_options(self, check_count, "random_steps", least=0, most=LARGEST_COUNT)
+        check_options(self, check_fraction, "hyper_target_acceptance", "delta")
+        check_options(self, check_fraction, "step_size_jitter", zero=True)
+        check_type("interweave", self.interweave, bool, "True or False")
+        check_choice("reward", self.reward, ("parameters", "function"))
+        for kind in ("step_size", "leapfrog"):
+            low, start, high = (getattr(self, f"{kind}_{end}") for end in ("min", "start", "max"))
+            if not low <= start <= high:
+                wanted = f"between `{kind}_min` ({low}) and `{kind}_max` ({high})"
+                raise OptionError(f"{kind}_start", wanted, start, "lie")
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
@@ -346,27 +363,3 @@ def _init(
         )
 
     return over_chains(start, positions)
-
-
-def _check_options(options: AdaptiveHMC) -> None:
-    check_positive(
-        options, "step_size_start", "step_size_min", "step_size_max", "hyper_step_size", "a"
-    )
-    check_counts(options, "step_size_options", "averaging_steps", "k", "strikes", "hyper_leapfrog")
-    check_counts(options, "leapfrog_start", "leapfrog_min", "leapfrog_max", "leapfrog_increment")
-    check_counts(options, "random_steps", least=0)
-    check_between_0_and_1(options, "hyper_target_acceptance", "delta")
-    check_jitter(options, "step_size_jitter")
-    if not isinstance(options.interweave, bool):
-        raise ValueError(f"`interweave` must be True or False, got {options.interweave!r}")
-    if options.reward not in ("parameters", "function"):
-        raise ValueError(f"`reward` must be 'parameters' or 'function', got {options.reward!r}")
-    for kind in ("step_size", "leapfrog"):
-        low, start, high = (getattr(options, f"{kind}_{end}") for end in ("min", "start", "max"))
-        if low > high:
-            raise ValueError(f"`{kind}_min` ({low}) must not be above `{kind}_max` ({high})")
-        if not low <= start <= high:
-            raise ValueError(
-                f"`{kind}_start` ({start}) must lie between `{kind}_min` ({low}) and "
-                f"`{kind}_max` ({high})"
-            )

@@ -14,7 +14,6 @@ start, the cycle and the epoch alone, so that cutting a cycle into calls changes
 
 import functools
 import math
-import numbers
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -25,10 +24,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.checks import check_count, check_positive
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.sampler import over_chains, select
-from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Given
 from tensorbnn.progress import Bar
@@ -54,7 +53,7 @@ class Cycles:
 
     def __post_init__(self) -> None:
         for count in ("cycles", "epochs", "patience"):
-            object.__setattr__(self, count, check_count(count, getattr(self, count), least=1))
+            object.__setattr__(self, count, check_count(count, getattr(self, count)))
         for rate in ("learning_rate", "learning_rate_division"):
             object.__setattr__(self, rate, check_positive(rate, getattr(self, rate)))
 
@@ -151,7 +150,7 @@ class Trained(NamedTuple):
 def make_batches(network: Network, given: Given, batch_size: int | None) -> Batches:
     """Rows to train on; `batch_size` is checked."""
     count = len(given.x)
-    if batch_size is not None and check_count("batch_size", batch_size, least=1) > count:
+    if batch_size is not None and check_count("batch_size", batch_size) > count:
         raise ValueError(
             f"`batch_size` ({batch_size}) must not be above the number of training rows, "
             f"{count} (validation rows not counted)"
@@ -199,14 +198,6 @@ def run(task: Task, plan: Cycles, keys: Array, state: State, bar: Bar) -> Traine
             curves[:, cycle, : part.shape[1]] = part
         epochs[:, cycle] = state.epoch
     return Trained(state.best, np.asarray(state.best_loss), losses, epochs)
-
-
-def check_positive(name: str, value: object) -> float:
-    """`value` as a number above zero, or an error that names it."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not good or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
-        raise ValueError(f"`{name}` must be a positive number, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
 
 
 class _Settings(NamedTuple):

@@ -57,9 +57,7 @@ def update(state: DualAveraging, acceptance: Array, target: Array) -> DualAverag
     )
 
 
-def adapt(
-    state: DualAveraging, acceptance: Array, target: Array, adapting: Array
-) -> DualAveraging:
+def adapt(state: DualAveraging, acceptance: Array, target: Array, adapting: Array) -> DualAveraging:
     """`update` while `adapting`; unchanged afterwards."""
     return select(adapting, update(state, acceptance, target), state)
 

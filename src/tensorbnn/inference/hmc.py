@@ -18,14 +18,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
 from tensorbnn.inference import tuning
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+    select,
 )
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains, select
 from tensorbnn.inference.target import Density, TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
@@ -87,7 +89,15 @@ class HMC(Sampler):
     pool = staticmethod(tuning.pool_chains)
 
     def __post_init__(self) -> None:
-        _check_options(self)
+        check_options(self, check_positive, "step_size", "trajectory_length")
+        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_fraction, "target_acceptance")
+        check_options(self, check_fraction, "step_size_jitter", "num_leapfrog_jitter", zero=True)
+        if self.num_leapfrog is not None and self.trajectory_length is not None:
+            raise ValueError(
+                f"`num_leapfrog` ({self.num_leapfrog}) and `trajectory_length` "
+                f"({self.trajectory_length:g}) both say how long a trajectory is: leave one out"
+            )
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "HMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
@@ -275,20 +285,3 @@ def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tu
         tuning=first,
         settings=settings,
     )
-
-
-def _check_options(options: HMC) -> None:
-    check_positive(options, "step_size", "trajectory_length")
-    check_counts(options, "max_leapfrog")
-    check_between_0_and_1(options, "target_acceptance")
-    check_jitter(options, "step_size_jitter")
-    if options.num_leapfrog_jitter is not None:
-        check_jitter(options, "num_leapfrog_jitter")
-    if options.num_leapfrog is None:
-        return
-    check_counts(options, "num_leapfrog")
-    if options.trajectory_length is not None:
-        raise ValueError(
-            f"`num_leapfrog` ({options.num_leapfrog}) and `trajectory_length` "
-            f"({options.trajectory_length:g}) both say how long a trajectory is: leave one out"
-        )

@@ -14,11 +14,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import check_count, check_fraction, check_positive
 from tensorbnn.inference import dual_averaging
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE
-from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+)
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
@@ -57,14 +63,9 @@ class NUTS(Sampler):
     learned = ("iteration",)
 
     def __post_init__(self) -> None:
-        check_positive(self, "step_size")
-        check_between_0_and_1(self, "target_acceptance")
-        check_counts(self, "max_tree_depth")
-        if self.max_tree_depth > MAX_DEPTH:
-            raise ValueError(
-                f"`max_tree_depth` must be at most {MAX_DEPTH} (32,767 gradients a transition), got "
-                f"{self.max_tree_depth}"
-            )
+        check_options(self, check_positive, "step_size")
+        check_options(self, check_fraction, "target_acceptance")
+        check_options(self, check_count, "max_tree_depth", most=MAX_DEPTH)
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "NUTSState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""

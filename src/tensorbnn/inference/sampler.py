@@ -5,14 +5,17 @@ everything that the next transition needs, the info what a person wants to see.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
+from tensorbnn.findings import Finding
 from tensorbnn.inference.target import TargetDensity
 
 # Burn-in has this many pooling rounds of equal length, unless they would be shorter than this:
@@ -95,6 +98,12 @@ class Sampler(ABC):
     def step(keys: Array, state: Any, target: TargetDensity) -> tuple[Any, TransitionInfo]:
         """One transition of every chain; `keys` is ``(chains,)``."""
 
+    @staticmethod
+    def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
+        """What `info` ``{name: (chains, draws)}`` says about the bias of a sample, if anything."""
+        del info
+        return ()
+
 
 def check_sampler(sampler: object) -> Sampler:
     """The sampler, or a clear error where it is something else."""
@@ -110,6 +119,15 @@ def root_key(seed: int) -> Array:
     """The key of a seed of up to 64 bits, all of which count in single precision, too."""
     halves = np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(halves), impl="threefry2x32")
+
+
+def check_options(options: Any, check: Callable[..., object], *names: str, **limits: Any) -> None:
+    """Check these options, except those that may be left out and are."""
+    optional = {field.name for field in fields(options) if field.default is None}
+    for name in names:
+        value = getattr(options, name)
+        if not (value is None and name in optional):
+            check(name, value, **limits)
 
 
 def check_state(state: Any, chains: int) -> None:
