@@ -18,7 +18,9 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.pretrain import Pretrained, pretrain
+from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
@@ -118,6 +120,7 @@ __all__ = [
     "ReLU",
     "Relevance",
     "RunError",
+    "Sampler",
     "Scaling",
     "Scores",
     "Sensitivity",
@@ -128,6 +131,8 @@ __all__ = [
     "StudentT",
     "StudentTNoise",
     "Tanh",
+    "TargetDensity",
+    "TransitionInfo",
     "Weighted",
     "Weights",
     "import_original",

@@ -7,7 +7,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.engine import forward
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 from tests import oracle_cases as cases
 from tests.oracles import oracles
@@ -46,7 +46,7 @@ def test_estimates_are_unbiased(rows):
         network, tb.Gaussian(sd=tb.Hyper(0.5)), *data_of(rows), dtype="float64"
     )
     with precision("float64"):
-        target = Target(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior.data, None)
         position = jnp.full(target.dimension, 0.1)
         batches = jnp.arange(rows, dtype=jnp.int32).reshape(-1, 20)
 
@@ -111,7 +111,7 @@ def test_batches_are_drawn_evenly_from_all_rows():
     )
     sampler = tb.SGHMC(batch_size=10, num_steps=1)
     with precision("float64"):
-        target = Target(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior.data, None)
         state = sampler.init(target, jnp.zeros((1, target.dimension)), burn_in=0)
         step, seen = jax.jit(sampler.step), []
         for index in range(600):

@@ -485,7 +485,7 @@ class Scaled(tb.Layer):
 
 
 @dataclass(frozen=True)
-class Mine:
+class Mine(tb.Sampler):
     """A sampler of the user's own."""
 
     step_size: float = 0.01

@@ -27,7 +27,7 @@ from tensorbnn.ensemble.sensitivity import (
     moved_sides,
 )
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
-from tensorbnn.inference.sampler import MOST_SEED
+from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.model.checks import DType, check_count
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -531,7 +531,7 @@ class Ensemble:
         (True, array([1.]))
         """
         rows = self._units.check(x, y, self.likelihood.plain)
-        seed = check_count("seed", seed, least=0, most=MOST_SEED)
+        seed = check_count("seed", seed, least=0, most=MAX_SEED)
         prediction = self.predict(rows.x, every=every, progress=progress)
         if self.likelihood.predicts_classes:
             return score_classes(prediction, rows.y)
@@ -572,7 +572,7 @@ class Ensemble:
         """
         rows = self._units.check_inputs(x)
         every = check_count("every", every, least=1)
-        seed = check_count("seed", seed, least=0, most=MOST_SEED)
+        seed = check_count("seed", seed, least=0, most=MAX_SEED)
         return self._new_targets(rows, every=every, seed=seed)
 
     def of_some(
@@ -642,7 +642,7 @@ class Ensemble:
         {'chain': 2, 'draw': 100, 'row': 3}
         """
         every = check_count("every", every, least=1)
-        seed = check_count("seed", seed, least=0, most=MOST_SEED)
+        seed = check_count("seed", seed, least=0, most=MAX_SEED)
         rows = self._data(data)
         where = None if rows is None else rows.x
         where = where if x is None else self._units.check_inputs(x)

@@ -1,6 +1,5 @@
 """Rows that are held out: data to validate on, the user's own or split off the training data."""
 
-import numbers
 from typing import Any
 
 import jax
@@ -8,6 +7,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_fraction
 from tensorbnn.posterior import Given, Posterior
 
 
@@ -36,8 +36,7 @@ def split(rows: Given, fraction: float, key: Array) -> tuple[Given, Given | None
 
     At least one row is left to train on, and one is set aside unless `fraction` is 0.
     """
-    if not _is_number(fraction) or not 0 <= fraction < 1:
-        raise ValueError(f"`validation_fraction` must lie in [0, 1), got {fraction!r}")
+    check_fraction("validation_fraction", fraction, zero=True)
     count = len(rows.x)
     if fraction == 0 or count == 1:
         return rows, None
@@ -48,7 +47,3 @@ def split(rows: Given, fraction: float, key: Array) -> tuple[Given, Given | None
 
 def _take(rows: Given, chosen: NDArray[Any]) -> Given:
     return Given(*(each[chosen] for each in rows))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.inference.sampler import Info, check_step
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import TransitionInfo, check_step
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.sampling.reporting import Sums
 
 
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
     """What is kept of each draw: the position, and the info over the transitions that led to it."""
 
     position: Array
-    info: Info
+    info: TransitionInfo
 
 
 class RunningSums(NamedTuple):
@@ -43,7 +43,7 @@ class Call(NamedTuple):
     """What a call made: draws in the first rows, as many as are whole; and sums."""
 
     position: Array
-    info: Info
+    info: TransitionInfo
     sums: RunningSums
     own: Sums
     """Over the transitions of the call alone."""
@@ -55,7 +55,7 @@ class Call(NamedTuple):
 def advance(
     step: Any,
     capacity: int,
-    target: Target,
+    target: TargetDensity,
     keys: Array,
     state: Any,
     first: Array,
@@ -119,7 +119,7 @@ def first_draws(call: Call, draws: int) -> Kept:
 
 
 def named_arrays(
-    target: Target, kept: Kept, capacity: int, first: int = 0
+    target: TargetDensity, kept: Kept, capacity: int, first: int = 0
 ) -> dict[str, NDArray[Any]]:
     """Draws as named natural values ``(chains, draws, ...)``.
 
@@ -136,12 +136,12 @@ def named_arrays(
 
 
 @jax.jit
-def named(target: Target, positions: Array) -> Any:
+def named(target: TargetDensity, positions: Array) -> Any:
     """Natural values of parameters and hyper-parameters at ``(chains, draws, dimension)``."""
     return jax.vmap(jax.vmap(target.named))(positions)
 
 
-def _buffers(step: Any, capacity: int, target: Target, keys: Array, state: Any) -> Kept:
+def _buffers(step: Any, capacity: int, target: TargetDensity, keys: Array, state: Any) -> Kept:
     """Room for `capacity` draws of each chain, with the types that `step` returns."""
     chains = keys.shape[0]
     made = jax.eval_shape(step, keys, state, target)

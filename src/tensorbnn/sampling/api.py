@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
 from tensorbnn.inference.hmc import HMC
-from tensorbnn.inference.sampler import MOST_SEED, MOST_TRANSITIONS, Sampler
+from tensorbnn.inference.sampler import MAX_SEED, MAX_TRANSITIONS, Sampler, check_sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.sampling.checkpoint import Checkpoint, first_checkpoint
@@ -141,14 +141,14 @@ def sample(
     check_posterior(posterior)
     if executor is not None:
         _check_workers(executor, path)
-    sampler = _check_sampler(HMC() if sampler is None else sampler)
+    sampler = check_sampler(HMC() if sampler is None else sampler)
     plan = Plan(
         chains=check_count("chains", chains, least=1),
-        burn_in=check_count("burn_in", burn_in, least=0, most=MOST_TRANSITIONS),
+        burn_in=check_count("burn_in", burn_in, least=0, most=MAX_TRANSITIONS),
         draws=check_count("draws", draws, least=1),
-        every=check_count("every", every, least=1, most=MOST_TRANSITIONS),
+        every=check_count("every", every, least=1, most=MAX_TRANSITIONS),
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
-        seed=check_count("seed", seed, least=0, most=MOST_SEED),
+        seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
         together=executor is None,
         max_gradients=check_gradients(max_gradients),
@@ -219,12 +219,6 @@ def _check_workers(executor: Executor, path: str | os.PathLike[str] | None) -> N
             "`executor` needs `path`: each chain is written by the worker that runs it, into a "
             "directory that all workers see"
         )
-
-
-def _check_sampler(sampler: Sampler) -> Sampler:
-    if isinstance(sampler, type) or not hasattr(sampler, "init") or not hasattr(sampler, "step"):
-        raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
-    return sampler
 
 
 def _first_checkpoints(

@@ -17,8 +17,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.inference.sampler import ROUNDS, Sampler, SharingSampler
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import POOLING_ROUNDS, Sampler
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.advance import RunningSums, no_sums
 from tensorbnn.sampling.plan import Plan, Start, chain_keys
@@ -44,7 +44,7 @@ class Checkpoint(NamedTuple):
     met: int
     """Meetings of chains that are over."""
     told: Array
-    """What each chain told at every meeting, ``(chains, ROUNDS, values)``."""
+    """What each chain told at every meeting, ``(chains, POOLING_ROUNDS, values)``."""
     restarts: Array
     """How often each chain was started again, ``(chains,)``."""
     gradients: NDArray[np.int64]
@@ -55,7 +55,7 @@ def first_checkpoint(start: Start, sampler: Sampler) -> Checkpoint:
     """Chains before their first transition."""
     chains = len(start.chains)
     sums = no_sums(chains)
-    told = jnp.zeros((chains, ROUNDS, values_told(sampler, start.state)))
+    told = jnp.zeros((chains, POOLING_ROUNDS, values_told(sampler, start.state)))
     step_size = jnp.zeros_like(sums.report.acceptance)
     restarts, gradients = jnp.zeros(chains, jnp.int32), np.zeros(chains, np.int64)
     return Checkpoint(start, 0, 0, step_size, sums, 0, told, restarts, gradients)
@@ -63,9 +63,9 @@ def first_checkpoint(start: Start, sampler: Sampler) -> Checkpoint:
 
 def values_told(sampler: Sampler, state: Any) -> int:
     """Number of values that a chain tells: how well it fares, and what the sampler has to say."""
-    if not isinstance(sampler, SharingSampler):
+    if sampler.share is None:
         return FARES
-    return FARES + int(jax.eval_shape(sampler.tell, state).shape[1])
+    return FARES + int(jax.eval_shape(sampler.share, state).shape[1])
 
 
 def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
@@ -94,7 +94,7 @@ def read_checkpoint(
     saved = store.read_state(chain)
     with precision(posterior.dtype):
         held = jnp.asarray(saved["held_phi"]) if "held_phi" in saved else None
-        target = Target(posterior.model, posterior.data, held)
+        target = TargetDensity(posterior.model, posterior.data, held)
         position = _expect(saved, chain, "state/position", (target.dimension,))
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.sampling.advance import Kept, named_arrays
 from tensorbnn.sampling.plan import Plan
 from tensorbnn.storage.files import RunError
@@ -36,7 +36,7 @@ class DrawsFile:
         """Take the draws of a call."""
         self._new.append(draws)
 
-    def write(self, target: Target, drawn: int) -> None:
+    def write(self, target: TargetDensity, drawn: int) -> None:
         """Write the file with what is new; `drawn` counts that."""
         kept: Kept = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self._new)
         new = kept.position.shape[1]
@@ -53,7 +53,7 @@ class DrawsFile:
             self._store.write_chunk(chain, index, own)
         self._rows, self._new = ({} if first + new == self._size else arrays), []
 
-    def _named(self, target: Target, kept: Kept, first: int) -> dict[str, NDArray[Any]]:
+    def _named(self, target: TargetDensity, kept: Kept, first: int) -> dict[str, NDArray[Any]]:
         """Draws by name, from row `first` of the file on, in parts that are cut as the file is."""
         parts, done, new = [], 0, kept.position.shape[1]
         while done < new:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tensorbnn.density import Model
 from tensorbnn.inference.sampler import Sampler, check_state, root_key
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 
@@ -73,7 +73,7 @@ class Start(NamedTuple):
     """
 
     chains: Sequence[int]
-    target: Target
+    target: TargetDensity
     keys: Array
     state: Any
 
@@ -95,7 +95,7 @@ def start_chains(
             own = {name: value[rows] for name, value in values.items()}
             positions, phis = _positions(posterior.model, start_keys[rows], own)
             held = None if plan.sample_hyperparameters else phis[0]
-            target = Target(posterior.model, posterior.data, held)
+            target = TargetDensity(posterior.model, posterior.data, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
             check_state(state, len(chains))
             # No weak types, which a state that comes from a file does not have: compiled once.
@@ -114,9 +114,10 @@ def start_again(start: Start, row: int, number: int, sampler: Sampler, plan: Pla
     key = jax.random.fold_in(chain_keys(plan)[0][chain], RESTARTS + number)
     positions, _ = _positions(start.target.model, key[None], {})
     fresh = sampler.init(start.target, positions[:, : start.target.dimension], plan.burn_in)
-    kept = [name for name in ("iteration", "tuning") if hasattr(fresh, name)]
     state = jax.tree.map(lambda old, new: old.at[row].set(new[0]), start.state, fresh)
-    state = state._replace(**{name: getattr(start.state, name) for name in kept})
+    if sampler.learned:
+        kept = {name: getattr(start.state, name) for name in sampler.learned}
+        state = state._replace(**kept)
     return start._replace(state=state)
 
 
@@ -179,7 +180,7 @@ def _given_starts(
 @functools.partial(jax.jit, static_argnums=0)
 def _positions(model: Model, keys: Array, given: dict[str, Array]) -> tuple[Array, Array]:
     """Positions, and unconstrained hyper-parameters, at which the chains start."""
-    target = Target(model, None, None)
+    target = TargetDensity(model, None, None)
     hypers = {name: jnp.asarray(value, dtype=float) for name, value in model.start_hypers().items()}
 
     def start(key: Array, given: dict[str, Array]) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.inference.sampler import Sampler, SharingSampler, meetings
+from tensorbnn.inference.sampler import Sampler, pooling_rounds
 from tensorbnn.sampling.checkpoint import FARES, Checkpoint
 from tensorbnn.sampling.plan import Plan, start_again
 from tensorbnn.sampling.reporting import Sums
@@ -40,7 +40,7 @@ class Meetings:
 
     def __init__(self, checkpoints: Sequence[Checkpoint], sampler: Sampler, plan: Plan) -> None:
         self._sampler, self._plan = sampler, plan
-        self._due = meetings(plan.burn_in)
+        self._due = pooling_rounds(plan.burn_in)
         self._chains = sorted(chain for at in checkpoints for chain in at.start.chains)
         # How many times each chain has told, and what.
         self._told: dict[int, tuple[int, NDArray[Any]]] = {}
@@ -68,8 +68,8 @@ class Meetings:
     def _tell(self, at: Checkpoint) -> None:
         acceptance = np.asarray(at.sums.meeting.acceptance) / self._due[0]
         said = [acceptance[:, None], np.asarray(at.start.state.log_density)[:, None]]
-        if isinstance(self._sampler, SharingSampler):
-            said.append(np.asarray(_run(self._sampler.tell, at.start.state)))
+        if self._sampler.share is not None:
+            said.append(np.asarray(_run(self._sampler.share, at.start.state)))
         for row, chain in enumerate(at.start.chains):
             told = np.array(self._told[chain][1])
             told[at.met] = np.concatenate([each[row] for each in said])
@@ -79,8 +79,8 @@ class Meetings:
         number, chains = at.met, at.start.chains
         state = at.start.state
         heard = self._heard(self._chains if self._plan.together else chains, number)
-        if isinstance(self._sampler, SharingSampler):
-            listen, counted = self._sampler.listen, jnp.asarray(number, jnp.int32)
+        if self._sampler.pool is not None:
+            listen, counted = self._sampler.pool, jnp.asarray(number, jnp.int32)
             told = jnp.asarray(heard[:, :, FARES:])
             if self._plan.together:
                 state = _run(listen, state, told, counted)
@@ -102,7 +102,7 @@ class Meetings:
         return self._start_stuck_again(at, number)
 
     def _heard(self, chains: Sequence[int], number: int) -> NDArray[Any]:
-        """What chains told up to meeting `number`, ``(chains, ROUNDS, values)``."""
+        """What chains told up to meeting `number`, ``(chains, POOLING_ROUNDS, values)``."""
         told = np.stack([self._told[chain][1] for chain in chains])
         told[:, number + 1 :] = 0.0
         return told
@@ -128,7 +128,7 @@ class Meetings:
 
 def meet_again(at: Checkpoint, plan: Plan) -> bool:
     """Whether chains are still to meet others."""
-    return plan.together and at.met < len(meetings(plan.burn_in))
+    return plan.together and at.met < len(pooling_rounds(plan.burn_in))
 
 
 def why_again(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:

@@ -30,9 +30,6 @@ from tensorbnn.storage.files import Arrays, RunError
 from tensorbnn.storage.store import Store
 from tensorbnn.warning import warn
 
-# Samplers whose bits depend on the version of BlackJAX, too.
-BY_BLACKJAX = ("NUTS", "MCLMC")
-
 
 class Recipe(NamedTuple):
     """All that says what chains do."""

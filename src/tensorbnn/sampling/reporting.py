@@ -7,7 +7,7 @@ multiple of ``report_every``, and at its end. It is a line of ``metrics.jsonl``:
     acceptance              mean over the transitions since the last report
     divergences             their number of divergences
     leapfrog_steps          their mean number of gradients
-    step_size, log_density  of the last transition, as in `Info`
+    step_size, log_density  of the last transition, as in `TransitionInfo`
     restarts                how often the chain was stuck in burn-in and started again
     training.<metric>       each metric for the network the chain is at, on the training data
     validation.<metric>     the same on the validation data, where they are given
@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from tensorbnn.engine.forward import Data
 from tensorbnn.ensemble.metrics import Metric
-from tensorbnn.inference.sampler import Info, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import TransitionInfo, over_chains
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.progress import Bar
 from tensorbnn.sampling.plan import Start
@@ -76,7 +76,7 @@ class Reporting:
         self.scores(start.chains, start.target, start.state.position, epoch)
 
     def scores(
-        self, chains: Sequence[int], target: Target, positions: Array, epoch: int
+        self, chains: Sequence[int], target: TargetDensity, positions: Array, epoch: int
     ) -> list[dict[str, float | None]]:
         """Every metric by name for each of `chains`, at `positions` ``(chains, dimension)``."""
         found: list[dict[str, float | None]] = [{} for _ in chains]
@@ -109,7 +109,7 @@ class Sums(NamedTuple):
         count = jnp.zeros(chains, jnp.int32)
         return cls(jnp.zeros(chains), count, count)
 
-    def add(self, info: Info) -> "Sums":
+    def add(self, info: TransitionInfo) -> "Sums":
         """The sums with one more transition."""
         return Sums(
             acceptance=self.acceptance + info.acceptance,
@@ -260,7 +260,7 @@ def _score(value: Any) -> float | None:
 
 
 @jax.jit
-def _expected(target: Target, positions: Array, data: Data) -> Array:
+def _expected(target: TargetDensity, positions: Array, data: Data) -> Array:
     """Expected targets ``(chains, rows, outputs)`` of the networks at `positions`."""
     model = target.model
 

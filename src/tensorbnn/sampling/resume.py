@@ -16,7 +16,7 @@ from tensorbnn.sampling.checkpoint import Checkpoint
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.executor import check_executor, check_sendable
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.recipe import BY_BLACKJAX, Recipe, fingerprint, read_checkpoints, versions
+from tensorbnn.sampling.recipe import Recipe, fingerprint, read_checkpoints, versions
 from tensorbnn.sampling.restoring import read_recipe, restore_goal
 from tensorbnn.sampling.running import carry_out
 from tensorbnn.sampling.stopping import Goal
@@ -146,7 +146,7 @@ def _take_up(store: DirectoryStore, recipe: Recipe, goal: Goal) -> list[Checkpoi
     _check_draws(store, recipe.plan, checkpoints)
     with precision(recipe.posterior.dtype):
         recipe.reporting.check(checkpoints[0].start, checkpoints[0].transitions)
-    _warn_of_versions(store)
+    _warn_of_versions(store, recipe.sampler)
     _warn_of_damage(store)
     # First how long the run is to be: readers don't look for a last report that is trimmed.
     store.update(
@@ -214,11 +214,10 @@ def _check_draws(store: DirectoryStore, plan: Plan, checkpoints: Sequence[Checkp
         )
 
 
-def _warn_of_versions(store: DirectoryStore) -> None:
+def _warn_of_versions(store: DirectoryStore, sampler: Sampler) -> None:
     for name, now in versions().items():
         then = store.manifest.get(name, now)  # an older run does not say
-        matters = name != "blackjax" or store.manifest["sampler"].get("type") in BY_BLACKJAX
-        if then != now and matters:
+        if then != now and name in ("library", "jax", *sampler.packages):
             warn(
                 f"the run was begun with version {then} of {name}, this is {now}: draws from here "
                 "on may differ in their last bits from those of an uninterrupted run",

@@ -13,7 +13,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import pareto_smooth
 from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
-from tensorbnn.inference.sampler import MOST_SEED
+from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.inference.variational import Fit, fit
 from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
@@ -136,7 +136,7 @@ def variational(
         draws=check_count("draws", draws, least=1),
         every=1,
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
-        seed=check_count("seed", seed, least=0, most=MOST_SEED),
+        seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
     if path is not None:
