@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.findings import NotMoved
 from tensorbnn.sampling.pooling import FAR, FIRST_RESTART, LAST_RESTART, coarse, stuck, why_again
 from tests.sampling import small_runs
 
@@ -127,7 +128,9 @@ def test_a_stuck_chain_is_told_of_and_starts_again():
 def test_without_meetings_nothing_starts_again():
     ensemble = sample_with_a_stuck_chain(burn_in=159)
     assert ensemble.info["acceptance"][1].mean() < 0.01
-    assert "chain 1 has not moved" in ensemble.diagnose(small_runs.X).verdict
+    (found,) = ensemble.diagnose(small_runs.X).verdict.findings
+    assert isinstance(found, NotMoved)
+    assert found.chains == (1,)
 
 
 class Snapshots:
