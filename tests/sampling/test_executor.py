@@ -22,10 +22,10 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import tensorbnn as tb
 from tensorbnn.sampling.recipe import make_posterior
 from tensorbnn.sampling.restoring import read_recipe
+
+import tensorbnn as tb
 from tensorbnn.sampling.worker import make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import DamagedFileError

@@ -13,12 +13,12 @@ import jax
 import numpy as np
 import pytest
 from rich.console import Console
+from tensorbnn.sampling.growing import GrowingPredictions
 
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.sampling import chains as chain_group
 from tensorbnn.sampling import until
-from tensorbnn.sampling.growing import GrowingPredictions
 from tensorbnn.sampling.stopping import POINTS_NAMED
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest

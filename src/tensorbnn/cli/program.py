@@ -24,7 +24,7 @@ from tensorbnn.cli import (
     reweight,
 )
 from tensorbnn.cli.output import complain, warnings_as_lines
-from tensorbnn.sampling.reporting import MetricError
+from tensorbnn.errors import MetricError
 from tensorbnn.storage.files import RunError
 
 # In the order in which help lists them.

@@ -12,9 +12,9 @@ from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result, warnings_as_lines
 from tensorbnn.cli.points import naming, own_points
 from tensorbnn.report.subject import Points
+from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.restoring import restore_until
-from tensorbnn.sampling.resume import resume
+from tensorbnn.sampling.restore import restore_until
 from tensorbnn.storage.directory import DirectoryStore
 
 
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
 def _in_own_words(options: argparse.Namespace, points: Points | None) -> Callable[[str], str]:
     """How warnings name rows: as those of the table, where the run looks at these."""
     recorded = restore_until(DirectoryStore(options.run))
-    elsewhere = recorded is not None and recorded.at is not None
+    elsewhere = isinstance(recorded, Converged) and recorded.at is not None
     return str if points is None or elsewhere else naming(points)
 
 
@@ -83,5 +83,6 @@ def _until(options: argparse.Namespace) -> Converged | None:
     }
     if not given:
         return None
-    recorded = restore_until(DirectoryStore(options.run)) or Converged()
-    return dataclasses.replace(recorded, **given)
+    recorded = restore_until(DirectoryStore(options.run))
+    own = recorded if isinstance(recorded, Converged) else Converged()
+    return dataclasses.replace(own, **given)

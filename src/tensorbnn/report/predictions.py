@@ -4,7 +4,7 @@ import numpy as np
 
 from tensorbnn import plots
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.report.figures import (
     draw_against_truth,
     draw_confusion,
