@@ -34,7 +34,7 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.storage.description import restore
+from tensorbnn.storage.description import restore, sampler_class
 from tensorbnn.storage.store import Store
 
 Pair = Dataset | tuple[ArrayLike, ArrayLike]
@@ -392,8 +392,8 @@ class Ensemble:
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
-            sampler=self._store.manifest.get("sampler", {}).get("type"),
-            approximation=None if self.approximation is None else self.approximation.verdict,
+            sampler=sampler_class(self._store.manifest),
+            approximation=None if self.approximation is None else self.approximation.finding,
             names=names,
         )
 

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
 from tensorbnn.inference import tuning
 from tensorbnn.inference.hmc import (
     DIVERGENCE,
@@ -30,13 +31,14 @@ from tensorbnn.inference.hmc import (
     energy_of,
     leapfrog,
 )
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+    select,
 )
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
@@ -94,10 +96,10 @@ class GHMC(Sampler):
     pool = staticmethod(tuning.pool_chains)
 
     def __post_init__(self) -> None:
-        check_positive(self, "step_size", "decoherence_time", "trajectory_length")
-        check_counts(self, "num_leapfrog", "max_leapfrog")
-        check_between_0_and_1(self, "target_acceptance", "slice_step")
-        check_jitter(self, "num_leapfrog_jitter")
+        check_options(self, check_positive, "step_size", "decoherence_time", "trajectory_length")
+        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_fraction, "target_acceptance", "slice_step")
+        check_options(self, check_fraction, "num_leapfrog_jitter", zero=True)
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
@@ -197,7 +199,7 @@ def move(
     accepted = jnp.abs(slice_) < acceptance
     turned = begin._replace(momentum=-momentum)
     return Moves(
-        phase=jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, turned),
+        phase=select(accepted, end, turned),
         slice=jnp.where(accepted, slice_ * jnp.exp(error), slice_),
         acceptance=acceptance,
         energy=energy,

@@ -18,14 +18,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
 from tensorbnn.inference import tuning
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+    select,
 )
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, broadcast_to_chains, over_chains
 from tensorbnn.inference.target import Density, TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
@@ -87,7 +89,15 @@ class HMC(Sampler):
     pool = staticmethod(tuning.pool_chains)
 
     def __post_init__(self) -> None:
-        _check_options(self)
+        check_options(self, check_positive, "step_size", "trajectory_length")
+        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_fraction, "target_acceptance")
+        check_options(self, check_fraction, "step_size_jitter", "num_leapfrog_jitter", zero=True)
+        if self.num_leapfrog is not None and self.trajectory_length is not None:
+            raise ValueError(
+                f"`num_leapfrog` ({self.num_leapfrog}) and `trajectory_length` "
+                f"({self.trajectory_length:g}) both say how long a trajectory is: leave one out"
+            )
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "HMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
@@ -149,8 +159,8 @@ class Phase(NamedTuple):
     gradient: Array
 
 
-class Moved(NamedTuple):
-    """What a Metropolis step did."""
+class Metropolis(NamedTuple):
+    """A Metropolis step: whether the proposal was accepted, and why."""
 
     accepted: Array
     acceptance: Array
@@ -177,8 +187,8 @@ def leapfrog(
         return Phase(position, phase.momentum + step_size * gradient, log_density, gradient)
 
     half = 0.5 * step_size
-    begun = start._replace(momentum=start.momentum + half * start.gradient)
-    end = jax.lax.fori_loop(0, num_steps, advance, begun)
+    kicked = start._replace(momentum=start.momentum + half * start.gradient)
+    end = jax.lax.fori_loop(0, num_steps, advance, kicked)
     return end._replace(momentum=end.momentum - half * end.gradient)
 
 
@@ -188,16 +198,16 @@ def transition(
     step_size: Array,
     num_steps: Array,
     uniform: Array,
-) -> tuple[Phase, Moved]:
+) -> tuple[Phase, Metropolis]:
     """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
     end = leapfrog(value_and_gradient, start, step_size, num_steps)
     energy, energy_after = energy_of(start), energy_of(end)
     energy_error = energy_after - energy
     acceptance = acceptance_of(energy, energy_after)
     accepted = uniform < acceptance
-    kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, start)
+    kept = select(accepted, end, start)
     divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
-    return kept, Moved(accepted, acceptance, energy, energy_error, divergent)
+    return kept, Metropolis(accepted, acceptance, energy, energy_error, divergent)
 
 
 def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState, TransitionInfo]:
@@ -235,17 +245,17 @@ def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState,
     return new_state, info
 
 
-def _trajectory(wobble: Array, state: HMCState) -> tuple[Array, Array]:
-    """Step size and number of steps of the next trajectory; `wobble` is two numbers in [-1, 1]."""
+def _trajectory(jitter: Array, state: HMCState) -> tuple[Array, Array]:
+    """Step size and number of steps of the next trajectory; `jitter` is two numbers in [-1, 1]."""
     settings = state.settings
     step_size = tuning.step_size(state.tuning, state.iteration)
     cap = tuning.max_steps(state.tuning, state.iteration).astype(step_size.dtype)
-    factor = 1 + settings.num_leapfrog_jitter * wobble[0]
+    factor = 1 + settings.num_leapfrog_jitter * jitter[0]
     by_length = jnp.minimum(factor * state.tuning.length / step_size, cap)
     given = factor * settings.num_leapfrog.astype(step_size.dtype)
     length = jnp.where(settings.num_leapfrog > 0, given, by_length)
     num_steps = jnp.maximum(jnp.rint(length), 1.0).astype(jnp.int32)
-    return step_size * (1 + settings.step_size_jitter * wobble[1]), num_steps
+    return step_size * (1 + settings.step_size_jitter * jitter[1]), num_steps
 
 
 def energy_of(phase: Phase) -> Array:
@@ -275,20 +285,3 @@ def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tu
         tuning=first,
         settings=settings,
     )
-
-
-def _check_options(options: HMC) -> None:
-    check_positive(options, "step_size", "trajectory_length")
-    check_counts(options, "max_leapfrog")
-    check_between_0_and_1(options, "target_acceptance")
-    check_jitter(options, "step_size_jitter")
-    if options.num_leapfrog_jitter is not None:
-        check_jitter(options, "num_leapfrog_jitter")
-    if options.num_leapfrog is None:
-        return
-    check_counts(options, "num_leapfrog")
-    if options.trajectory_length is not None:
-        raise ValueError(
-            f"`num_leapfrog` ({options.num_leapfrog}) and `trajectory_length` "
-            f"({options.trajectory_length:g}) both say how long a trajectory is: leave one out"
-        )

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import check_choice, check_count, check_positive
 from tensorbnn.engine.perturbed import Estimator
-from tensorbnn.inference.cycles import Cycles, check_positive
+from tensorbnn.inference.cycles import Cycles
 from tensorbnn.inference.sampler import Sampler, TransitionInfo, over_chains
 from tensorbnn.inference.target import TargetDensity
-from tensorbnn.model.checks import check_count
 
 
 class Normals(NamedTuple):
@@ -68,12 +68,9 @@ class MeanField(Sampler):
     exact = False
 
     def __post_init__(self) -> None:
-        if self.estimator not in get_args(Estimator):
-            raise ValueError(
-                f"`estimator` must be 'flipout', 'local' or 'shared', got {self.estimator!r}"
-            )
+        check_choice("estimator", self.estimator, get_args(Estimator))
         for name in ("starts", "gradient_draws"):
-            object.__setattr__(self, name, check_count(name, getattr(self, name), least=1))
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
         object.__setattr__(self, "start_sd", check_positive("start_sd", self.start_sd))
         for name in Cycles.__dataclass_fields__:
             object.__setattr__(self, name, getattr(self.plan, name))

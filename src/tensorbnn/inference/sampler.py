@@ -5,14 +5,17 @@ everything that the next transition needs, the info what a person wants to see.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
+from tensorbnn.findings import Finding
 from tensorbnn.inference.target import TargetDensity
 
 # Burn-in has this many pooling rounds of equal length, unless they would be shorter than this:
@@ -22,6 +25,8 @@ MIN_ROUND_LENGTH = 8
 # Transitions are counted in 32 bits; a seed has at most 64.
 MAX_TRANSITIONS = 2**31 - 1
 MAX_SEED = 2**64 - 1
+
+T = TypeVar("T")
 
 
 class TransitionInfo(NamedTuple):
@@ -93,6 +98,12 @@ class Sampler(ABC):
     def step(keys: Array, state: Any, target: TargetDensity) -> tuple[Any, TransitionInfo]:
         """One transition of every chain; `keys` is ``(chains,)``."""
 
+    @staticmethod
+    def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
+        """What `info` ``{name: (chains, draws)}`` says about the bias of a sample, if anything."""
+        del info
+        return ()
+
 
 def check_sampler(sampler: object) -> Sampler:
     """The sampler, or a clear error where it is something else."""
@@ -108,6 +119,15 @@ def root_key(seed: int) -> Array:
     """The key of a seed of up to 64 bits, all of which count in single precision, too."""
     halves = np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(halves), impl="threefry2x32")
+
+
+def check_options(options: Any, check: Callable[..., object], *names: str, **limits: Any) -> None:
+    """Check these options, except those that may be left out and are."""
+    optional = {field.name for field in fields(options) if field.default is None}
+    for name in names:
+        value = getattr(options, name)
+        if not (value is None and name in optional):
+            check(name, value, **limits)
 
 
 def check_state(state: Any, chains: int) -> None:
@@ -184,6 +204,12 @@ def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = F
     if jax.default_backend() == "cpu" and not batched:
         return jax.lax.map(lambda each: function(*each), arguments)
     return jax.vmap(function)(*arguments)
+
+
+def select(condition: Array, new: T, old: T) -> T:
+    """Every array of `new` where `condition` holds, and of `old` elsewhere."""
+    chosen: T = jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
+    return chosen
 
 
 def broadcast_to_chains(values: Any, chains: int) -> Any:

@@ -18,24 +18,29 @@ are followed exactly.
 """
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import NDArray
 
+from tensorbnn.checks import LARGEST_COUNT, check_count, check_positive
 from tensorbnn.engine import forward
+from tensorbnn.findings import Finding, KineticTemperature
 from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference import sghmc_tuning as tuning
 from tensorbnn.inference.hmc import DIVERGENCE
-from tensorbnn.inference.options import check_counts, check_positive
 from tensorbnn.inference.sampler import (
     Sampler,
     TransitionInfo,
     broadcast_to_chains,
+    check_options,
     over_chains,
     root_key,
+    select,
 )
 from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
 from tensorbnn.inference.target import TargetDensity
@@ -45,7 +50,10 @@ FIRST_STEP_SIZE = 0.01
 # Before the width of the posterior is known.
 FIRST_FRICTION = 5.0
 # Batches by which the noise of the gradients is known before the first step.
-FIRST_BATCHES = 8
+INITIAL_BATCHES = 8
+# The bias is small where the kinetic temperature is this close to one (measured, docs/samplers.md),
+# apart from its Monte Carlo error, which counts up to the second limit.
+TEMPERATURE_LIMIT, MAX_TEMPERATURE_LIMIT = 0.05, 0.2
 
 
 @dataclass(frozen=True)
@@ -93,12 +101,12 @@ class SGHMC(Sampler):
     learned = ("iteration",)
 
     def __post_init__(self) -> None:
-        check_positive(self, "step_size", "energy_error", "friction")
-        check_counts(self, "batch_size", "num_steps")
+        check_options(self, check_positive, "step_size", "energy_error", "friction")
+        check_options(self, check_count, "batch_size", "num_steps", most=LARGEST_COUNT)
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "SGHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
-        chains = positions.shape[0]
+        chains = len(positions)
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
             adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
@@ -117,6 +125,20 @@ class SGHMC(Sampler):
             jnp.full(chains, first, dtype=float),
             jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
         )
+
+    @staticmethod
+    def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
+        """The kinetic temperature, which shows a bias where it is not one."""
+        from arviz_stats.base import array_stats
+
+        excess = info["energy_error"]
+        by_chance = TEMPERATURE_LIMIT + 3 * float(array_stats.mcse(excess, method="mean"))
+        found = KineticTemperature(
+            sampler=SGHMC.__name__,
+            temperature=1 + float(excess.mean()),
+            limit=min(by_chance, MAX_TEMPERATURE_LIMIT),
+        )
+        return (found,)
 
     @staticmethod
     def step(
@@ -141,15 +163,15 @@ class Sums(NamedTuple):
 
     temperature: Array
     failed: Array
-    """Steps that ended in NaN or, in burn-in, far away, and were not made."""
+    """Steps that ended in NaN or, in burn-in, far away, and were not taken."""
     within: Array
     """In burn-in, steps with an energy error within the limit."""
     noise: Array
     """In burn-in, squared differences of two gradients, halved."""
 
 
-class Made(NamedTuple):
-    """A step's numbers: where it begins with which gradient, its sizes and its noise."""
+class StepConstants(NamedTuple):
+    """The numbers that all steps of a transition have in common."""
 
     step_size: Array
     persistence: Array
@@ -161,11 +183,11 @@ def _step(
 ) -> tuple[SGHMCState, TransitionInfo]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
-    step_size = tuning.find_step_size(state)
-    persistence = jnp.exp(-tuning.find_friction(state, step_size) * step_size)
+    step_size = tuning.step_size(state)
+    persistence = jnp.exp(-tuning.friction(state, step_size) * step_size)
     kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
     injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
-    made = Made(step_size, persistence, jnp.sqrt(injected))
+    constants = StepConstants(step_size, persistence, jnp.sqrt(injected))
     momentum = jnp.where(
         state.iteration == 0,
         jax.random.normal(key_first, state.position.shape),
@@ -178,8 +200,8 @@ def _step(
         own = jax.random.fold_in(key_steps, index)
         return jax.lax.cond(
             burning_in,
-            lambda: _measured_step(own, carry, made, settings, target),
-            lambda: _plain_step(own, carry, made, target),
+            lambda: _measured_step(own, carry, constants, settings, target),
+            lambda: _plain_step(own, carry, constants, target),
         )
 
     zero = jnp.zeros_like(state.log_density)
@@ -208,19 +230,23 @@ def _step(
 
 
 def _plain_step(
-    key: Array, carry: tuple[Point, Sums], made: Made, target: TargetDensity
+    key: Array, carry: tuple[Point, Sums], constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Sums]:
     """A step whose first kick is by the rows of the step before: one gradient."""
     key_rows, key_noise = jax.random.split(key)
     before, sums = carry
     rows = _draw_rows(key_rows, before.rows, target)
-    after, _ = _move(key_noise, before, rows, made, target)
-    fine = jnp.all(jnp.isfinite(after.gradient)) & jnp.isfinite(after.log_density)
-    return _take(key, before, after, fine, sums)
+    after, _ = _move(key_noise, before, rows, constants, target)
+    finite = jnp.all(jnp.isfinite(after.gradient)) & jnp.isfinite(after.log_density)
+    return _accept_if_finite(key, before, after, finite, sums)
 
 
 def _measured_step(
-    key: Array, carry: tuple[Point, Sums], made: Made, settings: Settings, target: TargetDensity
+    key: Array,
+    carry: tuple[Point, Sums],
+    constants: StepConstants,
+    settings: Settings,
+    target: TargetDensity,
 ) -> tuple[Point, Sums]:
     """A step with both kicks by the same new rows: two gradients, but errors can be measured."""
     key_rows, key_noise = jax.random.split(key)
@@ -228,26 +254,26 @@ def _measured_step(
     rows = _draw_rows(key_rows, before.rows, target)
     log_density, gradient = _value_and_gradient(before.position, rows, target)
     begin = before._replace(log_density=log_density, gradient=gradient)
-    after, error = _move(key_noise, begin, rows, made, target)
+    after, error = _move(key_noise, begin, rows, constants, target)
     # A start far away has gradients that throw a chain off before the steps are small.
-    fine = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
-    squared = jnp.where(fine, error, jnp.inf) ** 2 / before.position.size
+    finite = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
+    squared = jnp.where(finite, error, jnp.inf) ** 2 / before.position.size
     sums = sums._replace(
         within=sums.within + (squared <= settings.energy_error**2).astype(error.dtype),
         noise=sums.noise + 0.5 * (gradient - before.gradient) ** 2,
     )
-    return _take(key, begin._replace(rows=rows), after, fine, sums)
+    return _accept_if_finite(key, begin._replace(rows=rows), after, finite, sums)
 
 
 def _move(
-    key: Array, begin: Point, rows: Array, made: Made, target: TargetDensity
+    key: Array, begin: Point, rows: Array, constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Array]:
     """A step, and the energy that it gained apart from the noise and the friction."""
-    half = 0.5 * made.step_size
+    half = 0.5 * constants.step_size
     momentum = begin.momentum + half * begin.gradient
     position = begin.position + half * momentum
-    noise = made.noise_sd * jax.random.normal(key, momentum.shape)
-    fresh = made.persistence * momentum + noise
+    noise = constants.noise_sd * jax.random.normal(key, momentum.shape)
+    fresh = constants.persistence * momentum + noise
     position = position + half * fresh
     log_density, gradient = _value_and_gradient(position, rows, target)
     last = fresh + half * gradient
@@ -257,14 +283,16 @@ def _move(
     return Point(position, last, log_density, gradient, rows), error
 
 
-def _take(key: Array, before: Point, after: Point, fine: Array, sums: Sums) -> tuple[Point, Sums]:
-    """The step if it is fine; else the chain stays, with a new momentum."""
+def _accept_if_finite(
+    key: Array, before: Point, after: Point, finite: Array, sums: Sums
+) -> tuple[Point, Sums]:
+    """The step if it is finite; otherwise the chain stays, with a new momentum."""
     fresh = jax.random.normal(jax.random.fold_in(key, 2), before.momentum.shape)
     stay = before._replace(momentum=fresh)
-    point = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, stay)
+    point = select(finite, after, stay)
     sums = sums._replace(
         temperature=sums.temperature + jnp.mean(point.momentum**2),
-        failed=sums.failed + (~fine).astype(sums.failed.dtype),
+        failed=sums.failed + (~finite).astype(sums.failed.dtype),
     )
     return point, sums
 
@@ -284,14 +312,14 @@ def _value_and_gradient(position: Array, rows: Array, target: TargetDensity) -> 
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
 
 
-def _first_noise(target: TargetDensity, position: Array, gradient: Array, like: Array) -> Array:
+def _initial_noise(target: TargetDensity, position: Array, gradient: Array, like: Array) -> Array:
     """Variance of the estimates at the start, around the gradient by all rows."""
 
     def squared(key: Array) -> Array:
         rows = _draw_rows(key, like, target)
         return (_value_and_gradient(position, rows, target)[1] - gradient) ** 2
 
-    keys = jax.random.split(root_key(0), FIRST_BATCHES)
+    keys = jax.random.split(root_key(0), INITIAL_BATCHES)
     return jnp.mean(jax.lax.map(squared, keys), axis=0)
 
 
@@ -300,7 +328,7 @@ def _init(
     target: TargetDensity, positions: Array, settings: Settings, step_size: Array, rows: Array
 ) -> SGHMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    noise = over_chains(functools.partial(_first_noise, target), positions, gradient, rows)
+    noise = over_chains(functools.partial(_initial_noise, target), positions, gradient, rows)
     return SGHMCState(
         position=positions,
         momentum=jnp.zeros_like(positions),

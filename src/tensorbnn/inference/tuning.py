@@ -24,7 +24,7 @@ from tensorbnn.inference import dual_averaging, length_search, step_fitting
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.length_search import MANY_STEPS, RECORD, Summary, Units
 from tensorbnn.inference.probes import features, num_features
-from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds
+from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds, select
 from tensorbnn.inference.target import TargetDensity
 
 # Rounds up to which trajectories have at most FIRST_CAP steps; up to which they have at most
@@ -116,8 +116,8 @@ def init(
 
 def step_size(tuning: Tuning, iteration: Array) -> Array:
     """Step size of a transition."""
-    averaging, varies = tuning.averaging, _varies_step_size(tuning.settings, iteration)
-    return jnp.exp(jnp.where(varies, averaging.log_step_size, averaging.log_average))
+    adapting = _adapts_step_size(tuning.settings, iteration)
+    return dual_averaging.step_size(tuning.averaging, adapting)
 
 
 def step_fraction(tuning: Tuning, uniform: Array) -> Array:
@@ -146,11 +146,11 @@ def learn(
     """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
     settings = tuning.settings
     tunes = iteration < settings.end
-    updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
-    averaging = jax.tree.map(
-        lambda new, old: jnp.where(_varies_step_size(settings, iteration), new, old),
-        updated,
+    averaging = dual_averaging.adapt(
         tuning.averaging,
+        acceptance,
+        settings.target_acceptance,
+        _adapts_step_size(settings, iteration),
     )
     if tuning.record.size:
         tuning = _record(tuning, iteration, target, position)
@@ -212,10 +212,7 @@ def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
     latest = length_search.common_units(
         reports.outputs.mean[:, number], reports.outputs.variance[:, number]
     )
-    units = jax.tree.map(
-        lambda new, old: jnp.where(number < SEARCH, new, old), latest, tuning.units
-    )
-    tuning = tuning._replace(units=units)
+    tuning = tuning._replace(units=select(number < SEARCH, latest, tuning.units))
     length = jnp.where(
         tuning.settings.tunes_length, _next_length(tuning, reports, number), tuning.length
     )
@@ -253,7 +250,7 @@ def _unravel(shared: Array, tuning: Tuning) -> Report:
     return reports
 
 
-def _varies_step_size(settings: Settings, iteration: Array) -> Array:
+def _adapts_step_size(settings: Settings, iteration: Array) -> Array:
     """Whether the step size is being averaged in a transition."""
     # Without rounds, to the end of burn-in.
     held = jnp.where(settings.round_length > 0, SEARCH * settings.round_length, settings.end)
@@ -268,8 +265,8 @@ def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAvera
     )
     # A new average where trajectories become longer.
     fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
-    kept = jax.tree.map(lambda new, old: jnp.where(number == CAPPED - 1, new, old), fresh, pooled)
-    found = step_fitting.fitting_step_size(
+    kept = select(number == CAPPED - 1, fresh, pooled)
+    found = step_fitting.fit_step_size(
         reports.log_average,  # the step itself, where it was held
         reports.acceptance,
         _weights(number, reports.acceptance.dtype),
@@ -277,8 +274,7 @@ def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAvera
         tuning.settings.target_acceptance,
     )
     kept = kept._replace(log_average=jnp.where(number >= SEARCH, found, kept.log_average))
-    tunes = tuning.settings.tunes_step_size
-    return jax.tree.map(lambda new, old: jnp.where(tunes, new, old), kept, tuning.averaging)
+    return select(tuning.settings.tunes_step_size, kept, tuning.averaging)
 
 
 def _weights(number: Array, dtype: Any) -> Array:
@@ -293,18 +289,18 @@ def _weights(number: Array, dtype: Any) -> Array:
 def _next_length(tuning: Tuning, reports: Report, number: Array) -> Array:
     """The length of the round after round `number`."""
     settings, step = tuning.settings, jnp.exp(tuning.averaging.log_average)
-    least = length_search.least_length(step, MANY_STEPS)
-    in_the_end = length_search.least_length(step, settings.many_steps.astype(step.dtype))
+    shortest = length_search.min_length(step, MANY_STEPS)
+    in_the_end = length_search.min_length(step, settings.many_steps.astype(step.dtype))
     most = settings.max_steps.astype(step.dtype) * step
-    first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), least)
+    first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), shortest)
     rounds = jnp.arange(POOLING_ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
     scored = length_search.scores(reports.outputs, reports.path, tried, settings.round_length)
-    best, neighbour = length_search.best_and_next(scored, tuning.lengths, tried, least, most)
+    best, neighbour = length_search.best_and_next(scored, tuning.lengths, tried, shortest, most)
     following = number + 1
     # The step size may have grown since a length was tried, and the least length with it.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, jnp.maximum(best, least)],
-        jnp.maximum(tuning.length, jnp.where(following < LAST, least, in_the_end)),
+        [tuning.length, first, neighbour, jnp.maximum(best, shortest)],
+        jnp.maximum(tuning.length, jnp.where(following < LAST, shortest, in_the_end)),
     )
