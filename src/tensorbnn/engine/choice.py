@@ -5,7 +5,7 @@ from typing import Literal
 
 import jax
 
-from tensorbnn.engine import library, native
+from tensorbnn.engine import kernels, library, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -65,7 +65,7 @@ def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
     units = network.inputs
     for layer in network.layers:
         outputs = layer.outputs(units)
-        if isinstance(layer, native.DENSE):
+        if isinstance(layer, kernels.DENSE):
             weights.append(units * outputs)
         units = outputs
     largest, products = max(weights), sum(weights) * rows
@@ -73,8 +73,7 @@ def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
     return rows > 0 and any(largest <= most and products <= few for most, few in limits)
 
 
-# As in native/batch.cpp.
-MOST_ROWS_OF_CHAINS = 64
+# Of the widest vectors.
 LANES = 16
 
 
@@ -82,4 +81,5 @@ def along_lanes(chains: int, data: Data | None) -> bool:
     """Whether the native engine has chains stand side by side in the lanes of a vector."""
     if data is None or data.tile_targets.shape[0]:
         return False
-    return chains >= LANES and data.targets.shape[1] <= MOST_ROWS_OF_CHAINS
+    most = kernels.LIMITS["most_rows_of_chains"]
+    return chains >= LANES and data.targets.shape[1] <= most
