@@ -1,5 +1,6 @@
 """Which engine computes a model: a fixed rule, so that the same seed gives the same bits."""
 
+import itertools
 import math
 from typing import Literal
 
@@ -61,14 +62,9 @@ FASTER_UP_TO = {
 
 def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
     """The rule of ``engine="auto"``, for a model that the native engine can compute."""
-    weights = [0]
-    units = network.inputs
-    for layer in network.layers:
-        outputs = layer.outputs(units)
-        if isinstance(layer, kernels.DENSE):
-            weights.append(units * outputs)
-        units = outputs
-    largest, products = max(weights), sum(weights) * rows
+    pairs = zip(network.layers, itertools.pairwise(network.units), strict=True)
+    weights = [math.prod(pair) for layer, pair in pairs if isinstance(layer, kernels.DENSE)]
+    largest, products = max(weights, default=0), sum(weights) * rows
     limits = FASTER_UP_TO[instruction_set]
     return rows > 0 and any(largest <= most and products <= few for most, few in limits)
 

@@ -225,11 +225,7 @@ _tiled.defvjp(_tiled_forward, _tiled_backward)
 
 def _tile_rows(network: Network, rows: int) -> int:
     """Rows in a tile, or 0 where all rows are worked through at once."""
-    widest = network.inputs
-    units = network.inputs
-    for layer in network.layers:
-        units = layer.outputs(units)
-        widest = max(widest, units)
+    widest = max(network.units)
     if widest * rows <= TILE_ABOVE:
         return 0
     return max(TILE_ELEMENTS // widest // ROW_MULTIPLE, 1) * ROW_MULTIPLE

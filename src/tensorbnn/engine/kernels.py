@@ -125,6 +125,7 @@ def difference(compiled: dict[str, int]) -> str | None:
     """The first number in which the compiled kernels differ from this table, or ``None``."""
     table = numbers()
     for name in sorted(table.keys() | compiled.keys()):
-        if table.get(name) != compiled.get(name):
-            return f"{name} is {compiled.get(name)} there and {table.get(name)} here"
+        there, here = compiled.get(name, "missing"), table.get(name, "missing")
+        if there != here:
+            return f"{name} is {there} there and {here} here"
     return None

@@ -7,6 +7,7 @@ one call too. The source is in ``engine/native``.
 """
 
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -99,9 +100,8 @@ def program(network: Network, likelihood: Likelihood) -> Program:
     """Layers as stages: an activation that needs only its output joins the layer before it."""
     stages: list[tuple[int, int, int, int]] = []
     slopes: list[float] = []
-    units = network.inputs
-    for layer in network.layers:
-        outputs = layer.outputs(units)
+    pairs = itertools.pairwise(network.units)
+    for layer, (units, outputs) in zip(network.layers, pairs, strict=True):
         slope = layer.slope if isinstance(layer, LeakyReLU) else 0.0
         if isinstance(layer, kernels.DENSE):
             stages.append((1, kernels.IDENTITY, units, outputs))
@@ -117,8 +117,7 @@ def program(network: Network, likelihood: Likelihood) -> Program:
         else:
             stages.append((0, kernels.ALONE.get(type(layer), kernels.SLOPED), units, outputs))
             slopes.append(slope)
-        units = outputs
-    flat = tuple(number for stage in stages for number in stage)
+    flat = tuple(itertools.chain.from_iterable(stages))
     count = len(width_names(likelihood)) or 1
     return Program(flat, tuple(slopes), kernels.LIKELIHOODS[type(likelihood)], count)
 
