@@ -1,11 +1,11 @@
 """A network: layers in order, with named parameters and a forward pass."""
 
 import difflib
-import numbers
 from collections.abc import Iterator, Mapping
 
 from jax import Array
 
+from tensorbnn.checks import is_whole
 from tensorbnn.model.layers import ACTIVATIONS, Layer, Parameter
 
 
@@ -42,7 +42,7 @@ class Network:
     """
 
     def __init__(self, *layers: Layer | str, inputs: int) -> None:
-        if not isinstance(inputs, numbers.Integral) or isinstance(inputs, bool) or inputs < 1:
+        if not is_whole(inputs) or inputs < 1:
             raise ValueError(f"`inputs` must be a whole number of at least 1, got {inputs!r}")
         if not layers:
             raise ValueError("a network needs at least one layer, such as Dense(1)")
@@ -137,7 +137,7 @@ def _checked_parameters(name: str, layer: Layer, units: int) -> dict[str, Parame
 
 def _checked_outputs(name: str, layer: Layer, units: int) -> int:
     found: object = layer.outputs(units)
-    if not isinstance(found, numbers.Integral) or isinstance(found, bool) or found < 1:
+    if not is_whole(found) or found < 1:
         raise ValueError(
             f"`outputs` of {type(layer).__name__} ({name}) must return a whole number of at least "
             f"1 for {units} inputs, got {found!r}"
