@@ -97,8 +97,7 @@ def add_activation(copy):
 
 def add_prior(copy):
     copy.append("model/priors.py", skeleton("Gumbel"))
-    copy.edit("model/catalogue.py", "    HalfNormal,\n", "    Gumbel,\n    HalfNormal,\n")
-    copy.edit("model/catalogue.py", "GammaPrecision)", "GammaPrecision, Gumbel)")
+    copy.edit("model/catalogue.py", "GammaPrecision)", "GammaPrecision, priors.Gumbel)")
     copy.export("priors", "Gumbel")
 
 

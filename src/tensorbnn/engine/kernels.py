@@ -8,43 +8,27 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tensorbnn.model import layers, priors
 from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.hyper import Prior
-from tensorbnn.model.layers import (
-    ELU,
-    CauchyDense,
-    Dense,
-    Exp,
-    GaussianDense,
-    Layer,
-    LeakyReLU,
-    PReLU,
-    ReLU,
-    Sigmoid,
-    Softmax,
-    SquarePReLU,
-    Tanh,
-)
+from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
-from tensorbnn.model.priors import (
-    Cauchy,
-    Exponential,
-    GammaPrecision,
-    HalfNormal,
-    Laplace,
-    LogNormal,
-    Normal,
-    StudentT,
-)
 
-DENSE: tuple[type[Layer], ...] = (Dense, GaussianDense, CauchyDense)
+DENSE: tuple[type[Layer], ...] = (layers.Dense, layers.GaussianDense, layers.CauchyDense)
 
 # Activations whose derivative follows from their output join the dense layer before them; the
 # others have a stage of their own, as has a `LeakyReLU` whose slope is not positive, as `SLOPED`.
 IDENTITY, SLOPED = 0, 7
-FUSED: dict[type[Layer], int] = {Tanh: 1, Sigmoid: 2, Exp: 3, ReLU: 4, ELU: 5, LeakyReLU: 6}
-ALONE: dict[type[Layer], int] = {PReLU: 8, SquarePReLU: 9, Softmax: 10}
+FUSED: dict[type[Layer], int] = {
+    layers.Tanh: 1,
+    layers.Sigmoid: 2,
+    layers.Exp: 3,
+    layers.ReLU: 4,
+    layers.ELU: 5,
+    layers.LeakyReLU: 6,
+}
+ALONE: dict[type[Layer], int] = {layers.PReLU: 8, layers.SquarePReLU: 9, layers.Softmax: 10}
 
 LIKELIHOODS: dict[type[Likelihood], int] = {
     Gaussian: 0,
@@ -70,19 +54,19 @@ class Family(NamedTuple):
 
 _NORMAL = Family(0, "loc", VALUE, "scale", lambda _: -0.5 * math.log(2 * math.pi))
 FAMILIES: dict[type[Prior], Family] = {
-    Normal: _NORMAL,
-    LogNormal: _NORMAL,  # of the logarithm
-    Laplace: Family(1, "loc", VALUE, "scale", lambda _: -math.log(2)),
-    Cauchy: Family(2, "loc", VALUE, "scale", lambda _: -math.log(math.pi)),
-    StudentT: Family(
+    priors.Normal: _NORMAL,
+    priors.LogNormal: _NORMAL,  # of the logarithm
+    priors.Laplace: Family(1, "loc", VALUE, "scale", lambda _: -math.log(2)),
+    priors.Cauchy: Family(2, "loc", VALUE, "scale", lambda _: -math.log(math.pi)),
+    priors.StudentT: Family(
         *(3, "loc", VALUE, "scale"),
         lambda dof: (
             math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
         ),
     ),
-    Exponential: Family(4, "rate", NEGATIVE_LOGARITHM, None, lambda _: 0.0),
-    HalfNormal: Family(5, "scale", LOGARITHM, None, lambda _: 0.5 * math.log(2 / math.pi)),
-    GammaPrecision: Family(
+    priors.Exponential: Family(4, "rate", NEGATIVE_LOGARITHM, None, lambda _: 0.0),
+    priors.HalfNormal: Family(5, "scale", LOGARITHM, None, lambda _: 0.5 * math.log(2 / math.pi)),
+    priors.GammaPrecision: Family(
         *(6, "width", LOGARITHM, None),
         lambda dof: dof / 2 * math.log(dof / 2) - math.lgamma(dof / 2) + math.log(2),
     ),
@@ -108,7 +92,7 @@ def numbers() -> dict[str, int]:
         **{
             f"Family.{prior.__name__}": family.number
             for prior, family in FAMILIES.items()
-            if prior is not LogNormal
+            if prior is not priors.LogNormal
         },
         "LocationKind.Value": VALUE,
         "LocationKind.Logarithm": LOGARITHM,
