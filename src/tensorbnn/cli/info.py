@@ -5,21 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorbnn.cli import summaries
-from tensorbnn.cli.arguments import add_run
-from tensorbnn.cli.opened import check_run
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.options import RESULT, RUN, Command
+from tensorbnn.cli.output import print_result
+from tensorbnn.cli.saved_run import check_run
 from tensorbnn.storage.description import restore
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import noted_table, restore_encoding
 from tensorbnn.wording import in_words, network_in_words, sampler_in_words
-
-
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("info", help="say what a run is and how far it is")
-    add_run(parser)
-    add_json(parser)
-    parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,3 +81,6 @@ def _in_words(described: Any, words: Callable[[Any], str]) -> str:
         return words(restore(described, {}))
     except ValueError:  # of a class of the user's own
         return str(described)
+
+
+COMMAND = Command("info", "say what a run is and how far it is", (RUN, *RESULT), run)
