@@ -301,7 +301,7 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
         ours, theirs = again.ensemble_, regressor.ensemble_
         assert (ours.network, ours.likelihood) == (theirs.network, theirs.likelihood)
         assert ours.reports == theirs.reports
-        np.testing.assert_array_equal(ours.store.data()["x"], theirs.store.data()["x"])
+        np.testing.assert_array_equal(ours._store.data()["x"], theirs._store.data()["x"])
         assert again.feature_names_in_.tolist() == ["a", "b"]
 
 
@@ -496,7 +496,7 @@ def test_too_little_time():
 def test_ctrl_c_before_there_is_anything_to_predict_with(monkeypatch):
     def interrupted(posterior, sampler, **options):
         ensemble = tb.sample(posterior, sampler, **options | {"draws": 3})
-        ensemble.store.update(status="interrupted")
+        ensemble._store.update(status="interrupted")
         return ensemble
 
     monkeypatch.setattr(base, "sample", interrupted)

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble import weighted
+from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
 
 LEAST_DRAWS = 4
@@ -218,7 +218,7 @@ def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Conver
     tails = []
     flat = values.reshape(-1, *values.shape[2:])
     with np.errstate(invalid="ignore", divide="ignore"):
-        for end in weighted.quantile(flat, np.array(TAIL), weights.ravel()):
+        for end in statistics.quantile(flat, np.array(TAIL), weights.ravel()):
             below = (values <= end).astype(np.float64)
             share = _flat_moments(below, weights)[0]
             tails.append(share * (1 - share) / np.square(_mcse(_influence(below, weights), "mean")))
@@ -280,7 +280,7 @@ def _mcse(values: NDArray[Any], method: Literal["mean", "sd"]) -> NDArray[Any]:
 
 def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     flat = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
-    return weighted.moments(flat, weights.ravel())
+    return statistics.moments(flat, weights.ravel())
 
 
 def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:

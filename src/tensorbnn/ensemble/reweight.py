@@ -13,8 +13,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.density import Model
+from tensorbnn.ensemble.ratios import check_columns
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, pareto_k_limit
 from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.posterior import Posterior
 from tensorbnn.warning import warn
 
 # With fewer networks there is no tail to fit.
@@ -78,6 +83,22 @@ class Weights:
             f"Weights({len(self)} networks worth {self.effective_size:.1f}, "
             f"k-hat {self.pareto_k:.2f}, log evidence ratio {self.log_evidence_ratio:.3f})"
         )
+
+
+def other_posterior(
+    run: Model, scaling: Scaling, network: Network | None, likelihood: Likelihood | None
+) -> Posterior:
+    """What a run is re-weighted to, without data; or an error where it takes other targets."""
+    if network is None and likelihood is None:
+        raise ValueError("give another `network`, another `likelihood`, or both")
+    if isinstance(likelihood, Likelihood):
+        check_columns(run.likelihood, likelihood)
+    return Posterior(
+        run.network if network is None else network,
+        run.likelihood if likelihood is None else likelihood,
+        standardise=scaling,
+        dtype="float64",
+    )
 
 
 def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:

@@ -132,7 +132,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         except RunError as error:
             raise self._too_short(error) from error
         if ensemble.num_draws < LEAST_DRAWS:
-            if ensemble.store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
+            if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
                 raise KeyboardInterrupt
             raise self._too_short(None)
         return ensemble
@@ -248,7 +248,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     ) -> NDArray[Any]:
         progress = bool(self.verbose)
         if chosen is not None:
-            return self.ensemble_.of_some(rows, chosen, seed=seed, progress=progress)
+            return self.ensemble_._predict_networks(rows, chosen, seed=seed, progress=progress)
         if seed is not None:
             return self.ensemble_.new_targets(rows, seed=seed)
         return self.ensemble_.predict(rows, progress=progress).networks

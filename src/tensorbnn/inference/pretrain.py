@@ -4,6 +4,7 @@ The paper's Section 3.5; what a cycle is stands in `cycles.py`.
 """
 
 import functools
+import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -14,14 +15,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.data import Dataset, Prepared
 from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
-from tensorbnn.inference.held_out import split, training_rows, validation_rows
 from tensorbnn.inference.sampler import MOST_SEED, root_key
 from tensorbnn.model.checks import check_count, check_starts
-from tensorbnn.posterior import Given, Posterior, check_posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
 
 Objective = Literal["posterior", "likelihood"]
@@ -75,7 +76,7 @@ class Pretrained(Mapping[str, NDArray[Any]]):
 def pretrain(
     posterior: Posterior,
     *,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     chains: int = 4,
     cycles: int = 3,
     epochs: int = 100,
@@ -170,9 +171,10 @@ def pretrain(
     given = _checked_start(posterior, start, networks)
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
         keys = _keys(root_key(seed), networks)
-        training = training_rows(posterior)
-        parts = split(training, validation_fraction, keys.split)
-        rows = parts if validation is None else (training, validation_rows(posterior, validation))
+        training = posterior.prepare_own()
+        rows = split(training, validation_fraction, keys.split)
+        if validation is not None:
+            rows = training, posterior.prepare_validation(validation)
         task = _task(posterior.model, rows, objective, batch_size)
         state = begin(task, *draw_starts(posterior.model, keys.start, given))
         _check_start(state.best_loss)
@@ -247,6 +249,22 @@ class Keys(NamedTuple):
     shuffle: Array
 
 
+def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepared | None]:
+    """Rows to train on, and a random `fraction` of them to validate on.
+
+    At least one row is left to train on, and one is set aside unless `fraction` is 0.
+    """
+    is_number = isinstance(fraction, numbers.Real) and not isinstance(fraction, bool)
+    if not is_number or not 0 <= fraction < 1:
+        raise ValueError(f"`validation_fraction` must lie in [0, 1), got {fraction!r}")
+    count = len(rows.inputs)
+    if fraction == 0 or count == 1:
+        return rows, None
+    aside = min(max(round(fraction * count), 1), count - 1)
+    order = np.asarray(jax.random.permutation(key, count))
+    return rows.take(np.sort(order[aside:])), rows.take(np.sort(order[:aside]))
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def draw_starts(model: Model, keys: Array, given: dict[str, NDArray[Any]]) -> tuple[Array, Array]:
     """Theta and phi of networks as their layers say, or as `given`."""
@@ -280,7 +298,10 @@ def _keys(seed: Array, networks: int) -> Keys:
 
 
 def _task(
-    model: Model, rows: tuple[Given, Given | None], objective: Objective, batch_size: int | None
+    model: Model,
+    rows: tuple[Prepared, Prepared | None],
+    objective: Objective,
+    batch_size: int | None,
 ) -> Task:
     if objective not in get_args(Objective):
         raise ValueError(f"`objective` must be 'posterior' or 'likelihood', got {objective!r}")
@@ -289,7 +310,7 @@ def _task(
     return Task(
         model=model,
         objective=objective,
-        num_validation=0 if validation is None else len(validation.x),
+        num_validation=0 if validation is None else len(validation.inputs),
         batches=make_batches(model.network, training, batch_size),
         validation=None if held_out is None else forward.arrange(model.network, *held_out),
     )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.data import pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.interop.original_layers import Custom, make_network
@@ -76,9 +77,11 @@ def load_original(
     """
     found = _read(path, likelihood, data, custom or {}, dtype)
     manifest = {"chains": 1, "status": "complete", "sample_hyperparameters": not found.held}
-    store = MemoryStore(manifest | {"data": _data(found.posterior)}, _rows(found.posterior))
+    store = MemoryStore(
+        manifest | {"data": _data(found.posterior)}, pack_dataset(found.posterior.dataset) or None
+    )
     _write(store, found)
-    return Ensemble.of(store, found.posterior)
+    return Ensemble._from_posterior(store, found.posterior)
 
 
 def import_original(
@@ -114,7 +117,7 @@ def import_original(
     """
     found = _read(old, likelihood, data, custom or {}, dtype)
     manifest, states = _manifest(found), [{"transitions": np.asarray(0)}]
-    rows = _rows(found.posterior)
+    rows = pack_dataset(found.posterior.dataset) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)
     try:
         _write(store, found)
@@ -122,7 +125,7 @@ def import_original(
         store.update(status="complete")
     finally:
         store.close()
-    return Ensemble.of(DirectoryStore(new), found.posterior)
+    return Ensemble._from_posterior(DirectoryStore(new), found.posterior)
 
 
 class _Found(NamedTuple):
@@ -244,12 +247,6 @@ def _write(store: Store, found: _Found) -> None:
     for index, first in enumerate(range(0, found.networks, size)):
         own = slice(first, first + size)
         store.write_chunk(0, index, {name: each[own] for name, each in found.arrays.items()})
-
-
-def _rows(posterior: Posterior) -> dict[str, NDArray[Any]] | None:
-    if posterior.x is None or posterior.y is None:
-        return None
-    return {"x": posterior.x, "y": posterior.y}
 
 
 def _data(posterior: Posterior) -> dict[str, Any]:

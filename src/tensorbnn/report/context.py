@@ -86,12 +86,12 @@ class ReportContext:
     def true(self) -> NDArray[Any]:
         """Targets of the rows to judge by, alone."""
         likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
-        return likelihood.observed(np.asarray(self.judged.y), outputs)
+        return likelihood.observed(self.judged.targets, outputs)
 
     @property
     def true_sd(self) -> NDArray[Any] | None:
         """Measured standard deviations of `true`, where there are any."""
-        return _deviations(np.asarray(self.judged.y), self.ensemble)
+        return _deviations(self.judged.targets, self.ensemble)
 
     @property
     def verdict(self) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 
 from tensorbnn import plots
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
     draw_against_truth,
@@ -44,7 +44,7 @@ def calibration_section(context: ReportContext) -> Html:
     """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
     judged = context.judged
     scores = context.ensemble.score(
-        judged.x, np.asarray(judged.y), every=context.every, progress=context.progress
+        judged.x, judged.targets, every=context.every, progress=context.progress
     )
     ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
 from tensorbnn.inference.hmc import HMC
@@ -44,7 +45,7 @@ def sample(
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
     metrics: Sequence[Metric] | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     report_every: int = 100,
     seed: int = 0,
     sample_hyperparameters: bool = True,
@@ -209,7 +210,7 @@ def load(
     ...     print(ensemble, ensemble.parameters["dense_0.weights"].shape)
     Ensemble(20 networks: 2 chains of 10 draws) (2, 10, 1, 2)
     """
-    return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
+    return Ensemble._from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
 
 
 def _check_workers(executor: Executor, path: str | os.PathLike[str] | None) -> None:
@@ -244,7 +245,7 @@ def _start_values(
     """Starting values by name; of an ensemble, those that the new model has."""
     if not isinstance(start, Ensemble):
         return {} if start is None else start
-    parameters, hypers = start.last_draws(plan.chains)
+    parameters, hypers = start._last_draws(plan.chains)
     if not plan.sample_hyperparameters:  # they are held where the model says
         return parameters
     known = {entry.name for entry in posterior.model.phi.entries}

@@ -7,7 +7,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble.prediction import Batch, Prediction
+from tensorbnn.ensemble.draws import Batch
+from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.posterior import Posterior
 from tensorbnn.storage.store import Store
 
@@ -92,9 +93,7 @@ class GrowingPredictions:
                 if name.startswith(prefix)
             }
 
-        hypers = chosen("hyperparameters/likelihood.")
-        own = {name: hypers[name] for name in posterior.likelihood.hypers()}
-        batch = Batch(chosen("parameters/"), own)
+        batch = Batch(chosen("parameters/"), chosen("hyperparameters/"))
         prediction = Prediction(
             posterior.network,
             posterior.likelihood,

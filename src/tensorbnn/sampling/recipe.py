@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbnn.engine import choice, forward
+from tensorbnn.data import Dataset, pack_dataset
+from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import Metric
-from tensorbnn.inference import held_out
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import check_count
 from tensorbnn.model.likelihoods import Likelihood
@@ -23,7 +23,7 @@ from tensorbnn.sampling.checkpoint import Checkpoint, read_checkpoint, together
 from tensorbnn.sampling.interrupt import Stop
 from tensorbnn.sampling.local import Outcome, run_chains
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.reporting import Reporting, Rows
+from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.storage.description import restore
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import Arrays, RunError
@@ -124,13 +124,6 @@ def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Lik
         )
 
 
-def validation_rows(data: Arrays | None) -> tuple[ArrayLike, ArrayLike] | None:
-    """The validation data among the data of a run."""
-    if data is None or "validation_x" not in data:
-        return None
-    return data["validation_x"], data["validation_y"]
-
-
 def make_pace(plan: Plan, draws: int | None, seconds: float) -> Pace:
     """How often chains are saved, checked."""
     if not isinstance(seconds, numbers.Real) or isinstance(seconds, bool) or not seconds > 0:
@@ -142,7 +135,7 @@ def make_pace(plan: Plan, draws: int | None, seconds: float) -> Pace:
 def make_reporting(
     posterior: Posterior,
     named: Mapping[str, Metric],
-    validation: tuple[ArrayLike, ArrayLike] | None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None,
     every: int,
 ) -> Reporting:
     """What is reported of a run, checked."""
@@ -153,15 +146,16 @@ def make_reporting(
         )
     if not named:
         return Reporting(every)
-    if posterior.x is None or posterior.y is None or posterior.data is None:
+    if posterior.dataset is None or posterior.data is None:
         raise ValueError(
             "`metrics` compare predictions with targets, but `posterior` has no data: build it as "
             "tb.Posterior(network, likelihood, x, y), or leave `metrics` out"
         )
-    rows = {"training": Rows(posterior.x, posterior.y, posterior.data)}
+    rows, data = {"training": posterior.dataset}, {"training": posterior.data}
     if validation is not None:
-        rows["validation"] = _rows(posterior, validation)
-    return Reporting(every, named, rows, posterior.scaling)
+        own = posterior.prepare_validation(validation)
+        rows["validation"], data["validation"] = own.dataset, posterior.arrange(own)
+    return Reporting(every, named, rows, data, posterior.scaling)
 
 
 def versions() -> dict[str, str]:
@@ -172,19 +166,12 @@ def versions() -> dict[str, str]:
 
 def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
     """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    if posterior.x is None or posterior.y is None:
+    data = pack_dataset(posterior.dataset)
+    if not data:
         return None
-    data = {"x": posterior.x, "y": posterior.y}
     digest = hashlib.sha256()
     for name in ("x", "y"):
         array = np.ascontiguousarray(data[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     shapes = {name: list(array.shape) for name, array in data.items()}
     return {"shapes": shapes, "sha256": digest.hexdigest()}
-
-
-def _rows(posterior: Posterior, validation: tuple[ArrayLike, ArrayLike]) -> Rows:
-    rows = held_out.validation_rows(posterior, validation)
-    with precision(posterior.dtype):
-        data = forward.arrange(posterior.network, rows.inputs, rows.targets)
-    return Rows(rows.x, rows.y, data)

@@ -28,6 +28,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.data import Dataset
 from tensorbnn.engine.forward import Data
 from tensorbnn.ensemble.metrics import Metric
 from tensorbnn.inference.sampler import Info, over_chains
@@ -42,14 +43,6 @@ class MetricError(RuntimeError):
     """A metric that failed; the message says which one, and where."""
 
 
-class Rows(NamedTuple):
-    """Rows on which metrics are computed: as the user gave them, and as the engine wants them."""
-
-    x: NDArray[Any]
-    y: NDArray[Any]
-    data: Data
-
-
 @dataclass(frozen=True)
 class Reporting:
     """What is reported of a run, and how often.
@@ -62,13 +55,16 @@ class Reporting:
         Metrics by name.
     rows
         The rows on which they are computed, by name: ``training``, ``validation``.
+    data
+        The same as the engine takes them.
     scaling
         The user's units, in which metrics compare.
     """
 
     every: int = 100
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    rows: Mapping[str, Rows] = field(default_factory=dict)
+    rows: Mapping[str, Dataset] = field(default_factory=dict)
+    data: Mapping[str, Data] = field(default_factory=dict)
     scaling: Scaling = field(default_factory=Scaling)
 
     def check(self, start: Start, epoch: int = 0) -> None:
@@ -81,9 +77,9 @@ class Reporting:
         """Every metric by name for each of `chains`, at `positions` ``(chains, dimension)``."""
         found: list[dict[str, float | None]] = [{} for _ in chains]
         for kind, rows in self.rows.items() if self.metrics else ():
-            expected = np.asarray(_expected(target, positions, rows.data))
+            expected = np.asarray(_expected(target, positions, self.data[kind]))
             predictions = self.scaling.natural(expected)
-            targets = target.model.likelihood.observed(rows.y, target.model.network.outputs)
+            targets = target.model.likelihood.observed(rows.targets, target.model.network.outputs)
             for chain, own, scores in zip(chains, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
+from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.metrics import Metric, named_metrics, restore_metrics
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.posterior import Posterior
@@ -15,7 +16,6 @@ from tensorbnn.sampling.recipe import (
     make_pace,
     make_posterior,
     make_reporting,
-    validation_rows,
 )
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.stopping import Goal, check_gradients, make_goal
@@ -32,7 +32,7 @@ def read_recipe(
     posterior: Posterior | None = None,
     sampler: Sampler | None = None,
     metrics: Sequence[Metric] | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
     custom: Mapping[str, type] | None = None,
@@ -89,7 +89,7 @@ def _restore_reporting(
     store: DirectoryStore,
     posterior: Posterior,
     metrics: Sequence[Metric] | None,
-    validation: tuple[ArrayLike, ArrayLike] | None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None,
 ) -> Reporting:
     described, given = store.manifest["metrics"], named_metrics(metrics)
     unknown = sorted(set(given) - set(described))
@@ -108,7 +108,7 @@ def _restore_reporting(
     named = {name: known[name] for name in described if name in known}
     if validation is None:
         data = store.data()
-        validation = validation_rows(data)
+        validation = unpack_dataset(data, "validation_")
         if named and data is None and _had_validation(store):
             warn(
                 "the run does not keep its validation data, on which metrics are no longer "

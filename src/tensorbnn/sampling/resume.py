@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric
 from tensorbnn.inference.sampler import Sampler
@@ -41,7 +42,7 @@ def resume(
     burn_in: int | None = None,
     every: int | None = None,
     metrics: Sequence[Metric] | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
     custom: Mapping[str, type] | None = None,
@@ -113,8 +114,8 @@ def resume(
         _check_not_imported(reader)
     elif reader.manifest["status"] == "complete":
         if posterior is None:
-            return Ensemble.from_store(reader, custom or {})
-        return Ensemble.of(reader, posterior)
+            return Ensemble._from_store(reader, custom or {})
+        return Ensemble._from_posterior(reader, posterior)
     store = DirectoryStore.open_to_write(path)
     try:
         _check_options(store, given, sampler, posterior)

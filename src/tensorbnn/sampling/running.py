@@ -50,7 +50,7 @@ def carry_out(
     message = shortfall(ended, goal, path)
     if message is not None:
         warn(message)
-    return Ensemble.of(store, recipe.posterior)
+    return Ensemble._from_posterior(store, recipe.posterior)
 
 
 def _answer_signal(ended: Ended, number: int, path: Path | None) -> None:

@@ -4,12 +4,11 @@ import math
 import numbers
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorbnn.ensemble.verdict import point_names
+from tensorbnn.data import Dataset
 from tensorbnn.model.checks import check_count, check_inputs
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.converged import TRAINING_POINTS, Converged, Standing
@@ -21,18 +20,12 @@ from tensorbnn.storage.files import RunError
 POINTS_NAMED = 5
 
 
-class Points(NamedTuple):
-    """Inputs at which predictions are looked at, and their numbers as the user knows them."""
-
-    x: NDArray[Any]
-    rows: NDArray[Any]
-
-
 class Goal(NamedTuple):
     """When a run ends, besides its number of draws and gradients."""
 
     until: Converged | None = None
-    points: Points | None = None
+    points: Dataset | None = None
+    """Rows at which predictions are looked at."""
     max_minutes: float | None = None
     deadline: float | None = None
     """Monotonic time at which `max_minutes` are over."""
@@ -142,18 +135,17 @@ def in_words(now: Standing, until: Converged) -> str:
     return text if np.isfinite(now.times_longer(until)) else f"{text}, no telling how long"
 
 
-def _points(until: Converged, posterior: Posterior) -> Points:
+def _points(until: Converged, posterior: Posterior) -> Dataset:
     if until.at is not None:
         x = np.asarray(until.at, posterior.scaling.user_dtype(posterior.dtype))
         check_inputs(x, posterior.network, name="at")
-        return Points(x, np.arange(len(x)))
-    if posterior.x is None:
+        return Dataset(x)
+    if posterior.dataset is None:
         raise ValueError(
             "`until` looks at predictions for the training data, but `posterior` has none: say "
             "where to look, such as `until=tb.Converged(at=x)`"
         )
-    rows = np.arange(0, len(posterior.x), -(-len(posterior.x) // TRAINING_POINTS))
-    return Points(posterior.x[rows], rows)
+    return posterior.dataset.evenly(TRAINING_POINTS)
 
 
 def _limit(ended: Ended, goal: Goal) -> str:
@@ -161,16 +153,13 @@ def _limit(ended: Ended, goal: Goal) -> str:
     return f"`{ended.limit}` ({value:,g})"
 
 
-def _worst(standing: Standing, until: Converged, points: Points) -> str:
+def _worst(standing: Standing, until: Converged, points: Dataset) -> str:
     """The points that fall short most, in words."""
     short = np.flatnonzero(standing.short(until))
     worst = short[np.argsort(-standing.needs(until)[short], kind="stable")]
-    label, names = point_names(worst[:POINTS_NAMED], points.x)
-    if label == "row":
-        names = [str(points.rows[row]) for row in worst[:POINTS_NAMED]]
     said = [
-        f"{_numbers(standing.rhat[row], standing.ess[row])} at {label} {name}"
-        for row, name in zip(worst, names, strict=False)
+        f"{_numbers(standing.rhat[row], standing.ess[row])} at {points.row_name(row)}"
+        for row in worst[:POINTS_NAMED]
     ]
     more = len(worst) - len(said)
     return "; ".join([*said, *([f"and {more} more"] if more else [])])

@@ -8,9 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tensorbnn.data import pack_dataset
 from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import describe_metrics
-from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint
 from tensorbnn.sampling.recipe import Recipe, fingerprint, versions
 from tensorbnn.sampling.stopping import Goal
@@ -32,26 +32,18 @@ def make_store(
 ) -> Store:
     """Where the run goes: a directory, or memory without `path`."""
     if path is None:
-        return MemoryStore(_short_manifest(recipe), _training_data(recipe.posterior))
+        own = pack_dataset(recipe.posterior.dataset)
+        return MemoryStore(_short_manifest(recipe), own or None)
     states = [state for each in checkpoints for state in pack_checkpoint(each)]
     data = _all_data(recipe) if store_data else None
     manifest = _manifest(recipe, goal, notes)
     return DirectoryStore.create(path, manifest, data, states, overwrite=overwrite)
 
 
-def _training_data(posterior: Posterior) -> dict[str, NDArray[Any]] | None:
-    if posterior.x is None or posterior.y is None:
-        return None
-    return {"x": posterior.x, "y": posterior.y}
-
-
 def _all_data(recipe: Recipe) -> dict[str, NDArray[Any]] | None:
     """The data of training and of validation; ``None`` for the prior."""
-    data = _training_data(recipe.posterior)
-    if data is not None and "validation" in recipe.reporting.rows:
-        rows = recipe.reporting.rows["validation"]
-        data |= {"validation_x": rows.x, "validation_y": rows.y}
-    return data
+    validation = recipe.reporting.rows.get("validation")
+    return pack_dataset(recipe.posterior.dataset) | pack_dataset(validation, "validation_") or None
 
 
 def _short_manifest(recipe: Recipe) -> dict[str, Any]:

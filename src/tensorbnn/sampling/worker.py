@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorbnn import warning
+from tensorbnn.data import pack_dataset, unpack_dataset
 from tensorbnn.ensemble.metrics import Metric
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
@@ -31,7 +32,6 @@ from tensorbnn.sampling.recipe import (
     make_posterior,
     make_reporting,
     read_checkpoints,
-    validation_rows,
     versions,
 )
 from tensorbnn.storage.directory import DirectoryStore
@@ -64,10 +64,9 @@ def make_task(recipe: Recipe, store: DirectoryStore) -> ChainTask:
     """What workers are told of a run that is locked."""
     posterior, rows = recipe.posterior, recipe.reporting.rows
     data: dict[str, Any] = {}
-    if posterior.x is not None and store.data() is None:
-        data = {"x": posterior.x, "y": posterior.y}
-        if "validation" in rows:
-            data |= {"validation_x": rows["validation"].x, "validation_y": rows["validation"].y}
+    if store.data() is None:
+        validation = pack_dataset(rows.get("validation"), "validation_")
+        data = pack_dataset(posterior.dataset) | validation
     return ChainTask(
         path=store.root,
         coordinator=store.writer(),
@@ -164,7 +163,7 @@ def _lock_patiently(lock: Lock, stop: Stop) -> Lock | None:
 def _make_recipe(task: ChainTask, store: DirectoryStore) -> Recipe:
     data = store.data() if task.data is None else task.data
     posterior = make_posterior(store, task.network, task.likelihood, data)
-    validation = validation_rows(data) if task.metrics else None
+    validation = unpack_dataset(data, "validation_") if task.metrics else None
     reporting = make_reporting(posterior, task.metrics, validation, store.manifest["report_every"])
     return Recipe(posterior, task.sampler, task.plan, reporting, task.pace)
 
