@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         "command": options.command.line(options),
     }
     count = len(encoding.targets)
-    x, y, y_sd = training.x, training.y[:, :count], training.y[:, count:]
+    x, y, y_sd = training.x, training.targets[:, :count], training.targets[:, count:]
     check_columns(options, encoding, x, y)
     posterior = read_model(options, encoding).posterior(
         x,
@@ -166,7 +166,7 @@ def _sample(
             until=Converged() if by_itself else None,
             max_minutes=minutes,
             metrics=[SquaredError() if notes["table"]["classes"] is None else Accuracy()],
-            validation=None if held_out is None else (held_out.x, held_out.y),
+            validation=None if held_out is None else (held_out.x, held_out.targets),
             seed=options.seed,
             path=options.out,
             notes=notes,
@@ -194,7 +194,7 @@ def _report(
     facts |= {name: table[name] for name in ("rows", "held_out", "dropped")}
     facts |= summaries.convergence_facts(diagnosis, options.words)
     if held_out is not None and ensemble.num_draws:
-        score = ensemble.predict(held_out.x, progress=show).log_score(held_out.y)
+        score = ensemble.predict(held_out.x, progress=show).log_score(held_out.targets)
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]

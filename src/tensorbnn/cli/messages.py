@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TextIO
 
-from tensorbnn.remedies import Message, Remedy, Resume, Words
+from tensorbnn.messages import Message, Remedy, Resume, Words
 
 REMEDIES = {
     Remedy.TWO_CHAINS: "fit again with --chains 2 or more",
@@ -53,6 +54,11 @@ class CommandLine(Words):
             return REMEDIES.get(remedy) or super().remedy(remedy)
         aim = "" if remedy.option is None else f" {self.option(remedy.option)} {remedy.value}"
         return f"tensorbnn resume {shlex.quote(str(remedy.path))}{aim}"
+
+    def reading(self, path: Path) -> str:
+        """By a command, or in Python."""
+        quoted = shlex.quote(str(path))
+        return f"tensorbnn info {quoted}\n\n# or in Python\n{super().reading(path)}"
 
     def point(self, row: int, name: str) -> str:
         """A row as it is called in the user's table."""

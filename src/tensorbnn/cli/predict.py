@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option, other_model, probabilities
 from tensorbnn.cli.messages import print_error
+from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option, other_model, probabilities
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, other_weights
 from tensorbnn.ensemble.prediction import Prediction

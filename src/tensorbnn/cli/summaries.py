@@ -12,7 +12,7 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.findings import VerdictKind
-from tensorbnn.remedies import Words
+from tensorbnn.messages import Words
 from tensorbnn.tables.reading import counted, names_of
 
 TOO_SHORT = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tensorbnn.data import Dataset
-from tensorbnn.remedies import PYTHON, Words
+from tensorbnn.messages import PYTHON, Words
 from tensorbnn.report.context import ReportContext, read_context
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
 from tensorbnn.report.model import data_section, model_section

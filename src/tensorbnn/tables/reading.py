@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.remedies import PYTHON, Message, Words
+from tensorbnn.messages import PYTHON, Message, Words
 
 # Texts that stand for a value that is not there.
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "n/a", "null", "NULL", "None"})
