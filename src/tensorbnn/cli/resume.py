@@ -8,8 +8,8 @@ from typing import Any
 from tensorbnn.cli import summaries
 from tensorbnn.cli.messages import warnings_as_lines
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
-from tensorbnn.cli.output import print_result, warnings_as_lines
-from tensorbnn.cli.saved_run import check_run
+from tensorbnn.cli.output import print_result
+from tensorbnn.cli.saved_run import check_run, training_points
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.restoring import restore_until
 from tensorbnn.sampling.resume import resume

@@ -27,9 +27,6 @@ class _Found(NamedTuple):
     name: str
     row: int
 
-    def __str__(self) -> str:
-        return f"column {self.name!r} has {self.text!r} in data row {self.row:,}"
-
 
 class _Looks:
     """What the numbers of a column look like."""
@@ -113,18 +110,21 @@ def read_numbers(
 
 
 def _check(file: Path, comma: _Found, point: _Found | None, *, sure: bool) -> None:
+    advice = None
     if point is not None:
-        raise TableError(
-            f"{comma} of {file}, but {point}",
-            "write all numbers with a decimal comma, or all with a decimal point, and nothing "
-            "between thousands",
+        advice = (
+            f"column {point.name!r} has {point.text!r} in data row {point.row:,}; write all "
+            "numbers with a decimal comma, or all with a decimal point, and nothing between "
+            "thousands"
         )
-    if not sure:
-        raise TableError(
-            f"{comma} of {file}, and no number of the table shows whether that is a decimal comma "
-            "or one between thousands",
-            HOW_NUMBERS,
+    elif not sure:
+        advice = (
+            "no number of the table shows whether that is a decimal comma or one between "
+            f"thousands; {HOW_NUMBERS}"
         )
+    if advice is not None:
+        has = f"has {comma.text!r}"
+        raise TableError(has, advice, file=file, column=comma.name, rows=[comma.row])
 
 
 def _with_point(text: str | float | None) -> str | None:
