@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
+from tensorbnn.findings import Approximate, Verdict
 
 LEAST_DRAWS = 4
 TAIL = (0.05, 0.95)
@@ -79,7 +80,7 @@ class Diagnosis:
         R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
         hyper-parameters that mix slowly are only noted in the verdict.
     verdict
-        What to make of it, in words.
+        What to make of it; ``str(verdict)`` is a sentence.
     """
 
     rhat: NDArray[Any]
@@ -91,15 +92,15 @@ class Diagnosis:
     divergences: NDArray[Any]
     ebfmi: NDArray[Any]
     hyperparameters: dict[str, Convergence]
-    verdict: str
+    verdict: Verdict
 
     def __repr__(self) -> str:
         return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the verdict is "trustworthy", without a "but"."""
-        return self.verdict.startswith("trustworthy") and "; but " not in self.verdict
+        """Whether the verdict is that the sample can be trusted."""
+        return self.verdict.trustworthy
 
 
 def diagnose(
@@ -112,7 +113,7 @@ def diagnose(
     pareto_k: float | None = None,
     pareto_k_limit: float = PARETO_K_LIMIT,
     sampler: str | None = None,
-    approximation: str | None = None,
+    approximation: Approximate | None = None,
     names: Sequence[str] | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.

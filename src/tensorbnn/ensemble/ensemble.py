@@ -393,7 +393,7 @@ class Ensemble:
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
             sampler=self._store.manifest.get("sampler", {}).get("type"),
-            approximation=None if self.approximation is None else self.approximation.verdict,
+            approximation=None if self.approximation is None else self.approximation.finding,
             names=names,
         )
 
