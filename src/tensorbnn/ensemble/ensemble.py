@@ -28,14 +28,14 @@ from tensorbnn.ensemble.reweight import (
 from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
-from tensorbnn.inference.sampler import MOST_SEED
+from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.storage.description import restore
+from tensorbnn.storage.description import restore, sampler_class
 from tensorbnn.storage.store import Store
 
 Pair = Dataset | tuple[ArrayLike, ArrayLike]
@@ -391,8 +391,8 @@ class Ensemble:
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
-            sampler=self._store.manifest.get("sampler", {}).get("type"),
-            approximation=None if self.approximation is None else self.approximation.verdict,
+            sampler=sampler_class(self._store.manifest),
+            approximation=None if self.approximation is None else self.approximation.finding,
             names=names,
         )
 
@@ -493,7 +493,7 @@ class Ensemble:
         (True, array([1.]))
         """
         rows = self._prepare(with_targets(x, y))
-        seed = check_count("seed", seed, least=0, most=MOST_SEED)
+        seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
         prediction = self.predict(known.x, every=every, progress=progress)
         if self.likelihood.predicts_classes:
@@ -534,7 +534,7 @@ class Ensemble:
         """
         rows = self._prepare(Dataset(x))
         every = check_count("every", every, least=1)
-        seed = check_count("seed", seed, least=0, most=MOST_SEED)
+        seed = check_count("seed", seed, least=0, most=MAX_SEED)
         return self._new_targets(rows, every=every, seed=seed)
 
     def _predict_networks(
@@ -603,7 +603,7 @@ class Ensemble:
         {'chain': 2, 'draw': 100, 'row': 3}
         """
         every = check_count("every", every, least=1)
-        seed = check_count("seed", seed, least=0, most=MOST_SEED)
+        seed = check_count("seed", seed, least=0, most=MAX_SEED)
         rows, inputs = self._data(data), None
         if x is not None:
             inputs = self._prepare(Dataset(x)).dataset.x
