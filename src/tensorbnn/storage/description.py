@@ -17,6 +17,7 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
 from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
+from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model.catalogue import CLASSES
 from tensorbnn.model.network import Network
@@ -66,6 +67,12 @@ def restore(description: Any, custom: Mapping[str, type]) -> Any:
             f"load it with `custom={{{wanted}}}`"
         )
     return _restore(description, custom)
+
+
+def sampler_class(manifest: Mapping[str, Any]) -> type[Sampler] | None:
+    """The class of a run's sampler, if it is the library's."""
+    found = KNOWN.get(manifest.get("sampler", {}).get("type"), object)
+    return found if issubclass(found, Sampler) else None
 
 
 def _check_name(own: type) -> None:
