@@ -9,8 +9,8 @@ from scipy import special, stats
 import tensorbnn as tb
 from tensorbnn.model.summary import summary
 from tensorbnn.posterior import precision
-from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.report.context import read_context
+from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.storage.description import describe, restore
 
 RNG = np.random.default_rng(0)
