@@ -206,6 +206,10 @@ def compare_json(one, other, place, grown):
             else:
                 differences.append(f"{place}/{name} is only in one")
         return differences
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        places = [compare_json(*pair, f"{place}/{number}", grown) for number, pair in pairs]
+        return [difference for found in places for difference in found]
     # Both have come from JSON, which holds every bit of a number.
     return [] if json.dumps(one) == json.dumps(other) else [f"{place}: {one!r}, and {other!r}"]
 
