@@ -1,36 +1,309 @@
-"""Warnings that name the user's line, from however deep inside the library they come."""
+"""Warnings with fields, and how the library warns: at the user's line, from however deep inside."""
 
 import contextlib
+import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import NamedTuple
 
-_kept: ContextVar[list[str] | None] = ContextVar("kept", default=None)
+from tensorbnn.errors import DamagedFileError, Limited, RunError
+from tensorbnn.findings import rounded_up
+from tensorbnn.messages import PYTHON, Raised, Remedy, Resume, Words
+
+_collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of this package that led here, or keep it, within `kept`."""
-    kept_here = _kept.get()
-    if kept_here is not None:
-        kept_here.append(message)
+def warn(warning: Warning | str) -> None:
+    """Warn at the line outside of this package that led here, or collect it."""
+    if isinstance(warning, str):
+        warning = RunWarning(warning)
+    collected = _collected.get()
+    if collected is not None:
+        collected.append(warning)
         return
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level + 1)
+    warnings.warn(warning, stacklevel=level + 1)
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[list[str]]:
-    """Keep what this thread warns of, for whoever has a user to tell it."""
-    messages: list[str] = []
-    token = _kept.set(messages)
+def collect_warnings() -> Iterator[list[Warning]]:
+    """Collect what this thread warns of, for whoever has a user to tell."""
+    collected: list[Warning] = []
+    token = _collected.set(collected)
     try:
-        yield messages
+        yield collected
     finally:
-        _kept.reset(token)
+        _collected.reset(token)
+
+
+kept = collect_warnings
 
 
 def _is_ours(module: str) -> bool:
     return module.partition(".")[0] == __package__
+
+
+class RunWarning(Raised, UserWarning):
+    """What a user should know of a run; two that say the same are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), str(self)))
+
+
+class ConvergenceWarning(RunWarning):
+    """Predictions that are not known as well as was wanted."""
+
+
+@dataclass(eq=False)
+class StoppedByLimit(Limited, RunWarning):
+    """A limit has ended a run before it had all its draws."""
+
+    text = (
+        "stopped by {option} ({value:,g}) after {draws:,} of {planned:,} draws of each chain; "
+        "{then}"
+    )
+    limit: str
+    value: float
+    draws: int
+    planned: int
+    resume: Resume | None
+
+
+class Point(NamedTuple):
+    """How well predictions are known at number `row` of the points that are compared."""
+
+    row: int
+    name: str
+    rhat: float
+    """Not finite where a chain does not move."""
+    ess: float
+
+
+@dataclass(eq=False)
+class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
+    """A limit has ended a run before predictions were known as well as was wanted."""
+
+    rhat: float
+    ess: float
+    points: int
+    short: int
+    """At so many of the `points` predictions are not known well; 0 where that can't be told."""
+    worst: Sequence[Point] = ()
+    times: float | None = None
+    """So many times as many draws are needed, as far as that can be told."""
+
+    def message(self, words: Words = PYTHON) -> str:
+        text = (
+            f"stopped by {words.option(self.limit)} ({self.value:,g}) after {self.draws:,} draws "
+            "of each chain"
+        )
+        then = self.then.message(words)
+        if not self.short:
+            return f"{text}, too few to judge predictions by; {then}"
+        known = [f"{_known(each)} at {words.point(each.row, each.name)}" for each in self.worst]
+        more = self.short - len(known)
+        longer = ""
+        if self.times is not None:
+            longer = f"about {rounded_up(self.times)} times as many draws are needed; "
+        return (
+            f"{text}: at {self.short} of {self.points} x predictions are not known as well as "
+            f"wanted (R-hat below {self.rhat:g}, ESS of at least {self.ess:g}): "
+            f"{'; '.join(known + [f'and {more} more'] * (more > 0))}; {longer}{then}"
+        )
+
+
+def _known(point: Point) -> str:
+    if not math.isfinite(point.rhat):
+        return "a chain does not move"
+    return f"R-hat {point.rhat:.3f} and ESS {point.ess:,.0f}"
+
+
+@dataclass(eq=False)
+class Interrupted(RunWarning):
+    """Ctrl-C has ended a run in memory."""
+
+    text = "interrupted: the ensemble has the {draws:,} of {planned:,} draws that all chains have"
+    draws: int
+    planned: int
+
+
+@dataclass(eq=False)
+class ChainRestarted(RunWarning):
+    """A chain was stuck in burn-in."""
+
+    text = (
+        "chain {chain} {reason} after {after:,} transitions of burn-in, and was started again from "
+        "another point"
+    )
+    chain: int
+    reason: str
+    after: int
+
+
+@dataclass(eq=False)
+class CoarsePrecision(RunWarning):
+    """Log-densities are so large that their type rounds away what decides about proposals."""
+
+    text = (
+        "log-densities are about {size:.2g}, which {dtype} rounds to multiples of {spacing:.2g}, "
+        "too coarsely to accept or reject by: give tb.Posterior {other}a noise that suits the "
+        "targets (`standardise=True`, or one that is learned)"
+    )
+    size: float
+    dtype: str
+    spacing: float
+
+    @property
+    def other(self) -> str:
+        return "dtype='float64', or " if self.dtype == "float32" else ""
+
+
+@dataclass(eq=False)
+class OtherVersion(RunWarning):
+    """A run goes on with another version of a library, or with another ``instruction set``."""
+
+    text = (
+        "the run was begun with {what}: draws from here on may differ in their last bits from "
+        "those of an uninterrupted run"
+    )
+    name: str
+    then: str
+    now: str
+
+    @property
+    def what(self) -> str:
+        if self.name == "instruction set":
+            return f"the instruction set {self.then}, this machine uses {self.now}"
+        return f"version {self.then} of {self.name}, this is {self.now}"
+
+
+@dataclass(eq=False)
+class DamageWarning(RunWarning):
+    """A run goes on, though some of it can't be read."""
+
+    text = "the run goes on, but {error}"
+    error: RunError
+
+
+@dataclass(eq=False)
+class FilesLeftOut(RunWarning):
+    """Damaged files of draws are left out."""
+
+    text = "{number} damaged files are left out, in all chains: {first}{more}"
+    number: int
+    first: str
+
+    @property
+    def more(self) -> str:
+        return ", ..." if self.number > 1 else ""
+
+
+@dataclass(eq=False)
+class ReportsLeftOut(RunWarning):
+    """Damaged lines of a file of reports are left out."""
+
+    text = "{error}: left out"
+    error: DamagedFileError
+
+
+@dataclass(eq=False)
+class MetricsLost(RunWarning):
+    """Metrics are no longer reported: these functions, or all on validation data if none."""
+
+    names: Sequence[str] = ()
+
+    @property
+    def text(self) -> str:
+        if self.names:
+            return (
+                "the metrics {listed} are functions of your own and no longer reported: give them "
+                "again with {words[metrics]}"
+            )
+        return (
+            "the run does not keep its validation data, on which metrics are no longer reported: "
+            "give them again with {words[validation]}"
+        )
+
+    @property
+    def listed(self) -> list[str]:
+        return list(self.names)
+
+
+@dataclass(eq=False)
+class ReweightingWarning(RunWarning):
+    """Weights can't be trusted."""
+
+    text = "these weights can't be trusted: {reason}: {remedy}"
+    networks: int
+    worth: float
+    """The effective number of networks."""
+    pareto_k: float
+    """NaN where there are fewer than `needed` networks."""
+    limit: float
+    needed: int
+    too_few: bool
+    """Whether more networks might do."""
+    remedy = Remedy.SAMPLE_OTHER_FROM_HERE
+
+    @property
+    def reason(self) -> str:
+        far = "the other model is too far from the one that was sampled"
+        above = f"Pareto k-hat is {self.pareto_k:.2f}, above {self.limit:.2g}"
+        more_draws = f"more draws may settle it; if they don't, {far}"
+        if math.isnan(self.pareto_k):
+            few = f"{self.networks} networks are too few to tell, {self.needed} are needed"
+            return f"{few}: {more_draws}"
+        worth = f"worth {self.worth:.0f}"
+        if self.too_few:
+            few = f"the {self.networks} networks, though {worth}, are too few to tell"
+            return f"{above}, and {few}: {more_draws}"
+        return f"{above}, and the {self.networks} networks are worth only {self.worth:.0f}: {far}"
+
+
+@dataclass(eq=False)
+class LagWarning(ConvergenceWarning):
+    """An autocorrelation was not followed until it has died down."""
+
+    text = (
+        "the autocorrelation has not died down within {max_lag} draws at {rows} of {of} rows, so "
+        "that its length is underestimated: look at larger lags ({words[max_lag]}), or run longer"
+    )
+    max_lag: int
+    rows: int
+    of: int
+
+
+class OriginalRunWarning(RunWarning):
+    """A run of the original TensorBNN does not say all that this library knows of a run."""
+
+
+@dataclass(eq=False)
+class NoiseAssumed(OriginalRunWarning):
+    """The run does not say how targets scatter."""
+
+    text = (
+        "the run does not say how targets scatter: tb.Gaussian(sd={sd}) is assumed. It matters for "
+        "noise, scores and other likelihoods; give the {words[likelihood]} of the run"
+    )
+    sd: float
+
+
+@dataclass(eq=False)
+class ImpossibleValues(OriginalRunWarning):
+    """Networks have values that their prior forbids."""
+
+    text = (
+        "{name} has negative values in {negative} of {networks} networks, which TensorBNN does not "
+        "forbid: predictions are right, but under the paper's prior such networks are impossible"
+    )
+    name: str
+    negative: int
+    networks: int

@@ -22,6 +22,9 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from tensorbnn.errors import DamagedFileError as DamagedFileError
+from tensorbnn.errors import RunError as RunError
+
 FORMAT = 1
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -31,21 +34,6 @@ _LEFTOVER = re.compile(r"\..+\.tmp")
 PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 # What file systems say that can't sync a directory, such as those of some networks and clouds.
 _CAN_NOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-
-
-class RunError(RuntimeError):
-    """A run directory that can't be read or written; the message says which file and why."""
-
-
-class DamagedFileError(RunError):
-    """A file that is not what was written, or not there."""
-
-    def __init__(self, file: Path, reason: str) -> None:
-        super().__init__(f"{file} {reason}")
-        self.file, self.reason = file, reason
-
-    def __reduce__(self) -> tuple[type, tuple[Path, str]]:
-        return type(self), (self.file, self.reason)  # so that it comes back from a worker
 
 
 def write_file(file: Path, content: bytes, *, last: bool = True) -> None:

@@ -20,7 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tensorbnn.storage.files import PLAIN, RunError, write_bytes
+from tensorbnn.errors import LockedError as LockedError
+from tensorbnn.errors import RunError
+from tensorbnn.storage.files import PLAIN, write_bytes
 
 if sys.platform == "win32":
     import msvcrt
@@ -34,10 +36,6 @@ STALE_SECONDS = 300.0
 # Other attempts when the file changes hands between two looks at it.
 _ATTEMPTS = 20
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-
-
-class LockedError(RunError):
-    """Somebody else is writing; the message says who."""
 
 
 class Lock:
@@ -130,7 +128,7 @@ class Lock:
             self._descriptor, descriptor = descriptor, -1
             _held.add(self)
         except BlockingIOError:
-            raise LockedError(self._refusal(_read(self.file))) from None
+            raise LockedError(self._what, _read(self.file)) from None
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -144,7 +142,7 @@ class Lock:
         holder = _read(self.file)
         if not _is_stale(holder, self.file):
             if self.file.exists():
-                raise LockedError(self._refusal(holder))
+                raise LockedError(self._what, holder)
             return
         # One after the other: who comes late must not remove the new file of a faster one.
         turn = self.file.with_name(f".{self.file.name}.turn.tmp")
@@ -160,18 +158,9 @@ class Lock:
             if _is_stale(holder, self.file, now):
                 _remove(self.file)
             elif self.file.exists():
-                raise LockedError(self._refusal(holder))
+                raise LockedError(self._what, holder)
         finally:
             _remove(turn)
-
-    def _refusal(self, holder: dict[str, Any] | None) -> str:
-        who = "another process"
-        if holder is not None:
-            who = f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
-        return (
-            f"{self._what} is being written by {who}: wait for it or stop it; reading with tb.load "
-            "is possible at any time"
-        )
 
     def _beat(self) -> None:
         while not self._released.wait(HEARTBEAT_SECONDS):
