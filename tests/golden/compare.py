@@ -3,6 +3,9 @@
 Both run the scenarios of ``scenarios.py`` on this machine, side by side. Then every array, report,
 manifest and printed result is compared, and every run that was stopped and resumed with the one
 that was not. Exits with 1 if anything differs.
+
+Most of the time is compilation. To compile what has not changed only once, set
+``JAX_COMPILATION_CACHE_DIR`` and ``JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0``.
 """
 
 import argparse
