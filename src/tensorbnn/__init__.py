@@ -4,13 +4,14 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
-from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
@@ -18,7 +19,9 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.pretrain import Pretrained, pretrain
+from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
@@ -58,9 +61,8 @@ from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
-from tensorbnn.sampling.api import load, sample
+from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.resume import resume
 from tensorbnn.sampling.variational import variational
 from tensorbnn.storage.files import RunError
 
@@ -87,6 +89,7 @@ __all__ = [
     "CauchyDense",
     "ClassScores",
     "Converged",
+    "Dataset",
     "Dense",
     "Diagnosis",
     "Ensemble",
@@ -118,6 +121,7 @@ __all__ = [
     "ReLU",
     "Relevance",
     "RunError",
+    "Sampler",
     "Scaling",
     "Scores",
     "Sensitivity",
@@ -128,6 +132,8 @@ __all__ = [
     "StudentT",
     "StudentTNoise",
     "Tanh",
+    "TargetDensity",
+    "TransitionInfo",
     "Weighted",
     "Weights",
     "import_original",
