@@ -211,34 +211,13 @@ def move(
 
 def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCState, TransitionInfo]:
     value_and_gradient = target.value_and_gradient
-    settings = state.settings
     key, key_part = jax.random.split(key)
     whole = tuning.step_size(state.tuning, state.iteration)
     moves, usual_leapfrog = _moves(state, whole)
     step_size = whole * tuning.step_fraction(state.tuning, jax.random.uniform(key_part))
 
     def one(index: Array, so_far: Moves) -> Moves:
-        key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
-        # Before the first move of all there is nothing that could persist.
-        first = (state.iteration == 0) & (index == 0)
-        uniform = jax.random.uniform(key_slice, (3,))
-        random = Randomness(
-            momentum=jax.random.normal(key_momentum, state.position.shape),
-            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step),
-        )
-        factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
-        num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
-        time = step_size * num_leapfrog.astype(step_size.dtype)
-        persistence = jnp.exp(-time / state.tuning.length)
-        made = move(
-            value_and_gradient,
-            so_far.phase,
-            so_far.slice,
-            random,
-            step_size=step_size,
-            num_leapfrog=num_leapfrog,
-            persistence=jnp.where(first, 0.0, persistence),
-        )
+        made = _move(key, state, value_and_gradient, index, so_far, step_size, usual_leapfrog)
         return made._replace(
             acceptance=so_far.acceptance + made.acceptance,
             divergent=so_far.divergent | made.divergent,
@@ -275,6 +254,40 @@ def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCStat
         ),
     )
     return new_state, info
+
+
+def _move(
+    key: Array,
+    state: GHMCState,
+    value_and_gradient: ValueAndGradient,
+    index: Array,
+    so_far: Moves,
+    step_size: Array,
+    usual_leapfrog: Array,
+) -> Moves:
+    """The move of this index in a transition, of about `usual_leapfrog` steps."""
+    settings = state.settings
+    key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
+    # Before the first move of all there is nothing that could persist.
+    first = (state.iteration == 0) & (index == 0)
+    uniform = jax.random.uniform(key_slice, (3,))
+    random = Randomness(
+        momentum=jax.random.normal(key_momentum, state.position.shape),
+        slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step),
+    )
+    factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
+    num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
+    time = step_size * num_leapfrog.astype(step_size.dtype)
+    persistence = jnp.exp(-time / state.tuning.length)
+    return move(
+        value_and_gradient,
+        so_far.phase,
+        so_far.slice,
+        random,
+        step_size=step_size,
+        num_leapfrog=num_leapfrog,
+        persistence=jnp.where(first, 0.0, persistence),
+    )
 
 
 def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
