@@ -40,11 +40,14 @@ class Finding(Message):
 class Agree(Finding):
     """Chains agree about predictions, which are known well enough."""
 
-    text = (
-        "trustworthy: R-hat is at most {rhat:.3f} and the ESS at least {ess:.0f} in bulk and tails"
-    )
+    text = "trustworthy: {facts}"
     rhat: float
     ess: float
+
+    @property
+    def facts(self) -> str:
+        least = f"the ESS at least {self.ess:.0f} in bulk and tails"
+        return f"R-hat is at most {self.rhat:.3f} and {least}"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import tensorbnn as tb
 from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.estimators import base
+from tensorbnn.findings import Agree, Divergences, Verdict, VerdictKind
 from tests.estimators.quick import QuickHMC
 
 RNG = np.random.default_rng(0)
@@ -509,7 +510,7 @@ def test_chains_that_agree_but_diverge_are_told_of(monkeypatch):
     diagnose = Ensemble.diagnose
 
     def diverging(self, *rows, **options):
-        verdict = "trustworthy: R-hat is at most 1.001; but 9.0% of the draws saw a divergent"
+        verdict = Verdict(VerdictKind.USABLE, (Agree(1.001, 500.0), Divergences(0.09)))
         return dataclasses.replace(diagnose(self, *rows, **options), verdict=verdict)
 
     monkeypatch.setattr(Ensemble, "diagnose", diverging)

@@ -45,8 +45,8 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     def add_to(self, parser: Any, *, required: bool) -> None:
-        """Declare it; what is not given leaves no trace."""
-        given: dict[str, Any] = {"help": self._help(), "default": argparse.SUPPRESS}
+        """Declare it; what is not given is ``None``."""
+        given: dict[str, Any] = {"help": self._help(), "default": None}
         if self.kind == "switch":
             given["action"] = "store_true"
         else:
@@ -143,7 +143,7 @@ class Command:
         found = {each.name: _default(each) for each in self.options}
         if getattr(given, "settings", None) is not None:
             found |= _read_settings(given.settings, self.options)
-        found |= vars(given)
+        found |= {name: value for name, value in vars(given).items() if value is not None}
         for each in self.options:
             if each.needed and not found[each.name]:
                 given.parser.error(f"{each.needed} is needed")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset, unpack_dataset
+from tensorbnn.errors import DataNotKeptError
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.storage.files import RunError
@@ -121,10 +122,7 @@ def find_data(store: Store) -> Dataset | None:
     """The training data that a run has kept; ``None`` for the prior."""
     kept = unpack_dataset(store.data())
     if kept is None and store.manifest.get("data") is not None:
-        raise ValueError(
-            "the run did not keep its training data (`store_data=False`): "
-            "give them as `data=(x, y)`"
-        )
+        raise DataNotKeptError
     return kept
 
 

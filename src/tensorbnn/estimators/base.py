@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
 from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
+from tensorbnn.findings import Agree
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType, check_count, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
@@ -24,9 +26,8 @@ from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
 from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
-from tensorbnn.storage.files import RunError
 from tensorbnn.tabular import TabularModel
-from tensorbnn.warning import warn
+from tensorbnn.warning import StoppedByLimit, warn
 
 HIDDEN = (20,)
 # Where learned noise starts, in units of the targets' standard deviation.
@@ -105,11 +106,15 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         if not self.diagnostics_.trustworthy:
             # Chains may agree, but have seen divergences, say.
-            verdict = self.diagnostics_.verdict.removeprefix("trustworthy: ")
+            findings = self.diagnostics_.verdict.findings
+            found = "; ".join(
+                each.facts if isinstance(each, Agree) else str(each) for each in findings
+            )
             warn(
-                f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
-                "`draws`, or a smaller `hidden`, are options of this estimator",
-                ConvergenceWarning,
+                ConvergenceWarning(
+                    f"don't trust the predictions yet: {found}; more `max_minutes`, `burn_in` or "
+                    "`draws`, or a smaller `hidden`, are options of this estimator"
+                )
             )
         return self
 
@@ -117,7 +122,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         try:
             with warnings.catch_warnings():
                 # What they fall short of is in the verdict.
-                warnings.filterwarnings("ignore", r"stopped by `max_minutes`", UserWarning)
+                warnings.simplefilter("ignore", StoppedByLimit)
                 ensemble = sample(
                     posterior,
                     self.sampler,
@@ -129,18 +134,16 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
                     seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
                     progress=bool(self.verbose),
                 )
-        except RunError as error:
-            raise self._too_short(error) from error
+        except LimitBeforeDrawsError as error:
+            raise self._too_short() from error
         if ensemble.num_draws < LEAST_DRAWS:
             if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
                 raise KeyboardInterrupt
-            raise self._too_short(None)
+            raise self._too_short()
         return ensemble
 
-    def _too_short(self, error: RunError | None) -> RunError:
-        if error is not None and "came before the first draw" not in str(error):
-            return error
-        return RunError(
+    def _too_short(self) -> RunError:
+        return SamplingError(
             f"`max_minutes` ({self.max_minutes:g}) were over before chains had {LEAST_DRAWS} draws "
             "each, so that there is nothing to predict with: give more, or a smaller `hidden`, "
             "a shorter `burn_in` or fewer rows"
