@@ -18,7 +18,7 @@ from benchmarks import tfp
 from benchmarks.workloads import Workload, plain_log_density, posterior
 from tensorbnn.engine import library
 from tensorbnn.inference.hmc import DIVERGENCE
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 
 STEP_SIZE = 1e-5
 
@@ -160,11 +160,11 @@ def _tensorflow(workload: Workload, chains: int, steps: int) -> Call:
 
 def target_and_positions(
     workload: Workload, chains: int, engine: str, *, hierarchical: bool
-) -> tuple[Target, Array]:
+) -> tuple[TargetDensity, Array]:
     """The density that tensorbnn samples, and the positions of `chains` chains in it."""
     described = posterior(workload, hierarchical=hierarchical)
     described.engine = engine
-    target = Target(described.model, described.data, None)
+    target = TargetDensity(described.model, described.data, None)
     hypers = jnp.asarray(described.flatten_hypers(described.model.start_hypers()))
     positions = []
     for chain in range(chains):

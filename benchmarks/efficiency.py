@@ -18,7 +18,7 @@ import tensorbnn as tb
 from benchmarks.options import Options
 from benchmarks.tables import Cell, Table
 from tensorbnn.ensemble.diagnostics import convergence
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 
 CHAINS = 2
 # What is timed takes at least so long.
@@ -227,7 +227,7 @@ def _numpyro(case: Case) -> Found:
         case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,
         standardise=case.posterior.scaling, engine="jax",
     )  # fmt: skip
-    target = Target(described.model, described.data, phi)
+    target = TargetDensity(described.model, described.data, phi)
     kernel = NUTS(potential_fn=lambda q: -target.log_density(q))
     mcmc = MCMC(
         kernel, num_warmup=case.burn_in, num_samples=case.draws, num_chains=CHAINS,
@@ -257,7 +257,7 @@ def _numpyro(case: Case) -> Found:
     return Found(values, gradients, seconds, burn_in)
 
 
-def _last_positions(ensemble: tb.Ensemble, target: Target) -> Any:
+def _last_positions(ensemble: tb.Ensemble, target: TargetDensity) -> Any:
     """The last draws of chains, in the coordinates of the samplers."""
     named, _ = ensemble._last_draws(CHAINS)
     phi = target.held_phi
@@ -268,7 +268,7 @@ def _last_positions(ensemble: tb.Ensemble, target: Target) -> Any:
     ])  # fmt: skip
 
 
-def _outputs(target: Target, positions: Any, inputs: Any) -> Any:
+def _outputs(target: TargetDensity, positions: Any, inputs: Any) -> Any:
     network = target.model.network
 
     def one(position):

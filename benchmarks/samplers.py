@@ -17,7 +17,7 @@ import numpy as np
 
 import tensorbnn as tb
 from tensorbnn.ensemble.diagnostics import convergence
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 GRID = np.linspace(-2.5, 2.5, 51)
@@ -74,7 +74,7 @@ def blackjax_alone(posterior: tb.Posterior, step_size: float, draws: int) -> Non
     import blackjax
 
     with precision("float32"):
-        target = Target(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior.data, None)
         position = jnp.asarray(np.random.default_rng(0).normal(0, 0.3, target.dimension), "float32")
         kernel = blackjax.nuts.build_kernel()
 

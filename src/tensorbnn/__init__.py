@@ -19,7 +19,9 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.pretrain import Pretrained, pretrain
+from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
@@ -59,9 +61,8 @@ from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
-from tensorbnn.sampling.api import load, sample
+from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.resume import resume
 from tensorbnn.sampling.variational import variational
 from tensorbnn.storage.files import RunError
 
@@ -120,6 +121,7 @@ __all__ = [
     "ReLU",
     "Relevance",
     "RunError",
+    "Sampler",
     "Scaling",
     "Scores",
     "Sensitivity",
@@ -130,6 +132,8 @@ __all__ = [
     "StudentT",
     "StudentTNoise",
     "Tanh",
+    "TargetDensity",
+    "TransitionInfo",
     "Weighted",
     "Weights",
     "import_original",

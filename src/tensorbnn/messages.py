@@ -1,6 +1,7 @@
 """What a user is told, and what to do: each front-end has its own words for the same remedies."""
 
 import enum
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,9 @@ class Words:
 
 
 PYTHON = Words()
+
+words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
+"""Those in which a run that is interrupted says how to go on, since nobody else can."""
 
 
 class Message:

@@ -8,7 +8,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.engine import library, trajectory
 from tensorbnn.inference import hmc
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 pytestmark = pytest.mark.skipif(
@@ -91,7 +91,9 @@ def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
     for engine in ("native", "jax"):
         posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine=engine)
         hypers = posterior.flatten_hypers(posterior.model.start_hypers())
-        found.append(Target(posterior.model, posterior.data, jnp.asarray(hypers) if held else None))
+        found.append(
+            TargetDensity(posterior.model, posterior.data, jnp.asarray(hypers) if held else None)
+        )
     return found
 
 

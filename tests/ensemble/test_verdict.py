@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import tensorbnn as tb
 from tensorbnn.ensemble.diagnostics import diagnose
 from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.findings import (
@@ -240,14 +241,14 @@ def test_mclmc_is_said_to_be_inexact():
     """By the 95 % quantile of the chain that errs most: the bias is in the tails."""
     error = np.full((4, 500), 0.004)
     error[:, ::25] = 5.0
-    found = verdict(noise(), sampler="MCLMC", energy_error=error)
+    found = verdict(noise(), sampler=tb.MCLMC, energy_error=error)
     assert found.trustworthy
     assert found.findings[1] == EnergyErrors("MCLMC", 0.004, 0.95, 0.1, "GHMC")
     error[2, ::10] = 0.3
-    found = verdict(noise(), sampler="MCLMC", energy_error=error)
+    found = verdict(noise(), sampler=tb.MCLMC, energy_error=error)
     assert found.kind is VerdictKind.USABLE
     assert found.findings[1].error == pytest.approx(0.3)
-    for sampler in ("HMC", "GHMC", "NUTS", "AdaptiveHMC", "Other", None):
+    for sampler in (tb.HMC, tb.GHMC, tb.NUTS, tb.AdaptiveHMC, None):
         assert len(verdict(noise(), sampler=sampler, energy_error=error).findings) == 1
 
 
@@ -261,7 +262,7 @@ def test_sghmc_is_said_to_be_approximate():
         (few, False),
         (wild, True),
     ):
-        found = verdict(noise(), sampler="SGHMC", energy_error=energy_error)
+        found = verdict(noise(), sampler=tb.SGHMC, energy_error=energy_error)
         assert isinstance(found.findings[1], KineticTemperature)
         assert found.findings[1].doubtful == shows
         assert found.trustworthy != shows
@@ -275,5 +276,5 @@ def test_energies_of_an_unadjusted_sampler_are_not_judged():
         found = verdict(noise(), sampler=sampler, energy=energy, energy_error=small)
         return [type(each) for each in found.findings]
 
-    assert kinds("HMC") == [Agree, SlowEnergies]
-    assert kinds("MCLMC") == [Agree, EnergyErrors]
+    assert kinds(tb.HMC) == [Agree, SlowEnergies]
+    assert kinds(tb.MCLMC) == [Agree, EnergyErrors]

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.inference.sampler import Info, over_chains
+import tensorbnn as tb
+from tensorbnn.inference.sampler import TransitionInfo, over_chains
 
 
 class QuickState(NamedTuple):
@@ -17,7 +18,7 @@ class QuickState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QuickHMC:
+class QuickHMC(tb.Sampler):
     """HMC with 10 leapfrog steps, whose size follows the acceptance for ever: good enough here."""
 
     def init(self, target, positions, burn_in):
@@ -56,7 +57,7 @@ def _step(key, state, target):
         jnp.where(accept, log_density, state.log_density),
         eps * jnp.where(accept, 1.1, 0.7),
     )
-    info = Info(
+    info = TransitionInfo(
         acceptance=acceptance,
         energy_error=error,
         divergent=jnp.isnan(error),

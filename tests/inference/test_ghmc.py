@@ -113,11 +113,11 @@ def test_the_momentum_persists():
         tb.Gaussian(sd=1.0),
         dtype="float64",
     )
-    from tensorbnn.inference.target import Target
+    from tensorbnn.inference.target import TargetDensity
 
     sampler = tb.GHMC(step_size=1e-4, num_leapfrog=5, decoherence_time=1e-3, trajectory_length=5e-4)
     with precision("float64"):
-        target = Target(prior.model, prior.data, None)
+        target = TargetDensity(prior.model, prior.data, None)
         state = sampler.init(target, jnp.zeros((1, target.dimension)), burn_in=0)
         step, momenta = jax.jit(sampler.step), []
         for index in range(60):

@@ -8,8 +8,8 @@ from scipy.stats import norm
 
 import tensorbnn as tb
 from tensorbnn.inference import hmc
-from tensorbnn.inference.sampler import Info
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import TransitionInfo
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 UNIT = tb.Normal(0.0, 1.0)
@@ -104,7 +104,7 @@ def test_leapfrog_preserves_volume(start):
 def linear_target(dtype="float64"):
     network = tb.Network(tb.Dense(1, UNIT, UNIT), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.5), [0.0, 1.0], [1.0, 2.0], dtype=dtype)
-    return Target(posterior.model, posterior.data, None)
+    return TargetDensity(posterior.model, posterior.data, None)
 
 
 @pytest.mark.parametrize("chains", [1, 3])
@@ -116,7 +116,7 @@ def test_protocol(chains, dtype):
         state = tb.HMC().init(target, jnp.zeros((chains, target.dimension)), burn_in=10)
         keys = jax.random.split(jax.random.key(0), chains)
         after, info = jax.jit(tb.HMC().step)(keys, state, target)
-    assert isinstance(info, Info)
+    assert isinstance(info, TransitionInfo)
     assert all(leaf.shape[0] == chains for leaf in jax.tree.leaves((after, info)))
     shapes = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), (state, after))
     assert shapes[0] == shapes[1]
@@ -129,7 +129,7 @@ def test_chains_do_not_depend_on_each_other():
         target = linear_target()
         positions = jnp.asarray([[0.1, 0.2], [-0.3, 0.4], [1.0, -1.0]])
         keys = jax.random.split(jax.random.key(1), 3)
-        step = jax.jit(hmc.step)
+        step = jax.jit(tb.HMC.step)
         state = tb.HMC(step_size=0.3, num_leapfrog=4).init(target, positions, burn_in=0)
         together = step(keys, state, target)[0].position
         for chain in range(3):

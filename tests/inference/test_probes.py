@@ -7,7 +7,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.engine import forward
 from tensorbnn.inference import probes
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 
@@ -15,7 +15,7 @@ def target(rows, inputs=2, outputs=1):
     network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(outputs), inputs=inputs)
     x = np.random.default_rng(0).normal(size=(rows, inputs))
     posterior = tb.Posterior(network, tb.Gaussian(sd=1.0), x, np.zeros((rows, outputs)))
-    return Target(posterior.model, posterior.data, None), x
+    return TargetDensity(posterior.model, posterior.data, None), x
 
 
 @pytest.mark.parametrize("rows", [1, 2, 11, 300])
@@ -60,7 +60,7 @@ def test_many_outputs_still_have_several_probes():
 def test_without_data_probes_are_standard_normal():
     with precision("float64"):
         network = tb.Network(tb.Dense(1), inputs=4)
-        own = Target(tb.Posterior(network, tb.Gaussian(), dtype="float64").model, None, None)
+        own = TargetDensity(tb.Posterior(network, tb.Gaussian(), dtype="float64").model, None, None)
         found = np.asarray(probes.probe_inputs(own))
     assert found.shape == (4, 32)
     assert abs(found.mean()) < 4 / np.sqrt(128)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.inference.sampler import Info
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import TransitionInfo
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 from tensorbnn.sampling.advance import advance
 
@@ -46,7 +46,7 @@ POSTERIOR = {
 
 def some_target(dtype="float64"):
     posterior = POSTERIOR[dtype]
-    return Target(posterior.model, posterior.data, None)
+    return TargetDensity(posterior.model, posterior.data, None)
 
 
 def keys(chains, seed=0):
@@ -55,7 +55,7 @@ def keys(chains, seed=0):
 
 def check_shapes(state, after, info, chains, dtype):
     """Chains are a leading axis of all, and a step keeps every shape and type."""
-    assert isinstance(info, Info)
+    assert isinstance(info, TransitionInfo)
     assert all(leaf.shape[0] == chains for leaf in jax.tree.leaves((after, info)))
     before_and_after = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), (state, after))
     assert before_and_after[0] == before_and_after[1]
@@ -112,9 +112,9 @@ def test_several_chains(name):
 
 @dataclass(frozen=True)
 class Counting:
-    """A density that counts how often it is evaluated; it stands for a `Target`."""
+    """A density that counts how often it is evaluated; it stands for a `TargetDensity`."""
 
-    own: ClassVar[Target] = some_target()
+    own: ClassVar[TargetDensity] = some_target()
     model, dimension = own.model, own.dimension
     vectors = own.vectors
     data: ClassVar[None] = None
@@ -128,7 +128,7 @@ class Counting:
     def value_and_gradient(self):
         return jax.value_and_grad(self.log_density)
 
-    def moves_together(self, chains):
+    def batches_chains(self, chains):
         return False
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.inference.sampler import Info, over_chains
+from tensorbnn.inference.sampler import TransitionInfo, over_chains
 
 X = np.linspace(-1, 1, 5)
 
@@ -26,7 +26,7 @@ class Bare(NamedTuple):
 def info(state):
     one = jnp.ones_like(state.log_density)
     none, count = jnp.zeros(one.shape, bool), jnp.ones(one.shape, jnp.int32)
-    return Info(one, 0 * one, none, one, state.log_density, one, count)
+    return TransitionInfo(one, 0 * one, none, one, state.log_density, one, count)
 
 
 def begin(target, positions):
@@ -40,7 +40,7 @@ def stay(keys, state, target):
 
 def draw(step=stay, begin=begin):
     @dataclass(frozen=True)
-    class Own:
+    class Own(tb.Sampler):
         def init(self, target, positions, burn_in):
             return begin(target, positions)
 
@@ -61,21 +61,24 @@ def test_what_keeps_the_protocol():
     ("step", "message"),
     [
         (lambda keys, state, target: state, r"must return a pair, .*, but returned \(Still\)"),
-        (lambda keys, state, target: (state, None), r"an Info, but returned \(Still, NoneType\)"),
+        (
+            lambda keys, state, target: (state, None),
+            r"a TransitionInfo, but returned \(Still, NoneType\)",
+        ),
         (
             lambda keys, state, target: (
                 state._replace(count=state.count.astype(float)),
                 info(state),
             ),
-            r"must keep shapes and types of the state, but made count, which was int32\[1\], float",
+            r"must keep the shapes and types of the state, but count was int32\[1\] and became float",
         ),
         (
             lambda keys, state, target: (state._replace(position=state.position[0]), info(state)),
-            r"but made position, which was float32\[1, 2\], float32\[2\]",
+            r"but position was float32\[1, 2\] and became float32\[2\]",
         ),
         (
             lambda keys, state, target: (state, info(state)._replace(energy=jnp.zeros(()))),
-            r"`energy` of the Info of a sampler must have shape \(1,\), .*, but is float32\[\]",
+            r"`energy` of a TransitionInfo must have shape \(1,\), .*, but is float32\[\]",
         ),
     ],
     ids=["state", "none", "type", "shape", "info"],
@@ -88,11 +91,11 @@ def test_steps(step, message):
 @pytest.mark.parametrize(
     ("begin", "message"),
     [
-        (lambda target, positions: Bare(positions), "a Bare, has no log_density"),
-        (lambda target, positions: positions.sum(), "has no position and no log_density"),
+        (lambda target, positions: Bare(positions), "a Bare without log_density"),
+        (lambda target, positions: positions.sum(), "without position and log_density"),
         (
             lambda target, positions: begin(target, positions)._replace(count=0.5),
-            "with the chains, 1, as first axis, but count is 0.5",
+            "with the chains, 1, as its first axis, but count is 0.5",
         ),
         (
             lambda target, positions: begin(target, positions)._replace(count=jnp.zeros(3)),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 RNG = np.random.default_rng(0)
@@ -41,7 +41,7 @@ every_network = pytest.mark.parametrize(
 @precision("float64")
 def test_log_density_is_that_of_the_posterior_in_other_coordinates(network):
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
-    target = Target(posterior.model, posterior.data, None)
+    target = TargetDensity(posterior.model, posterior.data, None)
     assert target.dimension == posterior.num_parameters + posterior.num_hyperparameters
 
     @jax.jit
@@ -70,7 +70,7 @@ def test_log_density_is_that_of_the_posterior_in_other_coordinates(network):
 def test_held_hyper_parameters(network):
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
     held = posterior.flatten_hypers(posterior.model.start_hypers())
-    target = Target(posterior.model, posterior.data, held)
+    target = TargetDensity(posterior.model, posterior.data, held)
     assert target.dimension == posterior.num_parameters
 
     @jax.jit
@@ -95,7 +95,7 @@ def test_held_hyper_parameters(network):
 def test_without_data_it_is_the_prior():
     # Standard coordinates of a Gaussian prior are standard Gaussian, whatever its numbers.
     network = tb.Network(tb.Dense(2, tb.Normal(5.0, 0.1), tb.Normal(-3.0, 7.0)), inputs=2)
-    target = Target(tb.Posterior(network, tb.Gaussian()).model, None, None)
+    target = TargetDensity(tb.Posterior(network, tb.Gaussian()).model, None, None)
     position = np.random.default_rng(3).normal(size=6)
     expected = -0.5 * np.sum(position**2) - 3 * np.log(2 * np.pi)
     log_density = jax.jit(target.log_density)(jnp.asarray(position))
@@ -106,7 +106,7 @@ def test_without_data_it_is_the_prior():
 def test_named_values_are_natural():
     network = NETWORKS["the paper's Gaussian and PReLU"]
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
-    target = Target(posterior.model, posterior.data, None)
+    target = TargetDensity(posterior.model, posterior.data, None)
     parameters = {
         "dense_0.weights": np.array([[0.1, -0.2], [0.3, 0.4]]),
         "dense_0.biases": np.array([0.5, -0.6]),
@@ -127,13 +127,13 @@ def test_types_are_kept(dtype):
     network = NETWORKS["the paper's Gaussian and PReLU"]
     posterior = tb.Posterior(network, tb.Gaussian(), X, Y, dtype=dtype)
     with precision(dtype):
-        target = Target(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior.data, None)
         position = jax.ShapeDtypeStruct((target.dimension,), dtype)
         value, gradient = jax.eval_shape(
-            jax.value_and_grad(Target.log_density, 1), target, position
+            jax.value_and_grad(TargetDensity.log_density, 1), target, position
         )
         back = jax.eval_shape(
-            Target.position, target, *jax.eval_shape(Target.vectors, target, position)
+            TargetDensity.position, target, *jax.eval_shape(TargetDensity.vectors, target, position)
         )
     assert (value.shape, value.dtype) == ((), dtype)
     assert (gradient.shape, gradient.dtype) == (position.shape, dtype)
@@ -152,7 +152,7 @@ def test_target_is_compiled_once_for_other_data():
     values = []
     for y in (Y, Y + 1):
         posterior = tb.Posterior(network, tb.Gaussian(), X, y)
-        target = Target(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior.data, None)
         values.append(log_density(target, jnp.zeros(6)))
     assert len(traced) == 1
     assert values[0] != values[1]

@@ -8,8 +8,8 @@ from scipy.stats import norm
 
 import tensorbnn as tb
 from tensorbnn.inference import length_search, step_fitting, tuning
-from tensorbnn.inference.sampler import ROUNDS, meetings
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 UNIT = tb.Normal(0.0, 1.0)
@@ -30,19 +30,19 @@ def make(burn_in=1000, **options):
         "target_acceptance": 0.9,
         "max_steps": 1024,
     }
-    target = Target(posterior.model, None, None)
+    target = TargetDensity(posterior.model, None, None)
     return tuning.init(target, burn_in, **(given | options))
 
 
 def test_chains_meet_after_equal_rounds():
-    assert meetings(1000) == tuple(range(50, 1001, 50))
-    assert meetings(1019) == tuple(range(50, 1001, 50))
-    assert len(meetings(160)) == ROUNDS
-    assert meetings(159) == ()
+    assert pooling_rounds(1000) == tuple(range(50, 1001, 50))
+    assert pooling_rounds(1019) == tuple(range(50, 1001, 50))
+    assert len(pooling_rounds(160)) == POOLING_ROUNDS
+    assert pooling_rounds(159) == ()
 
 
 def fitting(acceptance, steps, number):
-    """The step size after round `number` for what chains had, both ``(chains, ROUNDS)``."""
+    """The step size after round `number` for what chains had, both ``(chains, POOLING_ROUNDS)``."""
     weights = tuning._weights(jnp.asarray(number), float)
     now = jnp.log(steps[0, number])
     return np.exp(
@@ -53,11 +53,11 @@ def fitting(acceptance, steps, number):
 def test_step_size_is_exact_where_errors_are_normal():
     """With acceptance 2 Phi(-c step^2), whatever c of each chain and round: the next step fits."""
     rng = np.random.default_rng(0)
-    c = np.exp(rng.normal(0, 0.2, size=(6, ROUNDS))) * 3000.0
-    steps = np.broadcast_to(np.exp(rng.uniform(-0.3, 0.3, size=ROUNDS)) * 0.006, c.shape)
+    c = np.exp(rng.normal(0, 0.2, size=(6, POOLING_ROUNDS))) * 3000.0
+    steps = np.broadcast_to(np.exp(rng.uniform(-0.3, 0.3, size=POOLING_ROUNDS)) * 0.006, c.shape)
     accepted = 2 * norm.cdf(-c * steps**2)
-    for number in (tuning.SEARCH, 12, ROUNDS - 1):
-        found = fitting(np.where(np.arange(ROUNDS) <= number, accepted, 0.3), steps, number)
+    for number in (tuning.SEARCH, 12, POOLING_ROUNDS - 1):
+        found = fitting(np.where(np.arange(POOLING_ROUNDS) <= number, accepted, 0.3), steps, number)
         seen = c[:, tuning.SEARCH : number + 1]
         weights = np.arange(1, seen.shape[1] + 1)  # later rounds count more
         mean = np.average(2 * norm.cdf(-seen * found**2), axis=1, weights=weights).mean()
@@ -65,10 +65,10 @@ def test_step_size_is_exact_where_errors_are_normal():
 
 
 def test_one_chain_that_accepts_little_decides_on_the_step_size():
-    c = np.full((8, ROUNDS), 100.0)
+    c = np.full((8, POOLING_ROUNDS), 100.0)
     c[3] *= 16.0
     steps = np.full(c.shape, 0.015)
-    found = fitting(2 * norm.cdf(-c * steps**2), steps, ROUNDS - 1)
+    found = fitting(2 * norm.cdf(-c * steps**2), steps, POOLING_ROUNDS - 1)
     assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(
         OVERALL - step_fitting.LAGGING, abs=1e-4
     )
@@ -92,7 +92,7 @@ def autoregression(rng, correlation, chains, count):
 def test_scores_are_effective_draws(correlation):
     """Outputs of known autocorrelation: draws (1 - rho) / (1 + rho) over a power of the length."""
     chains, length = 40, 0.7
-    state = make(burn_in=ROUNDS * length_search.RECORD)
+    state = make(burn_in=POOLING_ROUNDS * length_search.RECORD)
     # Small against the bound, so that it does not distort them.
     state = state._replace(
         units=state.units._replace(scale=jnp.full_like(state.units.scale, 20.0)),
@@ -100,10 +100,10 @@ def test_scores_are_effective_draws(correlation):
     )
     rng = np.random.default_rng(3)
     series = autoregression(rng, correlation, chains, state.record.shape[1])
-    told = jnp.zeros((chains, ROUNDS, tuning.tell(state).size))
+    told = jnp.zeros((chains, POOLING_ROUNDS, tuning.tell(state).size))
     told = told.at[:, tuning.SEARCH].set(jax.vmap(lambda each: told_by(state, each))(series))
     heard = tuning._unpack(told, state.record.shape[1])
-    tried = jnp.arange(ROUNDS) == tuning.SEARCH
+    tried = jnp.arange(POOLING_ROUNDS) == tuning.SEARCH
     found = length_search.scores(heard.outputs, heard.path, tried, state.settings.round_length)
     score = float(found[tuning.SEARCH])
     draws = (1 - correlation) / (1 + correlation)
@@ -127,11 +127,11 @@ def search(monkeypatch, score, step_sizes, *, end=tuning.FINAL, **options):
         ),
     )
     state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(step_sizes[0])))
-    told = jnp.zeros((1, ROUNDS, tuning.tell(state).size))
+    told = jnp.zeros((1, POOLING_ROUNDS, tuning.tell(state).size))
     told = told.at[:, :, 1].set(np.log(step_sizes))
     accepted = 2 * norm.cdf(norm.ppf(OVERALL / 2) * (step_sizes / step_sizes[-1]) ** 2)
     told = told.at[:, :, 2].set(accepted)
-    for number in range(ROUNDS):
+    for number in range(POOLING_ROUNDS):
         state = tuning.listen(state, told, jnp.asarray(number))
     return np.asarray(state.lengths[tuning.SEARCH : end]), float(state.length)
 
@@ -142,7 +142,7 @@ def test_search_climbs_to_the_best_length(monkeypatch):
     def score(length):
         return np.exp(-(np.log(length / 4.0) ** 2))
 
-    tried, found = search(monkeypatch, score, np.full(ROUNDS, 0.004))
+    tried, found = search(monkeypatch, score, np.full(POOLING_ROUNDS, 0.004))
     assert tried[0] == pytest.approx(length_search.LEAST_LENGTH, rel=1e-5)
     assert max(score(tried)) > score(4.0 * 2**0.25)  # the best is tried, to half a rung
     assert found == pytest.approx(tried[np.argmax(score(tried))])
@@ -150,7 +150,7 @@ def test_search_climbs_to_the_best_length(monkeypatch):
 
 def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
     """What is many steps while steps are tiny may be a single one at the end."""
-    step_sizes = np.where(np.arange(ROUNDS) < tuning.FINAL, 1e-4, 1e-3)
+    step_sizes = np.where(np.arange(POOLING_ROUNDS) < tuning.FINAL, 1e-4, 1e-3)
     tried, found = search(monkeypatch, lambda length: 1 / length, step_sizes)
     assert max(tried) < 3 * length_search.MANY_STEPS * 1e-4
     assert found == pytest.approx(length_search.MANY_STEPS * 1e-3, rel=0.05)
@@ -158,13 +158,13 @@ def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
 
 def test_a_length_becomes_longer_in_the_end(monkeypatch):
     """Rounds are too short to see what is slow, whatever they say; steps have a limit."""
-    tiny = np.full(ROUNDS, 1e-5)
+    tiny = np.full(POOLING_ROUNDS, 1e-5)
     tried, found = search(
         monkeypatch, lambda length: 1 / length, tiny, end=tuning.LAST, many_steps=4000
     )
     assert max(tried) < 3 * length_search.MANY_STEPS * 1e-5  # burn-in is not to take most gradients
     assert found == pytest.approx(4000 * 1e-5, rel=1e-5)
-    small = np.full(ROUNDS, 1e-3)
+    small = np.full(POOLING_ROUNDS, 1e-3)
     _, found = search(monkeypatch, lambda length: 1 / length, small, many_steps=4000)
     assert found == pytest.approx(length_search.LEAST_LENGTH, rel=1e-5)
 
@@ -222,9 +222,9 @@ def test_chains_that_tell_the_same_go_on_alike():
     """What a chain does next depends on what all told, not on which of them it is."""
     with precision("float32"):
         posterior = small_posterior()
-        target = Target(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior.data, None)
         state = tb.HMC().init(target, jnp.zeros((3, target.dimension)), burn_in=400)
-        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, ROUNDS, 4 + 10 * 32))
+        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, POOLING_ROUNDS, 4 + 10 * 32))
         after = tb.HMC().listen(state, jnp.asarray(told, dtype=float), jnp.asarray(9))
     for leaf in jax.tree.leaves((after.tuning.averaging, after.tuning.length)):
         assert len(np.unique(np.asarray(leaf))) == 1

@@ -9,7 +9,7 @@ from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.interop.original import import_original
 from tensorbnn.model.likelihoods import Gaussian
-from tensorbnn.wording import in_words, network_in_words
+from tensorbnn.model.summary import summary
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,8 +20,8 @@ def run(options: argparse.Namespace) -> int:
         options.old, options.new, likelihood=likelihood, overwrite=options.overwrite
     )
     model = {
-        "network": network_in_words(ensemble.network),
-        "likelihood": in_words(ensemble.likelihood),
+        "network": summary(ensemble.network),
+        "likelihood": summary(ensemble.likelihood),
     }
     facts = {"run": str(options.new), "networks": len(ensemble)} | model
     print_result(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from tensorbnn.messages import Message, Remedy, Resume, Words
+from tensorbnn.messages import Message, Remedy, Resume, Words, words_in_use
 
 REMEDIES = {
     Remedy.TWO_CHAINS: "fit again with --chains 2 or more",
@@ -94,7 +94,11 @@ def warnings_as_lines(words: Words) -> Iterator[None]:
             printed.add(text)
             print_error(f"warning: {text}")
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
-        yield
+    token = words_in_use.set(words)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = show
+            yield
+    finally:
+        words_in_use.reset(token)

@@ -24,7 +24,7 @@ from tensorbnn.cli import (
 )
 from tensorbnn.cli.messages import CommandLine, print_error, warnings_as_lines
 from tensorbnn.cli.options import Command
-from tensorbnn.sampling.reporting import MetricError
+from tensorbnn.errors import MetricError
 from tensorbnn.storage.files import RunError
 
 # In the order in which help lists them.

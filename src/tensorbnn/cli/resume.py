@@ -10,9 +10,9 @@ from tensorbnn.cli.messages import warnings_as_lines
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import check_run, training_points
+from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.restoring import restore_until
-from tensorbnn.sampling.resume import resume
+from tensorbnn.sampling.restore import restore_until
 from tensorbnn.storage.directory import DirectoryStore
 
 
@@ -21,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     began = time.monotonic()
     check_run(options.run)
     store = DirectoryStore(options.run)
-    recorded, points = restore_until(store), training_points(store)
+    rule, points = restore_until(store), training_points(store)
+    recorded = rule if isinstance(rule, Converged) else None
     until = _until(options, recorded)
     # Of training rows, unless it looks at others.
     names = () if points is None or (recorded and recorded.at is not None) else points.names

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
 from tensorbnn.findings import Approximate, Verdict
+from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
 TAIL = (0.05, 0.95)
@@ -112,7 +113,7 @@ def diagnose(
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
     pareto_k_limit: float = PARETO_K_LIMIT,
-    sampler: str | None = None,
+    sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
     names: Sequence[str] | None = None,
 ) -> Diagnosis:
@@ -135,7 +136,7 @@ def diagnose(
     pareto_k, pareto_k_limit
         k-hat of the weights and up to which it is trusted, for the verdict.
     sampler
-        Name of the sampler's class: the verdict says where it is not exact.
+        The sampler's class: it says where it is not exact.
     approximation
         What to say in its place of draws that are no sample of the posterior.
     names
@@ -146,11 +147,11 @@ def diagnose(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
     unknown = np.full(values.shape[:2], np.nan)
-    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
+    recorded = info
+    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(recorded)
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _errors(values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
-    energy_error = info.get("energy_error")
     evidence = Evidence(
         values=values if weights is None else _influences(values, weights),
         rhat=found.rhat,
@@ -163,8 +164,7 @@ def diagnose(
         pareto_k=pareto_k,
         pareto_k_limit=pareto_k_limit,
         sampler=sampler,
-        energy_error=energy_error,
-        energy_error_mcse=0.0 if energy_error is None else float(_mcse(energy_error, "mean")),
+        info=recorded,
         approximation=approximation,
         names=names,
     )

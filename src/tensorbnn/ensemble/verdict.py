@@ -5,6 +5,7 @@ Predictions decide. Divergences, energies, acceptance and hyper-parameters add f
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,8 @@ from tensorbnn.findings import (
     Approximate,
     Disagree,
     Divergences,
-    EnergyErrors,
     Finding,
     HyperparametersDisagree,
-    KineticTemperature,
     LowAcceptance,
     NotMoved,
     OneChain,
@@ -28,6 +27,7 @@ from tensorbnn.findings import (
     VerdictKind,
     WeightsUntrusted,
 )
+from tensorbnn.inference.sampler import Sampler
 
 RHAT_LIMIT = 1.01
 # Above this, chains tell different stories; between the two, they are only short. Of n independent
@@ -41,15 +41,6 @@ EBFMI_LIMIT = 0.3
 ACCEPTANCE_LIMIT = 0.1
 # At most, however many networks there are: above, weights converge too slowly.
 PARETO_K_LIMIT = 0.7
-# Samplers that reject nothing; their energies are not what E-BFMI is about.
-APPROXIMATE = ("MCLMC", "SGHMC")
-# Up to which their bias is small (measured, docs/samplers.md): the energy error of steps of MCLMC
-# per root of the dimension, in 95 % of the draws; the kinetic temperature of SGHMC minus one, and
-# how far few draws may make it seem off.
-ENERGY_ERROR_LIMIT = 0.1
-ENERGY_ERROR_SHARE = 0.95
-TEMPERATURE_LIMIT = 0.05
-TEMPERATURE_MOST = 0.2
 # Draws a chain for which second halves can say something.
 LEAST_DRAWS = 20
 # Rows named in a verdict, rows looked at to find an odd chain, inputs for which x is shown.
@@ -82,12 +73,10 @@ class Evidence(NamedTuple):
     """k-hat of the weights, where networks have any; `values` are then their influences."""
     pareto_k_limit: float = PARETO_K_LIMIT
     """Up to which it is trusted."""
-    sampler: str | None = None
-    """Name of the sampler's class, where it is known."""
-    energy_error: NDArray[Any] | None = None
-    """As the sampler records it, ``(chains, draws)``."""
-    energy_error_mcse: float = 0.0
-    """Monte Carlo standard error of its mean."""
+    sampler: type[Sampler] | None = None
+    """Its class, where it is known."""
+    info: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    """What the sampler has recorded, each ``(chains, draws)``."""
     approximation: Approximate | None = None
     """What the networks are draws of, where that is not the posterior."""
     names: Sequence[str] | None = None
@@ -99,7 +88,10 @@ def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
     if evidence.approximation is not None:  # chains that agree would say nothing
         return Verdict(VerdictKind.APPROXIMATION, (evidence.approximation,))
     decisive = _on_predictions(evidence, rhat)
-    findings = (decisive, *_on_bias(evidence), *_on_sampling(evidence))
+    bias: Sequence[Finding] = ()  # of a sampler that is not exact, which no number here shows
+    if evidence.sampler is not None and evidence.info:
+        bias = evidence.sampler.findings(evidence.info)
+    findings = (decisive, *bias, *_on_sampling(evidence))
     kind = _KINDS[type(decisive)]
     if kind is VerdictKind.TRUSTWORTHY and any(each.doubtful for each in findings):
         kind = VerdictKind.USABLE
@@ -218,7 +210,8 @@ def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
     if low.any():
         yield LowAcceptance(*_chosen(low), float(evidence.acceptance[low].max()))
     slow = evidence.ebfmi < EBFMI_LIMIT
-    if slow.any() and evidence.sampler not in APPROXIMATE:
+    # A sampler that is not exact rejects nothing: its energies are not what E-BFMI is about.
+    if slow.any() and (evidence.sampler is None or evidence.sampler.exact):
         yield SlowEnergies(*_chosen(slow), float(evidence.ebfmi[slow].min()), EBFMI_LIMIT)
     limit = _limit(evidence.values)
     apart = {name: each for name, each in evidence.hyper_rhat.items() if each >= limit}
@@ -227,20 +220,6 @@ def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
         yield HyperparametersDisagree(
             len(apart), len(evidence.hyper_rhat), float(apart[worst]), worst
         )
-
-
-def _on_bias(evidence: Evidence) -> Iterable[Finding]:
-    """What a sampler that is not exact adds: no number above shows its bias."""
-    if evidence.energy_error is None:
-        return
-    if evidence.sampler == "MCLMC":
-        # The tail matters: where the integrator fails, there is the bias. Of the worst chain.
-        error = float(np.quantile(evidence.energy_error, ENERGY_ERROR_SHARE, axis=1).max())
-        yield EnergyErrors("MCLMC", error, ENERGY_ERROR_SHARE, ENERGY_ERROR_LIMIT, "GHMC")
-    if evidence.sampler == "SGHMC":
-        by_chance = TEMPERATURE_LIMIT + 3 * evidence.energy_error_mcse
-        temperature = float(1 + evidence.energy_error.mean())
-        yield KineticTemperature("SGHMC", temperature, min(by_chance, TEMPERATURE_MOST))
 
 
 def _limit(values: NDArray[Any]) -> float:

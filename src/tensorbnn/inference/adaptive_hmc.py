@@ -13,7 +13,6 @@ Theta is moved in units of its prior's width given phi, phi in units of its own 
 under others one step size serves narrow and wide priors alike, and heavy tails are reached.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -21,19 +20,22 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import (
+    LARGEST_COUNT,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_positive,
+    check_type,
+)
+from tensorbnn.errors import OptionError
 from tensorbnn.inference import dual_averaging, hyper_moves, trajectory_adapter
 from tensorbnn.inference.dual_averaging import DualAveraging
-from tensorbnn.inference.hmc import Moved, Phase, transition
-from tensorbnn.inference.hyper_moves import Chance
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
-)
+from tensorbnn.inference.hmc import Metropolis, Phase, transition
+from tensorbnn.inference.hyper_moves import Randomness
 from tensorbnn.inference.probes import features
-from tensorbnn.inference.sampler import Info, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, check_options, over_chains
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
@@ -42,7 +44,7 @@ WEAVING_LEAPFROG = 5
 
 
 @dataclass(frozen=True)
-class AdaptiveHMC:
+class AdaptiveHMC(Sampler):
     """The paper's HMC with its parameter adapter, alternating parameters and hyper-parameters.
 
     Defaults are those of the paper's examples.
@@ -112,10 +114,26 @@ class AdaptiveHMC:
     random_steps: int = 20
     reward: Literal["parameters", "function"] = "parameters"
 
-    def __post_init__(self) -> None:
-        _check_options(self)
+    learned = ("iteration",)
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "AdaptiveState":
+    def __post_init__(self) -> None:
+        check_options(self, check_positive, "step_size_start", "step_size_min", "step_size_max")
+        check_options(self, check_positive, "hyper_step_size", "a")
+        counts = ("step_size_options", "averaging_steps", "k", "strikes", "hyper_leapfrog")
+        leapfrogs = ("leapfrog_start", "leapfrog_min", "leapfrog_max", "leapfrog_increment")
+        check_options(self, check_count, *counts, *leapfrogs, most=LARGEST_COUNT)
+        check_options(self, check_count, "random_steps", least=0, most=LARGEST_COUNT)
+        check_options(self, check_fraction, "hyper_target_acceptance", "delta")
+        check_options(self, check_fraction, "step_size_jitter", zero=True)
+        check_type("interweave", self.interweave, bool, "True or False")
+        check_choice("reward", self.reward, ("parameters", "function"))
+        for kind in ("step_size", "leapfrog"):
+            low, start, high = (getattr(self, f"{kind}_{end}") for end in ("min", "start", "max"))
+            if not low <= start <= high:
+                wanted = f"between `{kind}_min` ({low}) and `{kind}_max` ({high})"
+                raise OptionError(f"{kind}_start", wanted, start, "lie")
+
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
@@ -141,10 +159,15 @@ class AdaptiveHMC:
             jnp.asarray(self.leapfrog_start, dtype=jnp.int32),
         )
 
-    @property
-    def step(self) -> Callable[[Array, "AdaptiveState", Target], tuple["AdaptiveState", Info]]:
-        """The epoch of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "AdaptiveState", target: TargetDensity
+    ) -> tuple["AdaptiveState", TransitionInfo]:
+        """One epoch of every chain; `keys` is ``(chains,)``."""
+        batched = target.batches_chains(keys.shape[0])
+        return over_chains(
+            lambda key, each: _epoch(key, each, target), keys, state, batched=batched
+        )
 
     def _constants(self) -> Constants:
         leapfrogs = (self.leapfrog_max - self.leapfrog_min) // self.leapfrog_increment + 1
@@ -191,22 +214,18 @@ class AdaptiveState(NamedTuple):
     settings: Settings
 
 
-def step(keys: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
-    """One epoch of every chain; `keys` is ``(chains,)``."""
-    together = target.moves_together(keys.shape[0])
-    return over_chains(lambda key, each: _epoch(key, each, target), keys, state, together=together)
-
-
-def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveState, Info]:
+def _epoch(
+    key: Array, state: AdaptiveState, target: TargetDensity
+) -> tuple[AdaptiveState, TransitionInfo]:
     key_normal, key_uniform, key_search = jax.random.split(key, 3)
     sizes = state.theta.size, state.z_phi.size
     normal = jax.random.normal(key_normal, (sizes[0] + 2 * sizes[1],))
     momentum, *hyper_momenta = jnp.split(normal, [sizes[0], sum(sizes)])
     uniform = jax.random.uniform(key_uniform, (6,))
-    wobble = 1 + state.settings.step_size_jitter * (2 * uniform[3:] - 1)
+    jitter = 1 + state.settings.step_size_jitter * (2 * uniform[3:] - 1)
     phi, log_hyper_prior = _phi(target, state.z_phi)
 
-    step_size = state.adapter.step_size * wobble[0]
+    step_size = state.adapter.step_size * jitter[0]
     start, end, moved = _move_theta(state, target, phi, momentum, step_size, uniform[0])
     theta, _ = target.model.theta.from_standard(end.position, target.model.phi.unflatten(phi))
     squared_jump = jax.lax.cond(
@@ -221,13 +240,13 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
     )
     gradients = state.adapter.num_leapfrog + 1
     if sizes[1]:
-        first, second = map(Chance, hyper_momenta, wobble[1:], uniform[1:3])
+        first, second = map(Randomness, hyper_momenta, jitter[1:], uniform[1:3])
         new_state = _move_hypers(state, new_state, target, first, second)
         gradients += jnp.where(state.settings.interweaves, WEAVING_LEAPFROG + 1, 0)
         phi, _ = _phi(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
-    info = Info(
+    info = TransitionInfo(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
         divergent=moved.divergent,
@@ -242,12 +261,12 @@ def _epoch(key: Array, state: AdaptiveState, target: Target) -> tuple[AdaptiveSt
 
 def _move_theta(
     state: AdaptiveState,
-    target: Target,
+    target: TargetDensity,
     phi: Array,
     momentum: Array,
     step_size: Array,
     uniform: Array,
-) -> tuple[Phase, Phase, Moved]:
+) -> tuple[Phase, Phase, Metropolis]:
     """The trajectory over theta given phi, in standard coordinates."""
     model = target.model
     z_theta = model.theta.to_standard(state.theta, model.phi.unflatten(phi))
@@ -260,30 +279,31 @@ def _move_theta(
 
 
 def _move_hypers(
-    before: AdaptiveState, state: AdaptiveState, target: Target, first: Chance, second: Chance
+    before: AdaptiveState,
+    state: AdaptiveState,
+    target: TargetDensity,
+    first: Randomness,
+    second: Randomness,
 ) -> AdaptiveState:
     """Both trajectories over phi, and the adaptation of their step sizes."""
     settings = before.settings
     adapting = before.iteration < settings.hyper_adapt_steps
 
-    def step_size(found: DualAveraging) -> Array:
-        return jnp.exp(jnp.where(adapting, found.log_step_size, found.log_average))
-
-    def learn(old: DualAveraging, acceptance: Array) -> DualAveraging:
-        new = dual_averaging.update(old, acceptance, settings.hyper_target_acceptance)
-        return jax.tree.map(lambda *each: jnp.where(adapting, *each), new, old)
+    def adapt(averaging: DualAveraging, acceptance: Array) -> DualAveraging:
+        target_acceptance = settings.hyper_target_acceptance
+        return dual_averaging.adapt(averaging, acceptance, target_acceptance, adapting)
 
     def weave() -> AdaptiveState:
         steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
-        size = step_size(alone.weaving)
+        size = dual_averaging.step_size(alone.weaving, adapting)
         end = hyper_moves.with_theta(target, alone.theta, alone.z_phi, size, steps, second)
         return alone._replace(
-            theta=end.theta, z_phi=end.z_phi, weaving=learn(alone.weaving, end.acceptance)
+            theta=end.theta, z_phi=end.z_phi, weaving=adapt(alone.weaving, end.acceptance)
         )
 
-    steps, size = settings.hyper_leapfrog, step_size(state.hyper)
+    steps, size = settings.hyper_leapfrog, dual_averaging.step_size(state.hyper, adapting)
     end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, first)
-    alone = state._replace(z_phi=end.z_phi, hyper=learn(state.hyper, end.acceptance))
+    alone = state._replace(z_phi=end.z_phi, hyper=adapt(state.hyper, end.acceptance))
     return jax.lax.cond(settings.interweaves, weave, lambda: alone)
 
 
@@ -304,7 +324,7 @@ def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Arr
     return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
 
 
-def _phi(target: Target, z_phi: Array) -> tuple[Array, Array]:
+def _phi(target: TargetDensity, z_phi: Array) -> tuple[Array, Array]:
     """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
     if target.held_phi is not None:
         return target.held_phi, jnp.zeros((), z_phi.dtype)
@@ -313,7 +333,7 @@ def _phi(target: Target, z_phi: Array) -> tuple[Array, Array]:
 
 @jax.jit
 def _init(
-    target: Target,
+    target: TargetDensity,
     positions: Array,
     settings: Settings,
     constants: Constants,
@@ -343,27 +363,3 @@ def _init(
         )
 
     return over_chains(start, positions)
-
-
-def _check_options(options: AdaptiveHMC) -> None:
-    check_positive(
-        options, "step_size_start", "step_size_min", "step_size_max", "hyper_step_size", "a"
-    )
-    check_counts(options, "step_size_options", "averaging_steps", "k", "strikes", "hyper_leapfrog")
-    check_counts(options, "leapfrog_start", "leapfrog_min", "leapfrog_max", "leapfrog_increment")
-    check_counts(options, "random_steps", least=0)
-    check_between_0_and_1(options, "hyper_target_acceptance", "delta")
-    check_jitter(options, "step_size_jitter")
-    if not isinstance(options.interweave, bool):
-        raise ValueError(f"`interweave` must be True or False, got {options.interweave!r}")
-    if options.reward not in ("parameters", "function"):
-        raise ValueError(f"`reward` must be 'parameters' or 'function', got {options.reward!r}")
-    for kind in ("step_size", "leapfrog"):
-        low, start, high = (getattr(options, f"{kind}_{end}") for end in ("min", "start", "max"))
-        if low > high:
-            raise ValueError(f"`{kind}_min` ({low}) must not be above `{kind}_max` ({high})")
-        if not low <= start <= high:
-            raise ValueError(
-                f"`{kind}_start` ({start}) must lie between `{kind}_min` ({low}) and "
-                f"`{kind}_max` ({high})"
-            )

@@ -14,7 +14,6 @@ start, the cycle and the epoch alone, so that cutting a cycle into calls changes
 
 import functools
 import math
-import numbers
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -25,11 +24,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.checks import check_count, check_positive
 from tensorbnn.data import Prepared
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
-from tensorbnn.inference.sampler import over_chains
-from tensorbnn.model.checks import check_count
+from tensorbnn.inference.sampler import over_chains, select
 from tensorbnn.model.network import Network
 from tensorbnn.progress import Bar
 
@@ -54,7 +53,7 @@ class Cycles:
 
     def __post_init__(self) -> None:
         for count in ("cycles", "epochs", "patience"):
-            object.__setattr__(self, count, check_count(count, getattr(self, count), least=1))
+            object.__setattr__(self, count, check_count(count, getattr(self, count)))
         for rate in ("learning_rate", "learning_rate_division"):
             object.__setattr__(self, rate, check_positive(rate, getattr(self, rate)))
 
@@ -112,7 +111,7 @@ class Task(Protocol):
         """Rows to train on; ``None`` where there are none."""
 
     @property
-    def judge_every(self) -> int:
+    def evaluate_every(self) -> int:
         """Most epochs between two looks at the losses; the last of a cycle is always looked at."""
 
     def loss(self, key: Array, parameters: Any, held: Any, data: Data | None, rows: int) -> Array:
@@ -125,7 +124,8 @@ class Task(Protocol):
 class State(NamedTuple):
     """Where training is; every array has the starts as its first axis.
 
-    `epoch` counts the epochs of the cycle, `waited` those since the validation loss last fell.
+    `epoch` counts the epochs of the cycle, `epochs_since_best` those since the validation loss last
+    fell.
     """
 
     parameters: Any
@@ -134,7 +134,7 @@ class State(NamedTuple):
     best: Any
     best_loss: Array
     epoch: Array
-    waited: Array
+    epochs_since_best: Array
 
 
 class Trained(NamedTuple):
@@ -151,7 +151,7 @@ class Trained(NamedTuple):
 def make_batches(network: Network, given: Prepared, batch_size: int | None) -> Batches:
     """Rows to train on; `batch_size` is checked."""
     count = len(given.inputs)
-    if batch_size is not None and check_count("batch_size", batch_size, least=1) > count:
+    if batch_size is not None and check_count("batch_size", batch_size) > count:
         raise ValueError(
             f"`batch_size` ({batch_size}) must not be above the number of training rows, "
             f"{count} (validation rows not counted)"
@@ -177,7 +177,7 @@ def begin(task: Task, parameters: Any, held: Any) -> State:
 
 
 @jax.jit
-def begin_unseen(parameters: Any, held: Any) -> State:
+def begin_without_start(parameters: Any, held: Any) -> State:
     """The same where the start itself is not to be among what may be best."""
 
     def start(parameters: Any, held: Any) -> State:
@@ -201,14 +201,6 @@ def run(task: Task, plan: Cycles, keys: Array, state: State, bar: Bar) -> Traine
     return Trained(state.best, np.asarray(state.best_loss), losses, epochs)
 
 
-def check_positive(name: str, value: object) -> float:
-    """`value` as a number above zero, or an error that names it."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not good or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
-        raise ValueError(f"`{name}` must be a positive number, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
-
-
 class _Settings(NamedTuple):
     """The numbers of a cycle as arrays, so that a change of one recompiles nothing."""
 
@@ -229,7 +221,7 @@ def _run_cycle(
         epochs=jnp.asarray(plan.epochs, jnp.int32),
     )
     found, done, count, note = [], 0, 1, ""
-    while done < plan.epochs and np.any(np.asarray(state.waited) < plan.patience):
+    while done < plan.epochs and np.any(np.asarray(state.epochs_since_best) < plan.patience):
         count = min(count, EPOCHS_PER_CALL, plan.epochs - done)
         began = time.monotonic()
         state, losses = _advance(task, settings, keys, state, jnp.asarray(count, jnp.int32))
@@ -252,7 +244,7 @@ def _advance(
 
     def going(carry: tuple[State, Losses, Array]) -> Array:
         state, _, done = carry
-        return (done < count) & (state.waited < settings.patience)
+        return (done < count) & (state.epochs_since_best < settings.patience)
 
     def train(key: Array, state: State) -> tuple[State, Losses]:
         def epoch(carry: tuple[State, Losses, Array]) -> tuple[State, Losses, Array]:
@@ -272,28 +264,28 @@ def _advance(
 def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[State, Losses]:
     """One epoch of one start: its steps, its losses, and whether it is the best so far."""
     parameters, optimiser = _steps(task, key, state, settings.learning_rate)
-    losses = _looked_at(task, parameters, state, settings)
+    losses = _evaluate(task, parameters, state, settings)
     fallen = losses.validation < state.best_loss  # never where it is NaN
     new_state = state._replace(
         parameters=parameters,
         optimiser=optimiser,
-        best=jax.tree.map(lambda new, old: jnp.where(fallen, new, old), parameters, state.best),
+        best=select(fallen, parameters, state.best),
         best_loss=jnp.where(fallen, losses.validation, state.best_loss),
         epoch=state.epoch + 1,
-        waited=jnp.where(fallen, 0, state.waited + 1),
+        epochs_since_best=jnp.where(fallen, 0, state.epochs_since_best + 1),
     )
     return new_state, losses
 
 
-def _looked_at(task: Task, parameters: Any, state: State, settings: _Settings) -> Losses:
+def _evaluate(task: Task, parameters: Any, state: State, settings: _Settings) -> Losses:
     """The losses after an epoch; NaN, which has not fallen, where nobody looks."""
-    if task.judge_every == 1:
+    if task.evaluate_every == 1:
         return task.losses(parameters, state.held)
     done = state.epoch + 1
     # Patience must not end a cycle that nobody has looked at.
-    ends = (done == settings.epochs) | (state.waited + 1 >= settings.patience)
+    ends = (done == settings.epochs) | (state.epochs_since_best + 1 >= settings.patience)
     return jax.lax.cond(
-        (done % task.judge_every == 0) | ends,
+        (done % task.evaluate_every == 0) | ends,
         lambda: task.losses(parameters, state.held),
         lambda: Losses(*(jnp.full_like(state.best_loss, jnp.nan) for _ in Losses._fields)),
     )
@@ -338,7 +330,7 @@ def _begin_cycle(state: State) -> State:
 def _fresh(parameters: Any, held: Any, loss: Array) -> State:
     zero = jnp.zeros((), jnp.int32)
     optimiser = _amsgrad(jnp.zeros(())).init(parameters)
-    return State(parameters, held, optimiser, parameters, loss, epoch=zero, waited=zero)
+    return State(parameters, held, optimiser, parameters, loss, epoch=zero, epochs_since_best=zero)
 
 
 def _amsgrad(rate: Array) -> "GradientTransformation":

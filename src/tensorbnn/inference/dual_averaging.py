@@ -14,6 +14,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.inference.sampler import select
+
 GAMMA = 0.05
 T0 = 10.0
 KAPPA = 0.75
@@ -53,6 +55,16 @@ def update(state: DualAveraging, acceptance: Array, target: Array) -> DualAverag
     return state._replace(
         log_step_size=log_step_size, log_average=log_average, mean_error=mean_error, updates=updates
     )
+
+
+def adapt(state: DualAveraging, acceptance: Array, target: Array, adapting: Array) -> DualAveraging:
+    """`update` while `adapting`; unchanged afterwards."""
+    return select(adapting, update(state, acceptance, target), state)
+
+
+def step_size(state: DualAveraging, adapting: Array) -> Array:
+    """The step size that explores while `adapting`; their average afterwards."""
+    return jnp.exp(jnp.where(adapting, state.log_step_size, state.log_average))
 
 
 def pool(state: DualAveraging, mean_error: Array, log_average: Array) -> DualAveraging:

@@ -14,7 +14,6 @@ updates leaves the posterior unchanged: the sampler is exact. One transition is 
 `trajectory_length` takes.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
 from tensorbnn.inference import tuning
 from tensorbnn.inference.hmc import (
     DIVERGENCE,
@@ -31,14 +31,15 @@ from tensorbnn.inference.hmc import (
     energy_of,
     leapfrog,
 )
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+    select,
 )
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
 # Where a transition's time is given.
@@ -46,7 +47,7 @@ DECOHERENCE_TIME = 0.5
 
 
 @dataclass(frozen=True)
-class GHMC:
+class GHMC(Sampler):
     """HMC with persistent momentum: exact, and most often faster than `HMC` per gradient.
 
     Parameters
@@ -90,13 +91,17 @@ class GHMC:
     slice_step: float = 0.03
     max_leapfrog: int = 2048
 
-    def __post_init__(self) -> None:
-        check_positive(self, "step_size", "decoherence_time", "trajectory_length")
-        check_counts(self, "num_leapfrog", "max_leapfrog")
-        check_between_0_and_1(self, "target_acceptance", "slice_step")
-        check_jitter(self, "num_leapfrog_jitter")
+    learned = ("iteration", "tuning")
+    share = staticmethod(tuning.share_chains)
+    pool = staticmethod(tuning.pool_chains)
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "GHMCState":
+    def __post_init__(self) -> None:
+        check_options(self, check_positive, "step_size", "decoherence_time", "trajectory_length")
+        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_fraction, "target_acceptance", "slice_step")
+        check_options(self, check_fraction, "num_leapfrog_jitter", zero=True)
+
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         settings = Settings(
             num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
@@ -116,22 +121,14 @@ class GHMC:
             target_acceptance=self.target_acceptance,
             max_steps=self.max_leapfrog,
         )
-        return _init(target, positions, *for_each_chain((settings, first), positions.shape[0]))
+        return _init(target, positions, *broadcast_to_chains((settings, first), positions.shape[0]))
 
-    @property
-    def tell(self) -> Callable[["GHMCState"], Array]:
-        """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
-        return tuning.tell_state
-
-    @property
-    def listen(self) -> Callable[["GHMCState", Array, Array], "GHMCState"]:
-        """The state after a meeting; a pure function of it, of what all told, and its number."""
-        return tuning.listen_state
-
-    @property
-    def step(self) -> Callable[[Array, "GHMCState", Target], tuple["GHMCState", Info]]:
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "GHMCState", target: TargetDensity
+    ) -> tuple["GHMCState", TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+        return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
 
 class Settings(NamedTuple):
@@ -181,11 +178,6 @@ class Randomness(NamedTuple):
     slice_step: Array
 
 
-def step(keys: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
-    """One transition of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
-
-
 def move(
     value_and_gradient: ValueAndGradient,
     start: Phase,
@@ -207,7 +199,7 @@ def move(
     accepted = jnp.abs(slice_) < acceptance
     turned = begin._replace(momentum=-momentum)
     return Moves(
-        phase=jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, turned),
+        phase=select(accepted, end, turned),
         slice=jnp.where(accepted, slice_ * jnp.exp(error), slice_),
         acceptance=acceptance,
         energy=energy,
@@ -217,13 +209,13 @@ def move(
     )
 
 
-def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info]:
+def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCState, TransitionInfo]:
     value_and_gradient = target.value_and_gradient
     settings = state.settings
     key, key_part = jax.random.split(key)
     whole = tuning.step_size(state.tuning, state.iteration)
     moves, usual_leapfrog = _moves(state, whole)
-    step_size = whole * tuning.part_of_step(state.tuning, jax.random.uniform(key_part))
+    step_size = whole * tuning.step_fraction(state.tuning, jax.random.uniform(key_part))
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
@@ -260,7 +252,7 @@ def _step(key: Array, state: GHMCState, target: Target) -> tuple[GHMCState, Info
     )
     end = jax.lax.fori_loop(0, moves, one, none)
     acceptance = end.acceptance / moves.astype(zero.dtype)
-    info = Info(
+    info = TransitionInfo(
         acceptance=acceptance,
         energy_error=end.energy_error,
         divergent=end.divergent,
@@ -298,7 +290,7 @@ def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
 
 
 @jax.jit
-def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -> GHMCState:
+def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tuning) -> GHMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return GHMCState(
         position=positions,

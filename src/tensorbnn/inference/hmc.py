@@ -6,8 +6,8 @@ With position ``q``, momentum ``p`` and energy ``H = -log p(q) + p.p / 2`` one t
     p <- p + eps/2 grad log p(q);   q <- q + eps p;   p <- p + eps/2 grad log p(q)
 
 for ``L`` steps and accepts the end with probability ``min(1, exp(H_start - H_end))``. Positions are
-in the standard coordinates of `Target`, in which the mass is the identity. See Neal (2011), "MCMC
-using Hamiltonian dynamics".
+in the standard coordinates of `TargetDensity`, in which the mass is the identity. See Neal (2011),
+"MCMC using Hamiltonian dynamics".
 """
 
 from collections.abc import Callable
@@ -18,15 +18,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
 from tensorbnn.inference import tuning
-from tensorbnn.inference.options import (
-    check_between_0_and_1,
-    check_counts,
-    check_jitter,
-    check_positive,
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+    select,
 )
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
-from tensorbnn.inference.target import Density, Target
+from tensorbnn.inference.target import Density, TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
 # An energy error beyond this means that the integrator has left the trajectory.
@@ -41,7 +43,7 @@ ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class HMC:
+class HMC(Sampler):
     """Hamiltonian Monte Carlo over parameters and hyper-parameters jointly.
 
     Parameters
@@ -82,10 +84,22 @@ class HMC:
     num_leapfrog_jitter: float | None = None
     max_leapfrog: int = 8192
 
-    def __post_init__(self) -> None:
-        _check_options(self)
+    learned = ("iteration", "tuning")
+    share = staticmethod(tuning.share_chains)
+    pool = staticmethod(tuning.pool_chains)
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "HMCState":
+    def __post_init__(self) -> None:
+        check_options(self, check_positive, "step_size", "trajectory_length")
+        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_fraction, "target_acceptance")
+        check_options(self, check_fraction, "step_size_jitter", "num_leapfrog_jitter", zero=True)
+        if self.num_leapfrog is not None and self.trajectory_length is not None:
+            raise ValueError(
+                f"`num_leapfrog` ({self.num_leapfrog}) and `trajectory_length` "
+                f"({self.trajectory_length:g}) both say how long a trajectory is: leave one out"
+            )
+
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "HMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         jitter = self.num_leapfrog_jitter
         if jitter is None:
@@ -105,22 +119,15 @@ class HMC:
             max_steps=self.max_leapfrog,
             many_steps=MANY_STEPS,
         )
-        return _init(target, positions, *for_each_chain((settings, first), positions.shape[0]))
+        return _init(target, positions, *broadcast_to_chains((settings, first), positions.shape[0]))
 
-    @property
-    def tell(self) -> Callable[["HMCState"], Array]:
-        """What each chain tells at a meeting, ``(chains, values)``; a pure function."""
-        return tuning.tell_state
-
-    @property
-    def listen(self) -> Callable[["HMCState", Array, Array], "HMCState"]:
-        """The state after a meeting; a pure function of it, of what all told, and its number."""
-        return tuning.listen_state
-
-    @property
-    def step(self) -> Callable[[Array, "HMCState", Target], tuple["HMCState", Info]]:
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "HMCState", target: TargetDensity
+    ) -> tuple["HMCState", TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+        batched = target.batches_chains(keys.shape[0])
+        return over_chains(lambda key, each: _step(key, each, target), keys, state, batched=batched)
 
 
 class Settings(NamedTuple):
@@ -152,20 +159,14 @@ class Phase(NamedTuple):
     gradient: Array
 
 
-class Moved(NamedTuple):
-    """What a Metropolis step did."""
+class Metropolis(NamedTuple):
+    """A Metropolis step: whether the proposal was accepted, and why."""
 
     accepted: Array
     acceptance: Array
     energy: Array
     energy_error: Array
     divergent: Array
-
-
-def step(keys: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
-    """One transition of every chain; `keys` is ``(chains,)``."""
-    together = target.moves_together(keys.shape[0])
-    return over_chains(lambda key, each: _step(key, each, target), keys, state, together=together)
 
 
 def leapfrog(
@@ -186,8 +187,8 @@ def leapfrog(
         return Phase(position, phase.momentum + step_size * gradient, log_density, gradient)
 
     half = 0.5 * step_size
-    begun = start._replace(momentum=start.momentum + half * start.gradient)
-    end = jax.lax.fori_loop(0, num_steps, advance, begun)
+    kicked = start._replace(momentum=start.momentum + half * start.gradient)
+    end = jax.lax.fori_loop(0, num_steps, advance, kicked)
     return end._replace(momentum=end.momentum - half * end.gradient)
 
 
@@ -197,28 +198,28 @@ def transition(
     step_size: Array,
     num_steps: Array,
     uniform: Array,
-) -> tuple[Phase, Moved]:
+) -> tuple[Phase, Metropolis]:
     """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
     end = leapfrog(value_and_gradient, start, step_size, num_steps)
     energy, energy_after = energy_of(start), energy_of(end)
     energy_error = energy_after - energy
     acceptance = acceptance_of(energy, energy_after)
     accepted = uniform < acceptance
-    kept = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, start)
+    kept = select(accepted, end, start)
     divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
-    return kept, Moved(accepted, acceptance, energy, energy_error, divergent)
+    return kept, Metropolis(accepted, acceptance, energy, energy_error, divergent)
 
 
-def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
+def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState, TransitionInfo]:
     key_momentum, key_uniform = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     uniform = jax.random.uniform(key_uniform, (4,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
-    used = step_size * tuning.part_of_step(state.tuning, uniform[3])
+    used = step_size * tuning.step_fraction(state.tuning, uniform[3])
     start = Phase(state.position, momentum, state.log_density, state.gradient)
     value_and_gradient = target.value_and_gradient
     end, moved = transition(value_and_gradient, start, used, num_steps, uniform[2])
-    info = Info(
+    info = TransitionInfo(
         acceptance=moved.acceptance,
         energy_error=moved.energy_error,
         divergent=moved.divergent,
@@ -244,17 +245,17 @@ def _step(key: Array, state: HMCState, target: Target) -> tuple[HMCState, Info]:
     return new_state, info
 
 
-def _trajectory(wobble: Array, state: HMCState) -> tuple[Array, Array]:
-    """Step size and number of steps of the next trajectory; `wobble` is two numbers in [-1, 1]."""
+def _trajectory(jitter: Array, state: HMCState) -> tuple[Array, Array]:
+    """Step size and number of steps of the next trajectory; `jitter` is two numbers in [-1, 1]."""
     settings = state.settings
     step_size = tuning.step_size(state.tuning, state.iteration)
     cap = tuning.max_steps(state.tuning, state.iteration).astype(step_size.dtype)
-    factor = 1 + settings.num_leapfrog_jitter * wobble[0]
+    factor = 1 + settings.num_leapfrog_jitter * jitter[0]
     by_length = jnp.minimum(factor * state.tuning.length / step_size, cap)
     given = factor * settings.num_leapfrog.astype(step_size.dtype)
     length = jnp.where(settings.num_leapfrog > 0, given, by_length)
     num_steps = jnp.maximum(jnp.rint(length), 1.0).astype(jnp.int32)
-    return step_size * (1 + settings.step_size_jitter * wobble[1]), num_steps
+    return step_size * (1 + settings.step_size_jitter * jitter[1]), num_steps
 
 
 def energy_of(phase: Phase) -> Array:
@@ -274,7 +275,7 @@ def acceptance_of(energy: Array, energy_after: Array) -> Array:
 
 
 @jax.jit
-def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -> HMCState:
+def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tuning) -> HMCState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return HMCState(
         position=positions,
@@ -284,20 +285,3 @@ def _init(target: Target, positions: Array, settings: Settings, first: Tuning) -
         tuning=first,
         settings=settings,
     )
-
-
-def _check_options(options: HMC) -> None:
-    check_positive(options, "step_size", "trajectory_length")
-    check_counts(options, "max_leapfrog")
-    check_between_0_and_1(options, "target_acceptance")
-    check_jitter(options, "step_size_jitter")
-    if options.num_leapfrog_jitter is not None:
-        check_jitter(options, "num_leapfrog_jitter")
-    if options.num_leapfrog is None:
-        return
-    check_counts(options, "num_leapfrog")
-    if options.trajectory_length is not None:
-        raise ValueError(
-            f"`num_leapfrog` ({options.num_leapfrog}) and `trajectory_length` "
-            f"({options.trajectory_length:g}) both say how long a trajectory is: leave one out"
-        )

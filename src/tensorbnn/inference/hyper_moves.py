@@ -14,14 +14,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.inference.hmc import Phase, transition
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 
 
-class Chance(NamedTuple):
+class Randomness(NamedTuple):
     """What is random in a trajectory: momentum, factor of the step size, and what decides."""
 
     momentum: Array
-    wobble: Array
+    jitter: Array
     uniform: Array
 
 
@@ -34,38 +34,48 @@ class Hypers(NamedTuple):
     acceptance: Array
 
 
-def can_follow(target: Target) -> bool:
+def can_follow(target: TargetDensity) -> bool:
     """Whether any prior of a parameter has a hyper-parameter that is sampled."""
     hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
     return target.held_phi is None and hierarchical
 
 
 def given_theta(
-    target: Target, theta: Array, z_phi: Array, step_size: Array, num_steps: Array, chance: Chance
+    target: TargetDensity,
+    theta: Array,
+    z_phi: Array,
+    step_size: Array,
+    num_steps: Array,
+    random: Randomness,
 ) -> Hypers:
     """A trajectory over phi that holds theta.
 
     The network is not evaluated but once, where the likelihood has hyper-parameters of its own.
     """
     model, data = target.model, target.data
-    found = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
+    outputs = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
 
     def log_density(z_phi: Array) -> Array:
         phi, log_hyper_prior = model.phi.from_standard(z_phi, {})
         total = log_hyper_prior + model.log_prior(theta, phi)
-        if found is not None and data is not None:
-            total += model.log_likelihood_of_outputs(found, phi, data)
+        if outputs is not None and data is not None:
+            total += model.log_likelihood_of_outputs(outputs, phi, data)
         return total
 
     value_and_gradient = jax.value_and_grad(log_density)
-    start = Phase(z_phi, chance.momentum, *value_and_gradient(z_phi))
-    step_size *= chance.wobble
-    end, moved = transition(value_and_gradient, start, step_size, num_steps, chance.uniform)
+    start = Phase(z_phi, random.momentum, *value_and_gradient(z_phi))
+    step_size *= random.jitter
+    end, moved = transition(value_and_gradient, start, step_size, num_steps, random.uniform)
     return Hypers(theta, end.position, moved.acceptance)
 
 
 def with_theta(
-    target: Target, theta: Array, z_phi: Array, step_size: Array, num_steps: Array, chance: Chance
+    target: TargetDensity,
+    theta: Array,
+    z_phi: Array,
+    step_size: Array,
+    num_steps: Array,
+    random: Randomness,
 ) -> Hypers:
     """A trajectory over phi that holds theta in units of its prior's width.
 
@@ -74,11 +84,11 @@ def with_theta(
     phi, _ = target.model.phi.from_standard(z_phi, {})
     position = target.position(theta, phi)
     # A step of zero holds a coordinate.
-    step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * chance.wobble)
-    momentum = jnp.zeros_like(position).at[theta.size :].set(chance.momentum)
+    step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * random.jitter)
+    momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
     value_and_gradient = target.value_and_gradient
     start = Phase(position, momentum, *value_and_gradient(position))
-    end, moved = transition(value_and_gradient, start, step_sizes, num_steps, chance.uniform)
+    end, moved = transition(value_and_gradient, start, step_sizes, num_steps, random.uniform)
     # Where it was rejected, theta stays as it is, to the last bit.
     followed = jnp.where(moved.accepted, target.vectors(end.position)[0], theta)
     return Hypers(followed, end.position[theta.size :], moved.acceptance)

@@ -30,8 +30,8 @@ _SMOOTHING = 0.5  # octaves
 # and draws should be worth keeping, unless such a length takes many steps. (On networks of a few
 # hundred parameters lengths from 0.35 to 0.7 give as many effective draws a gradient, and the
 # longest of them twice as many a draw.)
-LEAST_STEPS = 4
-LEAST_LENGTH, MANY_STEPS = 0.7, 512
+MIN_STEPS = 4
+MIN_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
 _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
@@ -121,14 +121,14 @@ def scores(told: Summary, paths: Array, tried: Array, round_length: Array) -> Ar
     return draws / jnp.where(tried, over_chains(paths), 1.0) ** power
 
 
-def least_length(step_size: Array, many_steps: int | Array) -> Array:
+def min_length(step_size: Array, many_steps: int | Array) -> Array:
     """The shortest length, with at most `many_steps`."""
-    few, many = LEAST_STEPS * step_size, many_steps * step_size
-    return jnp.maximum(jnp.minimum(LEAST_LENGTH, many), few)
+    few, many = MIN_STEPS * step_size, many_steps * step_size
+    return jnp.maximum(jnp.minimum(MIN_LENGTH, many), few)
 
 
 def best_and_next(
-    scored: Array, lengths: Array, tried: Array, least: Array, most: Array
+    scored: Array, lengths: Array, tried: Array, shortest: Array, longest: Array
 ) -> tuple[Array, Array]:
     """The best of the lengths `tried`, and the one to try next, given `scores` of the rounds."""
     best = lengths[jnp.argmax(_smooth(scored, lengths, tried))]
@@ -136,7 +136,7 @@ def best_and_next(
     ladder = best * jnp.asarray(_LADDER, dtype=best.dtype)
     near = jnp.abs(jnp.log(ladder[:, None] / lengths[None])) < _NEAR
     known = jnp.any(near & tried[None], axis=1)
-    wanted = ((ladder >= least) & (ladder <= most) & ~known).at[-1].set(True)
+    wanted = ((ladder >= shortest) & (ladder <= longest) & ~known).at[-1].set(True)
     return best, ladder[jnp.argmax(wanted)]
 
 

@@ -8,7 +8,6 @@ are found.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -16,11 +15,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import check_choice, check_count, check_positive
 from tensorbnn.engine.perturbed import Estimator
-from tensorbnn.inference.cycles import Cycles, check_positive
-from tensorbnn.inference.sampler import Info, over_chains
-from tensorbnn.inference.target import Target
-from tensorbnn.model.checks import check_count
+from tensorbnn.inference.cycles import Cycles
+from tensorbnn.inference.sampler import Sampler, TransitionInfo, over_chains
+from tensorbnn.inference.target import TargetDensity
 
 
 class Normals(NamedTuple):
@@ -49,7 +48,7 @@ class Normals(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MeanField:
+class MeanField(Sampler):
     """How a mean-field Gaussian is fitted, and the sampler that draws from it.
 
     `tensorbnn.variational` documents each number; its states come from there.
@@ -66,13 +65,12 @@ class MeanField:
     gradient_draws: int = 1
     start_sd: float = 0.05
 
+    exact = False
+
     def __post_init__(self) -> None:
-        if self.estimator not in get_args(Estimator):
-            raise ValueError(
-                f"`estimator` must be 'flipout', 'local' or 'shared', got {self.estimator!r}"
-            )
+        check_choice("estimator", self.estimator, get_args(Estimator))
         for name in ("starts", "gradient_draws"):
-            object.__setattr__(self, name, check_count(name, getattr(self, name), least=1))
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
         object.__setattr__(self, "start_sd", check_positive("start_sd", self.start_sd))
         for name in Cycles.__dataclass_fields__:
             object.__setattr__(self, name, getattr(self.plan, name))
@@ -82,7 +80,7 @@ class MeanField:
         """How long is fitted."""
         return Cycles(**{name: getattr(self, name) for name in Cycles.__dataclass_fields__})
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "MeanFieldState":
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "MeanFieldState":
         """A state of the right shapes, not fitted yet."""
         del burn_in
         chains, dimension = positions.shape
@@ -97,10 +95,12 @@ class MeanField:
         log_density = over_chains(target.log_density, positions)
         return MeanFieldState(positions, log_density, Normals(zeros, zeros), record)
 
-    @property
-    def step(self) -> "Callable[[Array, MeanFieldState, Target], tuple[MeanFieldState, Info]]":
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "MeanFieldState", target: TargetDensity
+    ) -> tuple["MeanFieldState", TransitionInfo]:
+        """An independent draw for every chain."""
+        return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
 
 class Record(NamedTuple):
@@ -125,18 +125,15 @@ class MeanFieldState(NamedTuple):
     record: Record
 
 
-def step(keys: Array, state: MeanFieldState, target: Target) -> tuple[MeanFieldState, Info]:
-    """An independent draw for every chain."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
-
-
-def _step(key: Array, state: MeanFieldState, target: Target) -> tuple[MeanFieldState, Info]:
+def _step(
+    key: Array, state: MeanFieldState, target: TargetDensity
+) -> tuple[MeanFieldState, TransitionInfo]:
     vector = state.normals.at(jax.random.normal(key, state.normals.mean.shape))
     theta, phi = vectors(vector, target.model.theta.size, target.held_phi)
     position = target.position(theta, phi)
     log_density = target.log_density(position)
     zero = jnp.zeros_like(log_density)
-    info = Info(
+    info = TransitionInfo(
         acceptance=jnp.ones_like(log_density),
         energy_error=zero,
         divergent=jnp.zeros((), bool),

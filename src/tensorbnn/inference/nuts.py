@@ -3,11 +3,10 @@
 A trajectory is doubled, forwards or backwards at random, until its ends begin to approach each
 other or `max_tree_depth` doublings are made; the next state is drawn from its points by their
 densities (Hoffman & Gelman 2014; Betancourt 2017; iterative as in Phan et al. 2019). Positions are
-in the standard coordinates of `Target`, whitened by the prior, where the mass is the identity: a
-mass matrix learnt in burn-in does not help these posteriors, so there is none.
+in the standard coordinates of `TargetDensity`, whitened by the prior, where the mass is the
+identity: a mass matrix learned in burn-in does not help these posteriors, so there is none.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,23 +14,29 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import check_count, check_fraction, check_positive
 from tensorbnn.inference import dual_averaging
 from tensorbnn.inference.dual_averaging import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE
-from tensorbnn.inference.options import check_between_0_and_1, check_counts, check_positive
-from tensorbnn.inference.sampler import Info, for_each_chain, over_chains
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import (
+    Sampler,
+    TransitionInfo,
+    broadcast_to_chains,
+    check_options,
+    over_chains,
+)
+from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
 # In the first and the second third of the search for the step size trees are shallow, at most 15
 # and 255 steps: a guess that is far too small would cost most there.
 FIRST_CAP, SECOND_CAP = 4, 8
 # The arrays that a tree needs are of this length, so that its depth can be a number like others.
-DEEPEST = 15
+MAX_DEPTH = 15
 
 
 @dataclass(frozen=True)
-class NUTS:
+class NUTS(Sampler):
     """The no-U-turn sampler: exact, and nothing to choose but time.
 
     Parameters
@@ -54,32 +59,31 @@ class NUTS:
     target_acceptance: float = 0.8
     max_tree_depth: int = 10
 
-    def __post_init__(self) -> None:
-        check_positive(self, "step_size")
-        check_between_0_and_1(self, "target_acceptance")
-        check_counts(self, "max_tree_depth")
-        if self.max_tree_depth > DEEPEST:
-            raise ValueError(
-                f"`max_tree_depth` must be at most {DEEPEST} (32,767 gradients a transition), got "
-                f"{self.max_tree_depth}"
-            )
+    packages = ("blackjax",)
+    learned = ("iteration",)
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> "NUTSState":
+    def __post_init__(self) -> None:
+        check_options(self, check_positive, "step_size")
+        check_options(self, check_fraction, "target_acceptance")
+        check_options(self, check_count, "max_tree_depth", most=MAX_DEPTH)
+
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "NUTSState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
-        chains = positions.shape[0]
         settings = Settings(
             adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
             target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
             max_tree_depth=jnp.asarray(self.max_tree_depth, jnp.int32),
         )
-        settings = for_each_chain(settings, chains)
+        settings = broadcast_to_chains(settings, len(positions))
         first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
-        return _init(target, positions, settings, jnp.full(chains, first, dtype=float))
+        return _init(target, positions, settings, jnp.full(len(positions), first, dtype=float))
 
-    @property
-    def step(self) -> Callable[[Array, "NUTSState", Target], tuple["NUTSState", Info]]:
-        """The transition of all chains, `step`."""
-        return step
+    @staticmethod
+    def step(
+        keys: Array, state: "NUTSState", target: TargetDensity
+    ) -> tuple["NUTSState", TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+        return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
 
 class Settings(NamedTuple):
@@ -102,7 +106,7 @@ class NUTSState(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What a trajectory and the draw from its points left."""
+    """A trajectory and the point that was drawn from it."""
 
     position: Array
     log_density: Array
@@ -115,20 +119,14 @@ class Tree(NamedTuple):
     num_steps: Array
 
 
-def step(keys: Array, state: NUTSState, target: Target) -> tuple[NUTSState, Info]:
-    """One transition of every chain; `keys` is ``(chains,)``."""
-    return over_chains(lambda key, each: _step(key, each, target), keys, state)
-
-
-def _step(key: Array, state: NUTSState, target: Target) -> tuple[NUTSState, Info]:
+def _step(key: Array, state: NUTSState, target: TargetDensity) -> tuple[NUTSState, TransitionInfo]:
     key_momentum, key_tree = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     energy = 0.5 * jnp.sum(momentum**2) - state.log_density
     adapting = state.iteration < state.settings.adapt_steps
-    adaptation = state.adaptation
-    step_size = jnp.exp(jnp.where(adapting, adaptation.log_step_size, adaptation.log_average))
+    step_size = dual_averaging.step_size(state.adaptation, adapting)
     tree = _tree(key_tree, state, momentum, step_size, _depth(state), target)
-    info = Info(
+    info = TransitionInfo(
         acceptance=tree.acceptance,
         energy_error=tree.energy - energy,
         divergent=tree.divergent,
@@ -137,14 +135,13 @@ def _step(key: Array, state: NUTSState, target: Target) -> tuple[NUTSState, Info
         step_size=step_size,
         num_steps=tree.num_steps,
     )
-    updated = dual_averaging.update(adaptation, tree.acceptance, state.settings.target_acceptance)
     new_state = state._replace(
         position=tree.position,
         log_density=tree.log_density,
         gradient=tree.gradient,
         iteration=state.iteration + 1,
-        adaptation=jax.tree.map(
-            lambda new, old: jnp.where(adapting, new, old), updated, adaptation
+        adaptation=dual_averaging.adapt(
+            state.adaptation, tree.acceptance, state.settings.target_acceptance, adapting
         ),
     )
     return new_state, info
@@ -163,7 +160,7 @@ def _tree(
     momentum: Array,
     step_size: Array,
     depth: Array,
-    target: Target,
+    target: TargetDensity,
 ) -> Tree:
     """The trajectory of BlackJAX's `nuts` kernel, with a depth that is a number, not a shape."""
     from blackjax.mcmc import integrators, metrics, proposal, termination, trajectory
@@ -192,7 +189,7 @@ def _tree(
             0,
             proposal.Proposal(begin, energy, 0.0, -jnp.inf),
             trajectory.Trajectory(begin, begin, momentum, 0),
-            new_criterion(begin, DEEPEST),
+            new_criterion(begin, MAX_DEPTH),
         )
         end, (divergent, _) = expand(key, expansion, energy, step_size)
         drawn, num_steps = end.proposal, end.trajectory.num_states
@@ -208,7 +205,9 @@ def _tree(
 
 
 @jax.jit
-def _init(target: Target, positions: Array, settings: Settings, step_size: Array) -> NUTSState:
+def _init(
+    target: TargetDensity, positions: Array, settings: Settings, step_size: Array
+) -> NUTSState:
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return NUTSState(
         position=positions,

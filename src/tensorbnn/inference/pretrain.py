@@ -4,7 +4,6 @@ The paper's Section 3.5; what a cycle is stands in `cycles.py`.
 """
 
 import functools
-import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -15,13 +14,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_choice, check_count, check_fraction, check_type
 from tensorbnn.data import Dataset, Prepared
 from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
-from tensorbnn.inference.sampler import MOST_SEED, root_key
-from tensorbnn.model.checks import check_count, check_starts
+from tensorbnn.inference.sampler import MAX_SEED, root_key
+from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
 
@@ -161,12 +161,11 @@ def pretrain(
     >>> bool((start.best_loss < start.validation_loss[:, 0, 0]).all())
     True
     """
-    chains = check_count("chains", chains, least=1)
+    chains = check_count("chains", chains)
     plan = Cycles(cycles, epochs, patience, learning_rate, learning_rate_division)
-    seed = check_count("seed", seed, least=0, most=MOST_SEED)
+    seed = check_count("seed", seed, least=0, most=MAX_SEED)
     check_posterior(posterior)
-    if not isinstance(same_start, bool):
-        raise TypeError(f"`same_start` must be True or False, got {same_start!r}")
+    check_type("same_start", same_start, bool, "True or False")
     networks = 1 if same_start else chains
     given = _checked_start(posterior, start, networks)
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
@@ -218,7 +217,7 @@ class Task:
     validation: Data | None
 
     @property
-    def judge_every(self) -> int:
+    def evaluate_every(self) -> int:
         """After every epoch."""
         return 1
 
@@ -254,9 +253,7 @@ def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepar
 
     At least one row is left to train on, and one is set aside unless `fraction` is 0.
     """
-    is_number = isinstance(fraction, numbers.Real) and not isinstance(fraction, bool)
-    if not is_number or not 0 <= fraction < 1:
-        raise ValueError(f"`validation_fraction` must lie in [0, 1), got {fraction!r}")
+    check_fraction("validation_fraction", fraction, zero=True)
     count = len(rows.inputs)
     if fraction == 0 or count == 1:
         return rows, None
@@ -303,8 +300,7 @@ def _task(
     objective: Objective,
     batch_size: int | None,
 ) -> Task:
-    if objective not in get_args(Objective):
-        raise ValueError(f"`objective` must be 'posterior' or 'likelihood', got {objective!r}")
+    check_choice("objective", objective, get_args(Objective))
     training, validation = rows
     held_out = None if validation is None else (validation.inputs, validation.targets)
     return Task(

@@ -13,25 +13,25 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tensorbnn.engine.forward import Data
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.target import TargetDensity
 
 # Outputs in all, about: more of them say hardly more, fewer might miss a slow one.
 FEATURES = 32
 LEAST_PROBES = 8
 
 
-def num_features(target: Target) -> int:
+def num_features(target: TargetDensity) -> int:
     """Number of values `features` has."""
     return _num_probes(target) * target.model.network.outputs
 
 
-def features(target: Target, theta: Array) -> Array:
+def features(target: TargetDensity, theta: Array) -> Array:
     """Outputs of the network with parameters `theta` at all probe inputs, ``(num_features,)``."""
     parameters = target.model.theta.unflatten(theta)
     return target.model.network.apply(parameters, probe_inputs(target)).reshape(-1)
 
 
-def probe_inputs(target: Target) -> Array:
+def probe_inputs(target: TargetDensity) -> Array:
     """The probe inputs, ``(inputs, probes)``."""
     count = _num_probes(target)
     if target.data is None:
@@ -49,7 +49,7 @@ def probe_inputs(target: Target) -> Array:
 _RATIOS = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 
 
-def _num_probes(target: Target) -> int:
+def _num_probes(target: TargetDensity) -> int:
     return max(FEATURES // target.model.network.outputs, LEAST_PROBES)
 
 

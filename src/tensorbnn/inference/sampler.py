@@ -1,30 +1,36 @@
-"""What every sampler looks like: a frozen dataclass of options, `init`, and a pure `step`.
+"""What every sampler is: a frozen dataclass of options with `init` and a pure `step`.
 
-Chains are a leading axis of every array in a state, of the keys and of the info. The state holds
-all that is needed to go on, the info what a person wants to see.
+Chains are the leading axis of every array in a state, in the keys and in the info. The state holds
+everything that the next transition needs, the info what a person wants to see.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
-from tensorbnn.inference.target import Target
+from tensorbnn.findings import Finding
+from tensorbnn.inference.target import TargetDensity
 
-# Burn-in has so many rounds of equal length, after each of which chains meet; if they are at least
-# so long, since shorter ones say too little.
-ROUNDS = 20
-LEAST_ROUND = 8
-# The numbers of transitions that programs count with, and the bits of a key.
-MOST_TRANSITIONS = 2**31 - 1
-MOST_SEED = 2**64 - 1
+# Burn-in has this many pooling rounds of equal length, unless they would be shorter than this:
+# short rounds say too little.
+POOLING_ROUNDS = 20
+MIN_ROUND_LENGTH = 8
+# Transitions are counted in 32 bits; a seed has at most 64.
+MAX_TRANSITIONS = 2**31 - 1
+MAX_SEED = 2**64 - 1
+
+T = TypeVar("T")
 
 
-class Info(NamedTuple):
-    """What one transition did, for each chain.
+class TransitionInfo(NamedTuple):
+    """What one transition did; every array is ``(chains,)``.
 
     Attributes
     ----------
@@ -53,38 +59,60 @@ class Info(NamedTuple):
     num_steps: Array
 
 
-class Sampler(Protocol):
-    """The protocol. A state has at least `position` and `log_density`.
+class Sampler(ABC):
+    """Base class of samplers; a subclass is a frozen dataclass whose fields are its options.
 
-    `step` reads every number from the state, so that none of them is compiled in. A sampler whose
-    chains learn from each other in burn-in is a `SharingSampler`, too.
+    A state is a NamedTuple (or another pytree) of arrays with at least `position` and
+    `log_density`. `step`, `share` and `pool` are pure functions that read every number from the
+    state, so that other options need no new compilation. Chains may learn from each other during
+    burn-in: after each round `share` says what every chain knows, and `pool` updates the state with
+    what all chains shared. [Your own sampler](extending.md#your-own-sampler) is an example.
+
+    Attributes
+    ----------
+    exact
+        Whether every transition leaves the posterior unchanged, however large its steps.
+    packages
+        Distributions, besides JAX, on whose version the bits of the draws depend.
+    learned
+        Fields of the state that a chain keeps when it is restarted at another position.
+    share
+        ``state -> (chains, values)``, or ``None`` where chains share nothing.
+    pool
+        ``(state, shared, number) -> state`` after round `number`, counted from 0. `shared` is
+        ``(all chains, rounds, values)``; rounds to come hold zeros.
     """
 
-    def init(self, target: Target, positions: Array, burn_in: int) -> Any:
-        """State of chains that start at `positions` ``(chains, dimension)``."""
+    exact: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = ()
+    learned: ClassVar[tuple[str, ...]] = ()
+    share: "ClassVar[staticmethod[[Any], Array] | None]" = None
+    pool: "ClassVar[staticmethod[[Any, Array, Array], Any] | None]" = None
 
-    @property
-    def step(self) -> Callable[[Array, Any, Target], tuple[Any, Info]]:
-        """A pure function ``(keys, state, target) -> (state, info)``, the same for all options."""
+    @abstractmethod
+    def init(self, target: TargetDensity, positions: Array, burn_in: int) -> Any:
+        """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
+
+    @staticmethod
+    @abstractmethod
+    def step(keys: Array, state: Any, target: TargetDensity) -> tuple[Any, TransitionInfo]:
+        """One transition of every chain; `keys` is ``(chains,)``."""
+
+    @staticmethod
+    def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
+        """What `info` ``{name: (chains, draws)}`` says about the bias of a sample, if anything."""
+        del info
+        return ()
 
 
-@runtime_checkable
-class SharingSampler(Protocol):
-    """What a sampler has besides, if its chains learn from each other when they meet.
-
-    Both are pure functions, the same for all options.
-    """
-
-    @property
-    def tell(self) -> Callable[[Any], Array]:
-        """``state -> (chains, values)``: what each chain tells after a round."""
-
-    @property
-    def listen(self) -> Callable[[Any, Array, Array], Any]:
-        """``(state, told, number) -> state`` after meeting `number`, the first being 0.
-
-        `told` is ``(all chains, ROUNDS, values)``; meetings to come hold zeros.
-        """
+def check_sampler(sampler: object) -> Sampler:
+    """The sampler, or a clear error where it is something else."""
+    if isinstance(sampler, Sampler):
+        return sampler
+    if not isinstance(sampler, type) and hasattr(sampler, "init") and hasattr(sampler, "step"):
+        name = type(sampler).__name__
+        raise TypeError(f"a sampler must subclass tb.Sampler: write `class {name}(tb.Sampler)`")
+    raise TypeError(f"`sampler` must be a sampler such as tb.HMC(), got {sampler!r}")
 
 
 def root_key(seed: int) -> Array:
@@ -93,44 +121,55 @@ def root_key(seed: int) -> Array:
     return jax.random.wrap_key_data(jnp.asarray(halves), impl="threefry2x32")
 
 
+def check_options(options: Any, check: Callable[..., object], *names: str, **limits: Any) -> None:
+    """Check these options, except those that may be left out and are."""
+    optional = {field.name for field in fields(options) if field.default is None}
+    for name in names:
+        value = getattr(options, name)
+        if not (value is None and name in optional):
+            check(name, value, **limits)
+
+
 def check_state(state: Any, chains: int) -> None:
-    """Raise where what `init` of a sampler returned is no state of so many chains."""
+    """Raise where what `init` of a sampler returned is no state of this many chains."""
     missing = [name for name in ("position", "log_density") if not hasattr(state, name)]
     if missing:
         raise TypeError(
             "`init` of a sampler must return a state with at least `position` and `log_density`, "
-            f"but what it returned, a {type(state).__name__}, has no {' and no '.join(missing)}"
+            f"but it returned a {type(state).__name__} without {' and '.join(missing)}"
         )
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         if not hasattr(leaf, "dtype") or leaf.shape[:1] != (chains,):
             raise TypeError(
-                f"all in the state of a sampler must be arrays with the chains, {chains}, as first "
-                f"axis, but {_name(path)} is {_type_of(leaf)}"
+                f"everything in the state of a sampler must be an array with the chains, {chains}, "
+                f"as its first axis, but {_name(path)} is {_type_of(leaf)}"
             )
 
 
-def check_step(found: Any, state: Any, chains: int) -> None:
-    """Raise where what `step` of a sampler returned is not a state as before, and an `Info`."""
-    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Info)):
-        each = found if type(found) is tuple else (found,)
-        kinds = ", ".join(type(part).__name__ for part in each)
+def check_step(result: Any, state: Any, chains: int) -> None:
+    """Raise where what `step` of a sampler returned is not a similar state and an info."""
+    if not (
+        isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], TransitionInfo)
+    ):
+        parts = result if type(result) is tuple else (result,)
+        types = ", ".join(type(part).__name__ for part in parts)
         raise TypeError(
-            "`step` of a sampler must return a pair, the new state and an Info, but returned "
-            f"({kinds})"
+            "`step` of a sampler must return a pair, the new state and a TransitionInfo, but "
+            f"returned ({types})"
         )
-    before, after = (dict(jax.tree_util.tree_leaves_with_path(each)) for each in (state, found[0]))
+    before, after = (dict(jax.tree_util.tree_leaves_with_path(each)) for each in (state, result[0]))
     for path in before | after:
         old, new = _type_of(before.get(path)), _type_of(after.get(path))
         if old != new:
             raise TypeError(
-                "`step` of a sampler must keep shapes and types of the state, but made "
-                f"{_name(path)}, which was {old}, {new}"
+                "`step` of a sampler must keep the shapes and types of the state, but "
+                f"{_name(path)} was {old} and became {new}"
             )
-    for name, leaf in found[1]._asdict().items():
+    for name, leaf in result[1]._asdict().items():
         if getattr(leaf, "shape", None) != (chains,):
             raise TypeError(
-                f"`{name}` of the Info of a sampler must have shape ({chains},), a number for each "
-                f"chain, but is {_type_of(leaf)}"
+                f"`{name}` of a TransitionInfo must have shape ({chains},), a number per chain, "
+                f"but is {_type_of(leaf)}"
             )
 
 
@@ -144,27 +183,35 @@ def _type_of(leaf: Any) -> str:
     return f"{leaf.dtype}[{', '.join(str(each) for each in leaf.shape)}]"
 
 
-def meetings(burn_in: int) -> tuple[int, ...]:
-    """Numbers of transitions after which chains meet; none where burn-in is too short."""
-    length = burn_in // ROUNDS
-    return tuple(length * (each + 1) for each in range(ROUNDS)) if length >= LEAST_ROUND else ()
+def pooling_rounds(burn_in: int) -> tuple[int, ...]:
+    """Transitions after which the rounds of burn-in end; none where burn-in is too short."""
+    length = burn_in // POOLING_ROUNDS
+    if length < MIN_ROUND_LENGTH:
+        return ()
+    return tuple(length * (number + 1) for number in range(POOLING_ROUNDS))
 
 
-def over_chains(function: Callable[..., Any], *arguments: Any, together: bool = False) -> Any:
+def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = False) -> Any:
     """Apply `function` to each chain, the leading axis of every array in `arguments`.
 
-    On a CPU one chain after the other, which keeps a chain's arrays in the cache, unless they are
-    to move `together`; on an accelerator all at once.
+    On a CPU one chain after the other, which keeps a chain's arrays in the cache, unless `batched`;
+    on an accelerator all at once.
     """
     chains = jax.tree.leaves(arguments)[0].shape[0]
     if chains == 1:
         results = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
         return jax.tree.map(lambda leaf: leaf[None], results)
-    if jax.default_backend() == "cpu" and not together:
+    if jax.default_backend() == "cpu" and not batched:
         return jax.lax.map(lambda each: function(*each), arguments)
     return jax.vmap(function)(*arguments)
 
 
-def for_each_chain(values: Any, chains: int) -> Any:
+def select(condition: Array, new: T, old: T) -> T:
+    """Every array of `new` where `condition` holds, and of `old` elsewhere."""
+    chosen: T = jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
+    return chosen
+
+
+def broadcast_to_chains(values: Any, chains: int) -> Any:
     """The same arrays for each chain: `chains` becomes their leading axis."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), values)

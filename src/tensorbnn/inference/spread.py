@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
+
+from tensorbnn.inference.sampler import select
 
 
 class Spread(NamedTuple):
@@ -28,7 +29,7 @@ def update(spread: Spread, position: Array, iteration: Array, burn_in: Array) ->
     mean = spread.mean + off / visits
     updated = Spread(visits, mean, spread.squares + off * (position - mean))
     wanted = (2 * iteration >= burn_in) & (iteration < burn_in)
-    return jax.tree.map(lambda new, old: jnp.where(wanted, new, old), updated, spread)
+    return select(wanted, updated, spread)
 
 
 def width(spread: Spread, iteration: Array, burn_in: Array, otherwise: Array) -> Array:

@@ -17,10 +17,10 @@ from jax import Array
 LAGGING = 0.05
 # Part of the trajectories that take half the step.
 HALVED = 0.2
-_MOST = 0.5  # change of the logarithm of the step size
+_MAX_CHANGE = 0.5  # change of the logarithm of the step size
 
 
-def part_of_step(uniform: Array) -> Array:
+def step_fraction(uniform: Array) -> Array:
     """What part of the step size a trajectory takes; `uniform` decides.
 
     The steps stay as many, so that it costs no more.
@@ -28,7 +28,7 @@ def part_of_step(uniform: Array) -> Array:
     return jnp.where(uniform < HALVED, 0.5, 1.0)
 
 
-def fitting_step_size(
+def fit_step_size(
     log_steps: Array, acceptance: Array, weights: Array, now: Array, target: Array
 ) -> Array:
     """Logarithm of the step size that fits, near `now`.
@@ -40,8 +40,8 @@ def fitting_step_size(
     since some regions are narrower than others. The `target` is that of trajectories with whole
     steps; of those that take half of it more are accepted.
     """
-    of_halved = 2 * jax.scipy.stats.norm.cdf(jax.scipy.stats.norm.ppf(target / 2) / 4)
-    wanted = (1 - HALVED) * target + HALVED * of_halved
+    target_halved = 2 * jax.scipy.stats.norm.cdf(jax.scipy.stats.norm.ppf(target / 2) / 4)
+    wanted = (1 - HALVED) * target + HALVED * target_halved
     errors = -jax.scipy.stats.norm.ppf(jnp.clip(acceptance, 0.01, 0.9999) / 2)
     counts = weights[None] > 0  # others hold anything
     errors = jnp.where(counts, errors, 1.0)
@@ -59,5 +59,5 @@ def fitting_step_size(
         small = is_small(middle)
         return jnp.where(small, middle, low), jnp.where(small, high, middle)
 
-    low, high = jax.lax.fori_loop(0, 20, halve, (now - _MOST, now + _MOST))
+    low, high = jax.lax.fori_loop(0, 20, halve, (now - _MAX_CHANGE, now + _MAX_CHANGE))
     return (low + high) / 2

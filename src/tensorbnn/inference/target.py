@@ -47,7 +47,7 @@ class Density:
 
 @partial(jax.tree_util.register_dataclass, data_fields=["data", "held_phi"], meta_fields=["model"])
 @dataclass(frozen=True)
-class Target:
+class TargetDensity:
     """A log-density over one flat vector; a pytree, so that its arrays are arguments when compiled.
 
     Attributes
@@ -94,7 +94,7 @@ class Target:
 
         return Density(log_density, self.model.follow(phi, self.data))
 
-    def moves_together(self, chains: int) -> bool:
+    def batches_chains(self, chains: int) -> bool:
         """Whether one call is to move so many chains, rather than one after the other."""
         return self.model.engine == "native" and choice.along_lanes(chains, self.data)
 

@@ -32,6 +32,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.inference.sampler import select
+
 LENGTH_SCALE = 0.2 * 2  # of the range [-1, 1]
 # Parts of an axis below this share of the largest are left out.
 SMALLEST_EIGENVALUE = 1e-6
@@ -175,10 +177,10 @@ def update(
         trajectories=adapter.trajectories + 1,
         rejected=jnp.where(accepted, 0, adapter.rejected + 1),
     )
-    struck = adapter.rejected >= constants.strikes
+    stuck = adapter.rejected >= constants.strikes
     due = adapter.trajectories >= constants.averaging_steps
     return jax.lax.cond(
-        struck,
+        stuck,
         lambda: _reset(key, adapter, constants),
         lambda: jax.lax.cond(due, lambda: _next(key, adapter, constants), lambda: adapter),
     )
@@ -188,7 +190,7 @@ def settle(adapter: Adapter, constants: Constants) -> Adapter:
     """End the search at the candidate with the highest expected reward."""
     settled = _choose(adapter, constants, _highest(_on_grid(constants, adapter.weights)))
     never_accepted = adapter.highest <= 0
-    return jax.tree.map(lambda new, old: jnp.where(never_accepted, old, new), settled, adapter)
+    return select(never_accepted, adapter, settled)
 
 
 def kernel(constants: Constants) -> Array:
@@ -229,7 +231,7 @@ def _next(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
     return jax.lax.cond(
         learnt.tried < constants.random_steps,
         lambda: _choose(learnt, constants, _random(key, constants)),
-        lambda: _choose(learnt, constants, _highest(_bound(learnt, constants))),
+        lambda: _choose(learnt, constants, _highest(_upper_confidence_bound(learnt, constants))),
     )
 
 
@@ -246,7 +248,7 @@ def _reset(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
     return _choose(fresh, constants, _random(key, constants))
 
 
-def _bound(adapter: Adapter, constants: Constants) -> Array:
+def _upper_confidence_bound(adapter: Adapter, constants: Constants) -> Array:
     """The upper confidence bound over the grid."""
     mean, sd = posterior(adapter, constants)
     tried = adapter.tried.astype(mean.dtype)

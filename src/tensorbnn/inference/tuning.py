@@ -1,15 +1,15 @@
 """Tuning of step size and trajectory length while chains burn in, shared by all chains.
 
-Burn-in has `ROUNDS` rounds of equal length. Within a round each chain goes on by itself; between
-two rounds chains meet: each *tells* a short vector of what it saw, each *listens* to those of all
-chains, and all go on with the same numbers. Nothing is random here and the order of chains is
-fixed, so a run can be stopped anywhere and taken up again.
+Burn-in has `POOLING_ROUNDS` rounds of equal length. Within a round each chain runs by itself; after
+it each chain *shares* a short vector of what it saw, these are *pooled*, and all chains continue
+with the same numbers. Nothing is random here and the order of chains is fixed, so a run can be
+stopped anywhere and resumed.
 
-The step size comes at first from dual averaging of the acceptance probability, whose mean errors
-are averaged at each meeting. Trajectories are capped, since a step size found on long ones far from
-the posterior ends two to three times too small. From then on it is held within a round, and chosen
-at each meeting (`step_fitting`), so that the last one rests on more than half of burn-in. In the
-same rounds the trajectory length is sought (`length_search`).
+At first the step size comes from dual averaging of the acceptance probability, whose mean errors
+are averaged after each round. Trajectories are capped, since a step size found on long ones far
+from the posterior ends up two to three times too small. From then on the step size is held within a
+round and chosen after it (`step_fitting`), so that the last one rests on more than half of burn-in.
+In the same rounds the trajectory length is searched for (`length_search`).
 """
 
 from typing import Any, NamedTuple
@@ -18,18 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from tensorbnn.inference import dual_averaging, length_search, step_fitting
 from tensorbnn.inference.dual_averaging import DualAveraging
-from tensorbnn.inference.length_search import LAGS, MANY_STEPS, RECORD, Summary, Units
+from tensorbnn.inference.length_search import MANY_STEPS, RECORD, Summary, Units
 from tensorbnn.inference.probes import features, num_features
-from tensorbnn.inference.sampler import ROUNDS, meetings
-from tensorbnn.inference.target import Target
+from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds, select
+from tensorbnn.inference.target import TargetDensity
 
 # Rounds up to which trajectories have at most FIRST_CAP steps; up to which they have at most
 # SECOND_CAP, and the step size is averaged; up to which the length is sought; and from which on
 # trajectories are as long as draws are to have them, which may take many times more gradients.
-CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, ROUNDS - 1
+CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, POOLING_ROUNDS - 1
 FIRST_CAP, SECOND_CAP = 16, 64
 # The length before the search, and without it.
 UNTUNED_LENGTH = 1.0
@@ -72,7 +73,7 @@ class Tuning(NamedTuple):
 
 
 def init(
-    target: Target,
+    target: TargetDensity,
     burn_in: int,
     *,
     step_size: float | None,
@@ -88,7 +89,7 @@ def init(
     `search`. Without `search` there are no records of outputs. A length that was found is made at
     least 0.7 in the end, unless that takes `many_steps`.
     """
-    round_length = burn_in // ROUNDS if meetings(burn_in) else 0
+    round_length = burn_in // POOLING_ROUNDS if pooling_rounds(burn_in) else 0
     searches = search and length is None and round_length > 0
     count = num_features(target) if search else 0
     first = FIRST_STEP_SIZE if step_size is None else step_size
@@ -96,14 +97,14 @@ def init(
     return Tuning(
         averaging=dual_averaging.init(jnp.asarray(first, dtype=float)),
         length=start,
-        lengths=jnp.full(ROUNDS, start),
+        lengths=jnp.full(POOLING_ROUNDS, start),
         units=Units(jnp.zeros(count), jnp.ones(count)),
         record=jnp.zeros((RECORD, count)),
         acceptance=jnp.zeros(()),
         path=jnp.zeros(()),
         settings=Settings(
             round_length=jnp.asarray(round_length, jnp.int32),
-            end=jnp.asarray(round_length * ROUNDS if round_length else burn_in, jnp.int32),
+            end=jnp.asarray(round_length * POOLING_ROUNDS if round_length else burn_in, jnp.int32),
             tunes_step_size=jnp.asarray(step_size is None),
             tunes_length=jnp.asarray(searches),
             target_acceptance=jnp.asarray(target_acceptance, dtype=float),
@@ -115,20 +116,20 @@ def init(
 
 def step_size(tuning: Tuning, iteration: Array) -> Array:
     """Step size of a transition."""
-    averaging, varies = tuning.averaging, _varies_step_size(tuning.settings, iteration)
-    return jnp.exp(jnp.where(varies, averaging.log_step_size, averaging.log_average))
+    adapting = _adapts_step_size(tuning.settings, iteration)
+    return dual_averaging.step_size(tuning.averaging, adapting)
 
 
-def part_of_step(tuning: Tuning, uniform: Array) -> Array:
+def step_fraction(tuning: Tuning, uniform: Array) -> Array:
     """What part of the step size a trajectory takes; one that was given is taken as it is."""
-    part = jnp.where(tuning.settings.tunes_step_size, step_fitting.part_of_step(uniform), 1.0)
+    part = jnp.where(tuning.settings.tunes_step_size, step_fitting.step_fraction(uniform), 1.0)
     return part.astype(tuning.length.dtype)
 
 
 def max_steps(tuning: Tuning, iteration: Array) -> Array:
     """Most steps of a transition's trajectory."""
     settings = tuning.settings
-    done = ROUNDS * iteration
+    done = POOLING_ROUNDS * iteration
     cap = jnp.where(done < CAPPED * settings.end, FIRST_CAP, SECOND_CAP)
     capped = settings.tunes_step_size & (done < SEARCH * settings.end)
     return jnp.where(capped, jnp.minimum(cap, settings.max_steps), settings.max_steps)
@@ -139,17 +140,17 @@ def learn(
     iteration: Array,
     acceptance: Array,
     path: Array,
-    target: Target,
+    target: TargetDensity,
     position: Array,
 ) -> Tuning:
     """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
     settings = tuning.settings
     tunes = iteration < settings.end
-    updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
-    averaging = jax.tree.map(
-        lambda new, old: jnp.where(_varies_step_size(settings, iteration), new, old),
-        updated,
+    averaging = dual_averaging.adapt(
         tuning.averaging,
+        acceptance,
+        settings.target_acceptance,
+        _adapts_step_size(settings, iteration),
     )
     if tuning.record.size:
         tuning = _record(tuning, iteration, target, position)
@@ -160,7 +161,7 @@ def learn(
     )
 
 
-def _record(tuning: Tuning, iteration: Array, target: Target, position: Array) -> Tuning:
+def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: Array) -> Tuning:
     """Keep the outputs at `position`, if the transition that led there is one to be recorded."""
     settings = tuning.settings
     stride = length_search.stride(settings.round_length)
@@ -174,13 +175,13 @@ def _record(tuning: Tuning, iteration: Array, target: Target, position: Array) -
     return tuning._replace(record=record)
 
 
-def _outputs(target: Target, position: Array) -> Array:
+def _outputs(target: TargetDensity, position: Array) -> Array:
     outputs = features(target, target.vectors(position)[0])
     return jnp.nan_to_num(outputs, nan=0.0, posinf=1e6, neginf=-1e6)
 
 
-class Told(NamedTuple):
-    """What a chain tells after a round; the parts of one vector."""
+class Report(NamedTuple):
+    """What a chain shares after a round, as one vector: its leaves in this order."""
 
     mean_error: Array
     log_average: Array
@@ -190,118 +191,116 @@ class Told(NamedTuple):
     outputs: Summary
 
 
-def tell(tuning: Tuning) -> Array:
-    """What one chain saw in the round that is over, as one vector."""
-    settings, averaging = tuning.settings, tuning.averaging
-    length = jnp.maximum(settings.round_length, 1).astype(tuning.record.dtype)
-    told = Told(
-        mean_error=averaging.mean_error,
-        log_average=averaging.log_average,
-        acceptance=tuning.acceptance / length,
-        path=tuning.path / length,
-        outputs=length_search.summarise(tuning.record, settings.round_length, tuning.units),
-    )
-    return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(told)])
+def share(tuning: Tuning) -> Array:
+    """What one chain saw in the round that has just ended, as one vector."""
+    return ravel_pytree(_report(tuning))[0]
 
 
-def listen(tuning: Tuning, told: Array, number: Array) -> Tuning:
-    """Go on after round `number` with what all chains told, ``(chains, rounds, values)``.
+def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
+    """Go on after round `number` with what all chains shared, ``(chains, rounds, values)``.
 
-    Rounds that are still to come hold anything.
+    Rounds to come may hold anything.
     """
-    heard = _unpack(told, tuning.record.shape[1])
+    reports = _unravel(shared, tuning)
     tuning = tuning._replace(
-        averaging=_pool_step_size(tuning, heard, number),
+        averaging=_pool_step_size(tuning, reports, number),
         record=jnp.zeros_like(tuning.record),
         acceptance=jnp.zeros_like(tuning.acceptance),
         path=jnp.zeros_like(tuning.path),
     )
     # What the search compares is measured in the same units throughout.
     latest = length_search.common_units(
-        heard.outputs.mean[:, number], heard.outputs.variance[:, number]
+        reports.outputs.mean[:, number], reports.outputs.variance[:, number]
     )
-    units = jax.tree.map(
-        lambda new, old: jnp.where(number < SEARCH, new, old), latest, tuning.units
-    )
-    tuning = tuning._replace(units=units)
+    tuning = tuning._replace(units=select(number < SEARCH, latest, tuning.units))
     length = jnp.where(
-        tuning.settings.tunes_length, _next_length(tuning, heard, number), tuning.length
+        tuning.settings.tunes_length, _next_length(tuning, reports, number), tuning.length
     )
-    lengths = tuning.lengths.at[jnp.minimum(number + 1, ROUNDS - 1)].set(length)
+    lengths = tuning.lengths.at[jnp.minimum(number + 1, POOLING_ROUNDS - 1)].set(length)
     return tuning._replace(length=length, lengths=lengths)
 
 
-def tell_state(state: Any) -> Array:
-    """What each chain tells whose state has a `tuning`, ``(chains, values)``."""
-    return jax.vmap(tell)(state.tuning)
+def share_chains(state: Any) -> Array:
+    """What chains whose state has a `tuning` share, ``(chains, values)``."""
+    return jax.vmap(share)(state.tuning)
 
 
-def listen_state(state: Any, told: Array, number: Array) -> Any:
-    """The state after a meeting, where it has a `tuning`; `told` as in `listen`."""
-    return state._replace(tuning=jax.vmap(lambda each: listen(each, told, number))(state.tuning))
+def pool_chains(state: Any, shared: Array, number: Array) -> Any:
+    """`pool` for all chains whose state has a `tuning`."""
+    return state._replace(tuning=jax.vmap(lambda each: pool(each, shared, number))(state.tuning))
 
 
-def _varies_step_size(settings: Settings, iteration: Array) -> Array:
+def _report(tuning: Tuning) -> Report:
+    settings, averaging = tuning.settings, tuning.averaging
+    length = jnp.maximum(settings.round_length, 1).astype(tuning.record.dtype)
+    return Report(
+        mean_error=averaging.mean_error,
+        log_average=averaging.log_average,
+        acceptance=tuning.acceptance / length,
+        path=tuning.path / length,
+        outputs=length_search.summarise(tuning.record, settings.round_length, tuning.units),
+    )
+
+
+def _unravel(shared: Array, tuning: Tuning) -> Report:
+    """Vectors ``(chains, rounds, values)`` as reports, each array ``(chains, rounds, ...)``."""
+    shapes = jax.eval_shape(_report, tuning)
+    empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    reports: Report = jax.vmap(jax.vmap(ravel_pytree(empty)[1]))(shared)
+    return reports
+
+
+def _adapts_step_size(settings: Settings, iteration: Array) -> Array:
     """Whether the step size is being averaged in a transition."""
     # Without rounds, to the end of burn-in.
     held = jnp.where(settings.round_length > 0, SEARCH * settings.round_length, settings.end)
     return settings.tunes_step_size & (iteration < held)
 
 
-def _pool_step_size(tuning: Tuning, heard: Told, number: Array) -> DualAveraging:
+def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAveraging:
     pooled = dual_averaging.pool(
         tuning.averaging,
-        jnp.mean(heard.mean_error[:, number]),
-        jnp.mean(heard.log_average[:, number]),
+        jnp.mean(reports.mean_error[:, number]),
+        jnp.mean(reports.log_average[:, number]),
     )
     # A new average where trajectories become longer.
     fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
-    kept = jax.tree.map(lambda new, old: jnp.where(number == CAPPED - 1, new, old), fresh, pooled)
-    found = step_fitting.fitting_step_size(
-        heard.log_average,  # the step itself, where it was held
-        heard.acceptance,
-        _weights(number, heard.acceptance.dtype),
-        jnp.mean(heard.log_average[:, number]),
+    kept = select(number == CAPPED - 1, fresh, pooled)
+    found = step_fitting.fit_step_size(
+        reports.log_average,  # the step itself, where it was held
+        reports.acceptance,
+        _weights(number, reports.acceptance.dtype),
+        jnp.mean(reports.log_average[:, number]),
         tuning.settings.target_acceptance,
     )
     kept = kept._replace(log_average=jnp.where(number >= SEARCH, found, kept.log_average))
-    tunes = tuning.settings.tunes_step_size
-    return jax.tree.map(lambda new, old: jnp.where(tunes, new, old), kept, tuning.averaging)
+    return select(tuning.settings.tunes_step_size, kept, tuning.averaging)
 
 
 def _weights(number: Array, dtype: Any) -> Array:
     """How much rounds up to `number` count for the step size, none before `SEARCH`."""
-    rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
+    rounds = jnp.arange(POOLING_ROUNDS, dtype=jnp.int32)
     looked_at = (rounds >= SEARCH) & (rounds <= number)
     # Later rounds count more: in the first ones a chain may still be on its way.
     weights = jnp.where(looked_at, rounds - SEARCH + 1, 0).astype(dtype)
     return weights / jnp.maximum(jnp.sum(weights), 1.0)
 
 
-def _next_length(tuning: Tuning, heard: Told, number: Array) -> Array:
+def _next_length(tuning: Tuning, reports: Report, number: Array) -> Array:
     """The length of the round after round `number`."""
     settings, step = tuning.settings, jnp.exp(tuning.averaging.log_average)
-    least = length_search.least_length(step, MANY_STEPS)
-    in_the_end = length_search.least_length(step, settings.many_steps.astype(step.dtype))
+    shortest = length_search.min_length(step, MANY_STEPS)
+    in_the_end = length_search.min_length(step, settings.many_steps.astype(step.dtype))
     most = settings.max_steps.astype(step.dtype) * step
-    first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), least)
-    rounds = jnp.arange(ROUNDS, dtype=jnp.int32)
+    first = jnp.maximum(jnp.minimum(SECOND_CAP * step, UNTUNED_LENGTH), shortest)
+    rounds = jnp.arange(POOLING_ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
-    scored = length_search.scores(heard.outputs, heard.path, tried, settings.round_length)
-    best, neighbour = length_search.best_and_next(scored, tuning.lengths, tried, least, most)
+    scored = length_search.scores(reports.outputs, reports.path, tried, settings.round_length)
+    best, neighbour = length_search.best_and_next(scored, tuning.lengths, tried, shortest, most)
     following = number + 1
     # The step size may have grown since a length was tried, and the least length with it.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, jnp.maximum(best, least)],
-        jnp.maximum(tuning.length, jnp.where(following < LAST, least, in_the_end)),
+        [tuning.length, first, neighbour, jnp.maximum(best, shortest)],
+        jnp.maximum(tuning.length, jnp.where(following < LAST, shortest, in_the_end)),
     )
-
-
-def _unpack(told: Array, count: int) -> Told:
-    """Vectors ``(chains, rounds, values)`` as their parts, each ``(chains, rounds, ...)``."""
-    sizes = [1, 1, 1, 1, count, count, count, count, len(LAGS) * count]
-    parts = jnp.split(told, np.cumsum(sizes)[:-1].tolist(), axis=2)
-    parts[:4] = [each[:, :, 0] for each in parts[:4]]
-    parts[8] = parts[8].reshape(*told.shape[:2], len(LAGS), count)
-    return Told._make([*parts[:4], Summary._make(parts[4:])])

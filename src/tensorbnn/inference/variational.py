@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.density import Model, Spread
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.perturbed import Estimator
-from tensorbnn.inference.cycles import Batches, Losses, begin_unseen, make_batches, run
+from tensorbnn.inference.cycles import Batches, Losses, begin_without_start, make_batches, run
 from tensorbnn.inference.mean_field import MeanField, Normals, vectors
 from tensorbnn.inference.pretrain import draw_starts
 from tensorbnn.inference.sampler import over_chains, root_key
@@ -39,7 +39,7 @@ from tensorbnn.progress import Bar
 PRIOR_PAIRS = 4
 # Pairs of estimates, always with the same random numbers, that say whether an epoch was the best,
 # and steps between two such looks, which together cost about as much as those steps.
-JUDGING_PAIRS, JUDGING_STEPS = 32, 25
+EVALUATION_PAIRS, EVALUATION_STEPS = 32, 25
 # Draws of a fitted density for its ELBO.
 ELBO_DRAWS = 1000
 # Keeps the random numbers apart from those that `sample` draws with the same seed.
@@ -94,12 +94,12 @@ def fit(
             draws=options.gradient_draws,
             hyperparameters=hyperparameters,
             batches=_batches(posterior, options.batch_size),
-            key=keys.judge,
+            key=keys.evaluate,
         )
         thetas, phis = draw_starts(model, keys.start, given)
         centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
         first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
-        trained = run(task, plan, keys.fit, begin_unseen(first, phis), bar)
+        trained = run(task, plan, keys.fit, begin_without_start(first, phis), bar)
         _check_found(trained.best_loss)
         ratios = np.asarray(_log_ratios(task, keys.elbo, trained.best, phis), np.float64)
     means = ratios.mean(axis=1)
@@ -148,12 +148,12 @@ class Task:
         return 1 if self.batches is None else self.batches.count
 
     @property
-    def judge_every(self) -> int:
-        """Epochs of about `JUDGING_STEPS` steps."""
+    def evaluate_every(self) -> int:
+        """Epochs of about `EVALUATION_STEPS` steps."""
         steps, batches = 1, self.batches
         if batches is not None and batches.batch_size is not None:
             steps = batches.count // batches.batch_size
-        return max(JUDGING_STEPS // steps, 1)
+        return max(EVALUATION_STEPS // steps, 1)
 
     def loss(self, key: Array, normals: Normals, phi: Array, data: Data | None, rows: int) -> Array:
         """An estimate by `data`, which are `rows` of the rows."""
@@ -169,8 +169,8 @@ class Task:
         def estimate(each: tuple[Array, Array]) -> Array:
             return self.elbo(*each, normals, phi, data, self.rows)
 
-        keys = jnp.repeat(jax.random.split(self.key, JUDGING_PAIRS), 2)
-        sides = jnp.tile(jnp.array([1.0, -1.0]), JUDGING_PAIRS)
+        keys = jnp.repeat(jax.random.split(self.key, EVALUATION_PAIRS), 2)
+        sides = jnp.tile(jnp.array([1.0, -1.0]), EVALUATION_PAIRS)
         loss = -jnp.mean(jax.lax.map(estimate, (keys, sides))) / self.rows
         return Losses(loss, loss)
 
@@ -211,9 +211,9 @@ class Task:
 
 
 class Keys(NamedTuple):
-    """One key to judge all fits alike, three for every start."""
+    """One key to evaluate all fits alike, three for every start."""
 
-    judge: Array
+    evaluate: Array
     start: Array
     fit: Array
     elbo: Array
@@ -239,11 +239,11 @@ def _log_ratios(task: Task, keys: Array, normals: Normals, phis: Array) -> Array
 
 @functools.partial(jax.jit, static_argnums=1)
 def _keys(seed: Array, starts: int) -> Keys:
-    judge, root = jax.random.split(jax.random.fold_in(seed, STREAM))
+    evaluate, root = jax.random.split(jax.random.fold_in(seed, STREAM))
     keys = jax.vmap(lambda start: jax.random.split(jax.random.fold_in(root, start), 3))(
         jnp.arange(starts)
     )
-    return Keys(judge, keys[:, 0], keys[:, 1], keys[:, 2])
+    return Keys(evaluate, keys[:, 0], keys[:, 1], keys[:, 2])
 
 
 def _batches(posterior: Posterior, batch_size: int | None) -> Batches | None:
