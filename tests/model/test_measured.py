@@ -7,11 +7,11 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
+from tensorbnn.model.summary import summary
 from tensorbnn.posterior import precision
 from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.report.subject import read_subject
 from tensorbnn.storage.description import describe, restore
-from tensorbnn.wording import in_words
 
 RNG = np.random.default_rng(0)
 ROWS = 7
@@ -259,6 +259,6 @@ def test_description():
         assert list(each.hypers()) == ["factor"]
         assert each.real_targets
         assert not each.knows_noise
-    assert in_words(likelihood) == "MeasuredGaussian(factor ~ around 1)"
+    assert summary(likelihood) == "MeasuredGaussian(factor ~ around 1)"
     with pytest.raises(ValueError, match=r"`factor` of MeasuredGaussian must be positive, got -1"):
         tb.MeasuredGaussian(-1.0)

@@ -10,7 +10,7 @@ from tensorbnn.cli.opened import check_free_run
 from tensorbnn.cli.output import add_json, complain, print_result
 from tensorbnn.interop.original import import_original
 from tensorbnn.model.likelihoods import Gaussian
-from tensorbnn.wording import in_words, network_in_words
+from tensorbnn.model.summary import summary
 
 
 def add(commands: Any) -> None:
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
         told = str(warning.message).replace("the `likelihood` of the run", "the noise by --sd")
         complain(f"warning: {told}")
     model = {
-        "network": network_in_words(ensemble.network),
-        "likelihood": in_words(ensemble.likelihood),
+        "network": summary(ensemble.network),
+        "likelihood": summary(ensemble.likelihood),
     }
     facts = {"run": str(options.new), "networks": len(ensemble)} | model
     print_result(

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.model.summary import summary
 from tensorbnn.report.html import Html, facts, paragraph, section, table
 from tensorbnn.report.subject import Subject
 from tensorbnn.tables.encoding import noted_table
-from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
 def model_section(subject: Subject) -> Html:
@@ -17,15 +17,15 @@ def model_section(subject: Subject) -> Html:
     rows = []
     for name, parameter in ensemble.network.parameters.items():
         shape = " × ".join(map(str, parameter.shape))
-        rows.append((name, shape, in_words(parameter.prior)))
+        rows.append((name, shape, summary(parameter.prior)))
     weights = sum(int(np.prod(each.shape)) for each in ensemble.network.parameters.values())
     said = facts(
         {
-            "Network": network_in_words(ensemble.network),
+            "Network": summary(ensemble.network),
             "Weights": f"{weights:,}, and {len(ensemble.hyperparameters)} hyper-parameters",
-            "Likelihood": in_words(ensemble.likelihood),
+            "Likelihood": summary(ensemble.likelihood),
             "Units": _units(subject),
-            "Sampler": sampler_in_words(manifest["sampler"]),
+            "Sampler": summary(manifest["sampler"]),
             "Chains": f"{manifest['chains']}, each {manifest['burn_in']:,} transitions of burn-in "
             f"and {ensemble.num_draws:,} saved networks"
             + (f", every {manifest['every']}th" if manifest["every"] > 1 else ""),
