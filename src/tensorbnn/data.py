@@ -202,7 +202,8 @@ def in_argument(name: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise type(error)(f"in `{name}`, {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"in `{name}`, {error}") from error
 
 
 def prepare(

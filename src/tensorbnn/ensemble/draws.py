@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset, unpack_dataset
+from tensorbnn.errors import NoDrawsError, RunError
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.storage.files import RunError
 from tensorbnn.storage.store import Store, with_prefix
-from tensorbnn.warning import warn
+from tensorbnn.warning import FilesLeftOut, warn
 
 Named = dict[str, NDArray[Any]]
 
@@ -96,11 +96,7 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
     """
     chains, damage = store.manifest["chains"], store.damage() if skip_damaged else {}
     if damage:
-        first = next(iter(damage.values()))
-        warn(
-            f"{len(damage)} damaged files are left out, in all chains: {first}"
-            + (", ..." if len(damage) > 1 else "")
-        )
+        warn(FilesLeftOut(len(damage), next(iter(damage.values()))))
     left_out = {index for _, index in damage}
     sizes = [store.chunk_sizes(chain, left_out) for chain in range(chains)]
     pieces = {
@@ -108,12 +104,7 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
         for index in sorted(set.intersection(*(set(each) for each in sizes)))
     }
     if not pieces:
-        raise RunError(
-            "no draws can be read: every file is damaged in some chain"
-            if damage
-            else "the run holds no draws yet: its chains are still burning in, or were "
-            "stopped before the first draws were saved"
-        )
+        raise NoDrawsError(damaged=bool(damage))
     return Draws(store, chains, pieces)
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count
 from tensorbnn.data import Dataset, Prepared, as_dataset, prepare, with_targets
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
-from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
+from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thin
@@ -28,7 +29,7 @@ from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.inference.sampler import MAX_SEED
-from tensorbnn.model.checks import DType, check_count
+from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.relevance import Relevance
@@ -302,10 +303,8 @@ class Ensemble:
             Rows ``(x, y)`` that the run has not seen, to score each value by.
         data
             Training data ``(x, y)``, for a run that did not keep them, to move the likelihood.
-        every
-            Predict only with every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Returns
         -------
@@ -411,10 +410,8 @@ class Ensemble:
             Inputs ``(rows, inputs)``.
         max_lag
             Largest lag, in draws.
-        every
-            Use only every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Returns
         -------
@@ -445,10 +442,8 @@ class Ensemble:
         max_lag
             Largest lag to look at; half the number of draws by default. A warning says so where
             the correlation had not died down by then.
-        every
-            Use only every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Returns
         -------
@@ -481,12 +476,10 @@ class Ensemble:
             Their targets, given as to `Posterior`: without weights, with measured deviations.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
-        every
-            Use only every n-th draw of each chain.
         seed
             Seed of the noise in the targets that networks draw.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Examples
         --------
@@ -594,12 +587,10 @@ class Ensemble:
             Inputs ``(rows, inputs)`` at which to predict; the training inputs by default.
         data
             Training data ``(x, y)``, for a run that did not keep them.
-        every
-            Use only every n-th draw of each chain.
         seed
             Seed of the noise in new targets.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Examples
         --------
@@ -618,17 +609,21 @@ class Ensemble:
             inputs = self._prepare(Dataset(x)).dataset.x
         elif rows is not None:
             inputs = rows.dataset.x
-        groups = Groups(thin(self.parameters | self.hyperparameters, every), thin(self.info, every))
+        groups: Groups = {
+            "posterior": thin(self.parameters | self.hyperparameters, every),
+            "sample_stats": statistics_of(thin(self.info, every)),
+        }
         if rows is not None:
-            groups = groups._replace(
-                x=rows.dataset.x,
-                y=self.likelihood.observed(rows.dataset.targets, self.network.outputs),
-                log_likelihood=self._log_likelihood(rows, every=every),
-                new_targets=self._targets_again(rows.dataset, every=every, seed=seed),
-            )
+            groups["log_likelihood"] = {"y": self._log_likelihood(rows, every=every)}
+            again = self._targets_again(rows.dataset, every=every, seed=seed)
+            if again is not None:
+                groups["posterior_predictive"] = {"y": again}
+            y = self.likelihood.observed(rows.dataset.targets, self.network.outputs)
+            groups |= {"observed_data": {"y": y}, "constant_data": {"x": rows.dataset.x}}
         if inputs is not None:
             predictions = self._by_chain(inputs, every=every, progress=progress)
-            groups = groups._replace(predictions=predictions, predictions_x=inputs)
+            groups |= {"predictions": {"f": predictions}}
+            groups |= {"predictions_constant_data": {"x": inputs}}
         return to_datatree(groups)
 
     def loo(self, *, data: Pair | None = None, every: int = 1) -> "ELPDData":
@@ -640,10 +635,8 @@ class Ensemble:
 
         Parameters
         ----------
-        data
-            Training data ``(x, y)``, for a run that did not keep them.
-        every
-            Use only every n-th draw of each chain.
+        data, every
+            As for `to_arviz`.
         """
         every = check_count("every", every, least=1)
         return loo(self._log_likelihood(self._needed_data(data), every=every))
@@ -653,10 +646,8 @@ class Ensemble:
 
         Parameters
         ----------
-        data
-            Training data ``(x, y)``, for a run that did not keep them.
-        every
-            Use only every n-th draw of each chain.
+        data, every
+            As for `to_arviz`.
         """
         every = check_count("every", every, least=1)
         return waic(self._log_likelihood(self._needed_data(data), every=every))

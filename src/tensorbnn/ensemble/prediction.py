@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_fraction
 from tensorbnn.data import prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.ensemble import mixture, statistics
@@ -146,9 +147,7 @@ class Prediction:
 
         With `noise`, of the middle `level` of new targets, as in `quantile`.
         """
-        wanted = np.asarray(level)
-        if wanted.ndim or wanted.dtype.kind not in "fiu" or not 0 < wanted < 1:
-            raise ValueError(f"`level` must lie between 0 and 1, such as 0.95, got {level!r}")
+        level = check_fraction("level", level, such_as="0.95")
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         lower, upper = self.quantile(ends, noise=noise)
         return lower, upper

@@ -20,7 +20,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.warning import warn
+from tensorbnn.warning import ReweightingWarning, warn
 
 # With fewer networks there is no tail to fit.
 LEAST_NETWORKS = 25
@@ -169,25 +169,19 @@ def relative_efficiency(ratios: NDArray[Any]) -> float:
 
 
 def warn_where_untrustworthy(weights: Weights) -> None:
-    """Warn, and say what to do, where weights can't be trusted."""
+    """Warn where weights can't be trusted."""
     if weights.trustworthy:
         return
-    size, worth = len(weights), weights.effective_size
-    far = "the other model is too far from the one that was sampled"
-    above = f"Pareto k-hat is {weights.pareto_k:.2f}, above {weights.pareto_k_limit:.2g}"
-    more_draws = f"more draws may settle it; if they don't, {far}"
-    if np.isnan(weights.pareto_k):
-        reason = f"{size} networks are too few to tell, {LEAST_NETWORKS} are needed: {more_draws}"
-    elif worth > MOST * size and weights.pareto_k_limit < PARETO_K_LIMIT:
-        reason = (
-            f"{above}, and the {size} networks, though worth {worth:.0f}, are too few to tell: "
-            f"{more_draws}"
-        )
-    else:
-        reason = f"{above}, and the {size} networks are worth only {worth:.0f}: {far}"
+    worth, limit = weights.effective_size, weights.pareto_k_limit
     warn(
-        f"these weights can't be trusted: {reason}: sample it, starting from here, by "
-        "tb.sample(posterior, start=ensemble) with a posterior of the other model",
+        ReweightingWarning(
+            networks=len(weights),
+            worth=worth,
+            pareto_k=weights.pareto_k,
+            limit=limit,
+            needed=LEAST_NETWORKS,
+            too_few=worth > MOST * len(weights) and limit < PARETO_K_LIMIT,
+        )
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count, check_fraction
 from tensorbnn.ensemble.metrics import Accuracy
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.model.checks import check_count
 
 # New targets that are scored at once: networks times rows times outputs.
 VALUES_AT_ONCE = 2**22
@@ -263,8 +263,7 @@ def interval(
     (array([[ True]]), array([[6.]]))
     """
     ensemble, true = _checked(draws, y)
-    if not 0 < level < 1:
-        raise ValueError(f"`level` must lie between 0 and 1, such as 0.9, got {level!r}")
+    check_fraction("level", level, such_as="0.9")
     # Weibull's quantiles: a new draw falls below the p-quantile with probability p exactly.
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")
