@@ -156,6 +156,17 @@ TEXTS = [
         "by; give more `max_minutes`, and a `path` for a run that can go on",
     ),
     (
+        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, None, times=2.0),
+        "stopped by `max_minutes` (10) after 300 draws of each chain, before `until` was "
+        "satisfied; about 2 times as many draws are needed; give more `max_minutes`, and a `path` "
+        "for a run that can go on",
+    ),
+    (
+        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, None),
+        "stopped by `max_minutes` (10) after 300 draws of each chain, before `until` was "
+        "satisfied; give more `max_minutes`, and a `path` for a run that can go on",
+    ),
+    (
         warning.Interrupted(20, 100),
         "interrupted: the ensemble has the 20 of 100 draws that all chains have",
     ),

@@ -26,9 +26,9 @@ from tensorbnn.sampling.recipe import make_posterior
 from tensorbnn.sampling.restoring import read_recipe
 
 import tensorbnn as tb
+from tensorbnn.errors import DamagedFileError
 from tensorbnn.sampling.worker import make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import DamagedFileError
 from tensorbnn.storage.manifest import read_manifest
 from tensorbnn.warning import warn
 

@@ -12,7 +12,7 @@ from tensorbnn.model.layers import CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.weighted import Weighted
-from tensorbnn.storage.description import KNOWN
+from tensorbnn.storage.manifest import KNOWN
 
 _T = TypeVar("_T")
 

@@ -8,8 +8,8 @@ from tensorbnn.cli.arguments import add_run
 from tensorbnn.cli.opened import check_run
 from tensorbnn.cli.output import add_json, print_result
 from tensorbnn.model.summary import summary
-from tensorbnn.storage.description import restore
 from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.manifest import restore
 from tensorbnn.tables.encoding import noted_table, restore_encoding
 
 

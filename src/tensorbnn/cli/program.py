@@ -24,8 +24,7 @@ from tensorbnn.cli import (
     reweight,
 )
 from tensorbnn.cli.output import complain, warnings_as_lines
-from tensorbnn.errors import MetricError
-from tensorbnn.storage.files import RunError
+from tensorbnn.errors import MetricError, RunError
 
 # In the order in which help lists them.
 COMMANDS = (

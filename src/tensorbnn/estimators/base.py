@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.errors import RunError
 from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType, check_count, check_unmasked
@@ -30,7 +31,6 @@ from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
 from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
-from tensorbnn.storage.files import RunError
 from tensorbnn.warning import warn
 
 HIDDEN = (20,)

@@ -17,7 +17,7 @@ from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.storage.description import KNOWN, describe, restore
+from tensorbnn.storage.manifest import KNOWN, describe, restore
 from tensorbnn.storage.store import MemoryStore
 
 _TYPES = {**KNOWN, "Converged": Converged}
