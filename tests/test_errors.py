@@ -46,6 +46,10 @@ TEXTS = [
         "my run exists and is not a run of this library: choose another `path`",
     ),
     (errors.NotARunError(RUN), "my run is not a run: it has no run.json"),
+    (
+        errors.DataNotKeptError(),
+        "the run did not keep its training data (`store_data=False`): give them as `data=(x, y)`",
+    ),
     (errors.RunError("a sentence {that is kept}"), "a sentence {that is kept}"),
     (errors.SamplingError("a sentence"), "a sentence"),
     (

@@ -54,8 +54,8 @@ class Option(str):
 class Words:
     """What a front-end calls options and remedies: these are the words of Python."""
 
-    def option(self, name: str) -> str:
-        return f"`{name}`"
+    def option(self, name: str, value: str | None = None) -> str:
+        return f"`{name}`" if value is None else f"`{name}={value!r}`"
 
     def remedy(self, remedy: Remedy | Resume) -> str:
         if isinstance(remedy, Remedy):
@@ -66,6 +66,10 @@ class Words:
     def point(self, row: int, name: str) -> str:
         """What `row`, of the points at which predictions are compared, is called; `name` by us."""
         return name
+
+    def reading(self, path: Path) -> str:
+        """How a run is read."""
+        return f"import tensorbnn as tb\nensemble = tb.load({str(path)!r})"
 
     def __getitem__(self, name: str) -> str:
         return self.option(name)

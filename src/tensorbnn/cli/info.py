@@ -4,21 +4,13 @@ import argparse
 from typing import Any
 
 from tensorbnn.cli import summaries
-from tensorbnn.cli.arguments import add_run
-from tensorbnn.cli.opened import check_run
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.options import RESULT, RUN, Command
+from tensorbnn.cli.output import print_result
+from tensorbnn.cli.saved_run import check_run
 from tensorbnn.model.summary import summary
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import restore
 from tensorbnn.tables.encoding import noted_table, restore_encoding
-
-
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("info", help="say what a run is and how far it is")
-    add_run(parser)
-    add_json(parser)
-    parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -88,3 +80,6 @@ def _summary(described: Any) -> str:
         return summary(restore(described, {}))
     except ValueError:  # of a class of the user's own
         return str(described)
+
+
+COMMAND = Command("info", "say what a run is and how far it is", (RUN, *RESULT), run)

@@ -37,10 +37,6 @@ from tensorbnn.storage.files import Arrays
 from tensorbnn.storage.lock import HEARTBEAT_SECONDS, STALE_SECONDS, Lock
 from tensorbnn.warning import collect_warnings
 
-# For how long a worker waits for the one before it, which may be saving its last draws, or be dead
-# without the file system knowing it.
-_PATIENCE_SECONDS = STALE_SECONDS + 2 * HEARTBEAT_SECONDS
-
 
 class ChainTask(NamedTuple):
     """What the workers of a run are told."""
@@ -58,6 +54,9 @@ class ChainTask(NamedTuple):
     checkpointing: Checkpointing
     data: Arrays | None
     """The data, where the run directory does not keep them."""
+    patience_seconds: float = STALE_SECONDS + 2 * HEARTBEAT_SECONDS
+    """For how long a worker waits for the one before it, which may be saving its last draws, or be
+    dead without the file system knowing it."""
 
 
 def make_task(run: Run, store: DirectoryStore) -> ChainTask:
@@ -109,7 +108,7 @@ def _run(task: ChainTask, chain: int) -> int | None:
     is_abandoned = _is_abandoned if _is_child() else lambda: False
     # A file system that fails for a moment asks for nothing.
     stop = StopRequest(also=lambda: os.path.exists(store.stop_file) or is_abandoned())
-    lock = _lock_patiently(store.chain_lock(chain), stop)
+    lock = _lock_patiently(store.chain_lock(chain), task.patience_seconds, stop)
     if lock is None:
         return None
     with lock:
@@ -147,9 +146,9 @@ def _restore(task: ChainTask, store: DirectoryStore) -> Run:
     return run
 
 
-def _lock_patiently(lock: Lock, stop: StopRequest) -> Lock | None:
+def _lock_patiently(lock: Lock, seconds: float, stop: StopRequest) -> Lock | None:
     """The lock of a chain, or ``None`` where chains are to stop."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not stop.requested:
         try:
             return lock.acquire()
