@@ -12,6 +12,7 @@ from typing import Any, final
 from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
 
+@dataclass(frozen=True)
 class Finding(Message):
     """Something that a diagnosis has found; its `text` states the facts."""
 
@@ -31,7 +32,7 @@ class Finding(Message):
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and fields, for a program."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
         remedy = None if self.remedy is None else self.remedy.name.lower()
         return {"kind": type(self).__name__, "doubtful": self.doubtful, **found, "remedy": remedy}
 

@@ -19,7 +19,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.findings import Verdict, VerdictKind
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.storage.description import KNOWN, describe, restore
+from tensorbnn.storage.manifest import KNOWN, describe, restore
 from tensorbnn.storage.store import MemoryStore
 
 _TYPES = {**KNOWN, "Converged": Converged}

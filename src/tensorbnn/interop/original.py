@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.data import pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.interop.original_layers import Custom, make_network
 from tensorbnn.model.checks import DType, cast
@@ -27,7 +28,6 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.plan import Plan
 from tensorbnn.sampling.restore import fingerprint, new_manifest
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import RunError
 from tensorbnn.storage.store import MemoryStore, Store
 from tensorbnn.warning import ImpossibleValues, NoiseAssumed, warn
 
