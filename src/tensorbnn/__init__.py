@@ -13,6 +13,7 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
+from tensorbnn.errors import RunError
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
@@ -64,7 +65,6 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.variational import variational
-from tensorbnn.storage.files import RunError
 
 if _TYPE_CHECKING:
     from tensorbnn.estimators import BNNClassifier, BNNRegressor

@@ -103,6 +103,15 @@ class NotARunError(Raised, FileNotFoundError):
     path: Path
 
 
+class DataNotKeptError(Raised, ValueError):
+    """The run did not keep its training data, which are needed."""
+
+    text = (
+        "the run did not keep its training data (`store_data=False`): give them as "
+        "{words[data=(x, y)]}"
+    )
+
+
 class RunError(Raised, RuntimeError):
     """A run that can't be read, written or continued."""
 

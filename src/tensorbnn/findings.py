@@ -12,6 +12,7 @@ from typing import Any, final
 from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
 
+@dataclass(frozen=True)
 class Finding(Message):
     """Something that a diagnosis has found; its `text` states the facts."""
 
@@ -31,7 +32,7 @@ class Finding(Message):
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and fields, for a program."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
         remedy = None if self.remedy is None else self.remedy.name.lower()
         return {"kind": type(self).__name__, "doubtful": self.doubtful, **found, "remedy": remedy}
 
@@ -40,11 +41,14 @@ class Finding(Message):
 class Agree(Finding):
     """Chains agree about predictions, which are known well enough."""
 
-    text = (
-        "trustworthy: R-hat is at most {rhat:.3f} and the ESS at least {ess:.0f} in bulk and tails"
-    )
+    text = "trustworthy: {facts}"
     rhat: float
     ess: float
+
+    @property
+    def facts(self) -> str:
+        least = f"the ESS at least {self.ess:.0f} in bulk and tails"
+        return f"R-hat is at most {self.rhat:.3f} and {least}"
 
 
 @dataclass(frozen=True)

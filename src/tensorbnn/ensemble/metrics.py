@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_number, check_positive
 from tensorbnn.errors import OptionError
-from tensorbnn.storage.description import describe, restore
+from tensorbnn.storage.manifest import describe, restore
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 """``(predictions, targets) -> float`` for one network.
