@@ -71,7 +71,7 @@ TEXTS = [
     (
         WeightsUntrusted(0.6, 0.5),
         "but the weights can't be trusted (k-hat 0.60, 0.5 is the limit), and these numbers with "
-        "them: sample the other model, tb.sample(posterior, start=ensemble)",
+        "them: sample the other model, by tb.sample(posterior, start=ensemble)",
     ),
     (
         Divergences(0.1),

@@ -103,6 +103,15 @@ class NotARunError(Raised, FileNotFoundError):
     path: Path
 
 
+@dataclass(eq=False)
+class OtherModelError(Raised, ValueError):
+    """A model that the networks of a run can't be re-weighted to."""
+
+    text = "{reason}, or {remedy}"
+    reason: str
+    remedy = Remedy.SAMPLE_OTHER
+
+
 class DataNotKeptError(Raised, ValueError):
     """The run did not keep its training data, which are needed."""
 

@@ -21,7 +21,7 @@ class Remedy(enum.Enum):
         "run longer, with a longer burn-in; if they stay apart they sit in different modes: start "
         "them from `pretrain`, use longer trajectories, or a smaller network"
     )
-    SAMPLE_OTHER = "sample the other model, tb.sample(posterior, start=ensemble)"
+    SAMPLE_OTHER = "sample the other model, by tb.sample(posterior, start=ensemble)"
     SAMPLE_OTHER_FROM_HERE = (
         "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior "
         "of the other model"

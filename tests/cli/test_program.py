@@ -49,7 +49,7 @@ def test_import(tmp_path, capsys):
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "tb.Gaussian(sd=0.1) is assumed" in told.err
-    assert "give the noise by --sd" in told.err
+    assert "give the --sd of the run" in told.err
     network = "network      1 input → GaussianDense(5) → ELU → GaussianDense(1)"
     for text in (
         "27 from 1 chain",
