@@ -33,9 +33,9 @@ def choose(engine: str, network: Network, likelihood: Likelihood, rows: int) -> 
 
 def why_not_native(network: Network, likelihood: Likelihood) -> str | None:
     """Why the native engine can't compute a model, or ``None`` where it can."""
-    outside = native.outside(network, likelihood)
-    if outside is not None:
-        return f"it does not compute {outside}"
+    unsupported = native.unsupported(network, likelihood)
+    if unsupported is not None:
+        return f"it does not compute {unsupported}"
     problem = library.problem()
     if problem is not None:
         return problem

@@ -1,4 +1,4 @@
-"""Checks of what a user gives: each error names the argument, what was given and what to do."""
+"""Checks of arrays that a user gives: each error names the argument and says what to do."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
