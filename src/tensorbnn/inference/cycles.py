@@ -124,7 +124,8 @@ class Task(Protocol):
 class State(NamedTuple):
     """Where training is; every array has the starts as its first axis.
 
-    `epoch` counts the epochs of the cycle, `epochs_since_best` those since the validation loss last fell.
+    `epoch` counts the epochs of the cycle, `epochs_since_best` those since the validation loss last
+    fell.
     """
 
     parameters: Any
