@@ -5,6 +5,8 @@ PYTHON ?= python3
 PYTHON_OLDEST ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo $(PYTHON))
 # `make bench ARGS="--help"`
 ARGS ?=
+# `make golden` compares with this commit, the last before the package was rearranged.
+GOLDEN_BASE ?= 8fa306dcfcda3962cb10d324d32fc42cbdf5ef80
 # `make test WORKERS=1` runs the tests in one process
 WORKERS ?= auto
 
@@ -41,8 +43,8 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo paper test lint format bench bench-predict bench-samplers quality soak report-check sanitize docs \
-    oldest clean $(TEST_STEPS)
+.PHONY: help demo paper test lint format bench bench-predict bench-samplers quality soak golden report-check \
+    sanitize docs oldest clean $(TEST_STEPS)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -57,6 +59,7 @@ help:
 	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make quality  predictions on public tables next to published figures: ARGS="--data folder"'
 	@echo 'make soak     the long proofs, which make test leaves out'
+	@echo 'make golden   the same draws as before, bit for bit? Some scenarios: ARGS="nuts until"'
 	@echo 'make report-check   the report of a run in headless Chromium, which must be installed'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'
@@ -107,6 +110,9 @@ quality: $(READY_DEV)
 
 soak: $(READY_DEV)
 	XLA_FLAGS= $(BIN)/python $(PYTEST) -m soak
+
+golden: $(READY_DEV)
+	$(BIN)/python tests/golden/compare.py --base $(GOLDEN_BASE) $(ARGS)
 
 report-check: $(READY_DEV)
 	$(BIN)/python -m pytest -n 0 -m browser tests/cli

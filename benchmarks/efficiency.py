@@ -259,7 +259,7 @@ def _numpyro(case: Case) -> Found:
 
 def _last_positions(ensemble: tb.Ensemble, target: TargetDensity) -> Any:
     """The last draws of chains, in the coordinates of the samplers."""
-    named, _ = ensemble.last_draws(CHAINS)
+    named, _ = ensemble._last_draws(CHAINS)
     phi = target.held_phi
     assert phi is not None
     return jnp.stack([

@@ -141,7 +141,7 @@ def numbers_of(ensemble: tb.Ensemble, case: str, seconds: float) -> dict[str, An
     numbers: dict[str, Any] = {
         "networks": len(ensemble),
         "seconds": seconds,
-        "verdict": diagnosis.verdict,
+        "verdict": str(diagnosis.verdict),
         "spread": spreads(ensemble, case),
         "rmse": float(np.sqrt(np.mean(error[near] ** 2))),
         "covered": float(np.mean(np.abs(error[near]) < 2 * curve.sd[near])),

@@ -4,13 +4,14 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
-from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
@@ -60,9 +61,8 @@ from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
-from tensorbnn.sampling.api import load, sample
+from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.resume import resume
 from tensorbnn.sampling.variational import variational
 from tensorbnn.storage.files import RunError
 
@@ -89,6 +89,7 @@ __all__ = [
     "CauchyDense",
     "ClassScores",
     "Converged",
+    "Dataset",
     "Dense",
     "Diagnosis",
     "Ensemble",

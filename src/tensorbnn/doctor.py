@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 import jax
 
 from tensorbnn.engine import library
-from tensorbnn.sampling.local import cores
+from tensorbnn.sampling.local import usable_cores
 
 PACKAGES = (
     "tensorbnn",
@@ -39,7 +39,7 @@ def doctor() -> dict[str, str]:
         present = ", ".join(library.instruction_sets())
         lines["instructions"] = f"{library.instruction_set()} (there are {present})"
     lines |= {
-        "cores": str(cores()),
+        "cores": str(usable_cores()),
         "threads": _threads(),
         "JAX on": jax.default_backend(),
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",

@@ -1,6 +1,7 @@
 """What a user is told, and what to do: each front-end has its own words for the same remedies."""
 
 import enum
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,8 @@ class Option(str):
 class Words:
     """What a front-end calls options and remedies: these are the words of Python."""
 
-    def option(self, name: str) -> str:
-        return f"`{name}`"
+    def option(self, name: str, value: str | None = None) -> str:
+        return f"`{name}`" if value is None else f"`{name}={value!r}`"
 
     def remedy(self, remedy: Remedy | Resume) -> str:
         if isinstance(remedy, Remedy):
@@ -66,11 +67,18 @@ class Words:
         """What `row`, of the points at which predictions are compared, is called; `name` by us."""
         return name
 
+    def reading(self, path: Path) -> str:
+        """How a run is read."""
+        return f"import tensorbnn as tb\nensemble = tb.load({str(path)!r})"
+
     def __getitem__(self, name: str) -> str:
         return self.option(name)
 
 
 PYTHON = Words()
+
+words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
+"""Those in which a run that is interrupted says how to go on, since nobody else can."""
 
 
 class Message:

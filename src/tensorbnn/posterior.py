@@ -5,7 +5,7 @@ Every log-probability comes from `density`.
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -13,26 +13,18 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
 from tensorbnn.density import Model
 from tensorbnn.engine import choice, forward
 from tensorbnn.engine.choice import Engine
 from tensorbnn.engine.forward import Data
-from tensorbnn.model.checks import DType, cast, check_named, check_pair, check_rows
+from tensorbnn.model.checks import DType, as_rows, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling, standardisation
 from tensorbnn.model.shapes import check_shapes
-
-
-class Given(NamedTuple):
-    """Rows as the user gave them, and as the model takes them, each ``(rows, columns)``."""
-
-    x: NDArray[Any]
-    y: NDArray[Any]
-    inputs: NDArray[Any]
-    targets: NDArray[Any]
 
 
 @final
@@ -112,12 +104,25 @@ class Posterior:
         likelihood.columns(self.network.outputs)  # or an error, without data, too
         self.likelihood = likelihood
         self.dtype: DType = dtype
-        self.scaling = _scaling(standardise, x, y, likelihood, self.network)
-        self.x, self.y, self.data = self._take(x, y)
+        given = _given(x, y, self.network)
+        self.scaling = _scaling(standardise, given, likelihood, self.network)
+        own = None if given is None else self.prepare(given)
+        self.dataset = None if own is None else own.dataset
+        self.data = None if own is None else self.arrange(own)
         self.engine = engine
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
         self._check_shapes()
+
+    @property
+    def x(self) -> NDArray[Any] | None:
+        """Inputs ``(rows, inputs)``; ``None`` for the prior."""
+        return None if self.dataset is None else self.dataset.x
+
+    @property
+    def y(self) -> NDArray[Any] | None:
+        """Targets ``(rows, columns)``; ``None`` for the prior."""
+        return None if self.dataset is None else self.dataset.y
 
     @property
     def engine(self) -> Engine:
@@ -126,7 +131,7 @@ class Posterior:
 
     @engine.setter
     def engine(self, engine: Literal["auto", "jax", "native"]) -> None:
-        rows = 0 if self.x is None else len(self.x)
+        rows = 0 if self.dataset is None else len(self.dataset)
         chosen = choice.choose(engine, self.network, self.likelihood, rows)
         self.model = Model(self.network, self.likelihood, chosen)
 
@@ -187,40 +192,36 @@ class Posterior:
         with precision(self.dtype):
             return _concrete(self.model.phi.unflatten(self._check("phi", phi)))
 
-    def take(self, x: ArrayLike, y: ArrayLike) -> Given:
-        """Check rows of the user's, and scale them: this posterior's own, or any like them."""
-        own_x, own_y = check_pair(x, y, self.network, self.scaling.user_dtype(self.dtype))
-        outputs = self.network.outputs
-        inside = self.likelihood.inside(own_y, self.scaling, outputs)
-        targets = self.likelihood.targets(inside, outputs)
-        shape: tuple[int, ...] = getattr(targets, "shape", ())
-        if len(shape) != 2 or shape[0] != len(own_x):
-            raise TypeError(
-                f"`targets` of {type(self.likelihood).__name__} must return an array of shape "
-                f"({len(own_x)}, n), with a row for each of `y`, but returned "
-                f"{f'one of shape {shape}' if shape else repr(targets)}"
+    def prepare(self, dataset: Dataset) -> Prepared:
+        """Rows like this posterior's own, checked, and as its model takes them."""
+        return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
+
+    def prepare_own(self) -> Prepared:
+        """The rows of this posterior, to train on; an error for the prior."""
+        if self.dataset is None:
+            raise ValueError(
+                "`posterior` has no data to train on: build it as "
+                "tb.Posterior(network, likelihood, x, y)"
             )
-        inputs = self.scaling.inputs(own_x, self.dtype)
-        return Given(own_x, own_y, inputs, targets.astype(self.dtype))
+        return self.prepare(self.dataset)
+
+    def prepare_validation(self, validation: Dataset | tuple[ArrayLike, ArrayLike]) -> Prepared:
+        """The rows that the user gave as `validation`."""
+        dataset = as_dataset("validation", validation)
+        with in_argument("validation"):
+            return self.prepare(dataset)
+
+    def arrange(self, rows: Prepared) -> Data:
+        """Rows as the engine takes them."""
+        with precision(self.dtype):
+            return forward.arrange(self.network, rows.inputs, rows.targets)
 
     def __repr__(self) -> str:
-        rows = "no data" if self.x is None else f"{len(self.x)} rows"
+        rows = "no data" if self.dataset is None else f"{len(self.dataset)} rows"
         return (
             f"Posterior({rows}, {self.num_parameters} parameters, "
             f"{self.num_hyperparameters} hyper-parameters, {self.likelihood}, {self.dtype})"
         )
-
-    def _take(
-        self, x: ArrayLike | None, y: ArrayLike | None
-    ) -> tuple[NDArray[np.generic] | None, NDArray[np.generic] | None, Data | None]:
-        if x is None and y is None:
-            return None, None, None
-        if x is None or y is None:
-            known, missing = ("y", "x") if x is None else ("x", "y")
-            raise ValueError(f"`{known}` is given but `{missing}` is not: give both or neither")
-        given = self.take(x, y)
-        with precision(self.dtype):
-            return given.x, given.y, forward.arrange(self.network, given.inputs, given.targets)
 
     def _check_shapes(self) -> None:
         columns = None if self.data is None else self.data.targets.shape[0]
@@ -269,12 +270,18 @@ def _concrete(result: Any) -> Any:
     )
 
 
+def _given(x: ArrayLike | None, y: ArrayLike | None, network: Network) -> Dataset | None:
+    if x is None and y is None:
+        return None
+    if x is None or y is None:
+        known, missing = ("y", "x") if x is None else ("x", "y")
+        raise ValueError(f"`{known}` is given but `{missing}` is not: give both or neither")
+    check_inputs(as_rows("x", x), network)  # before rows are counted: `x` may be one row
+    return Dataset(x, y)
+
+
 def _scaling(
-    standardise: bool | Scaling,
-    x: ArrayLike | None,
-    y: ArrayLike | None,
-    likelihood: Likelihood,
-    network: Network,
+    standardise: bool | Scaling, given: Dataset | None, likelihood: Likelihood, network: Network
 ) -> Scaling:
     if isinstance(standardise, Scaling):
         _check_scaling(standardise, likelihood, network)
@@ -283,17 +290,17 @@ def _scaling(
         raise TypeError(f"`standardise` must be True, False or a tb.Scaling, got {standardise!r}")
     if not standardise:
         return Scaling()
-    if x is None or y is None:
+    if given is None or given.y is None:
         raise ValueError(
             "`standardise` takes means and standard deviations from the data, but there are none: "
             "give `x` and `y`, or a tb.Scaling"
         )
-    rows = check_rows("x", x, "float64"), check_rows("y", y, "float64")
+    x, y = check_rows("x", given.x, "float64"), check_rows("y", given.y, "float64")
     return standardisation(
-        rows[0],
-        likelihood.observed(rows[1], network.outputs),
+        x,
+        likelihood.observed(y, network.outputs),
         targets=likelihood.real_targets,
-        weights=likelihood.weights(rows[1]),
+        weights=likelihood.weights(y),
     )
 
 

@@ -83,7 +83,7 @@ class Bar:
         self._began = self._logged = time.monotonic()
         self._delay = delay
         self._lock = threading.Lock()
-        self._pace = Pace()
+        self._speed = Speed()
         self._started = False
         self._show_when_due()
 
@@ -105,9 +105,9 @@ class Bar:
         as they were lately; where they are still `growing` it is a lower bound.
         """
         with self._lock:
-            self._pace.add(time.monotonic(), steps, steps if work is None else work)
-            pace: dict[str, Any] = {"step_seconds": self._pace.step_seconds, "growing": growing}
-            self._display.update(self._task, advance=steps, note=note, **pace)
+            self._speed.add(time.monotonic(), steps, steps if work is None else work)
+            fields: dict[str, Any] = {"step_seconds": self._speed.step_seconds, "growing": growing}
+            self._display.update(self._task, advance=steps, note=note, **fields)
             self._show_when_due()
 
     def describe(self, description: str) -> None:
@@ -115,10 +115,10 @@ class Bar:
         with self._lock:
             self._display.update(self._task, description=description)
 
-    def aim(self, total: int, standing: str) -> None:
+    def set_total(self, total: int, standing: str) -> None:
         """Change the number of steps in all, and say in words how far from the aim they are."""
         with self._lock:
-            self._display.aim(total, standing)
+            self._display.set_total(total, standing)
             self._show_when_due()
 
     def row(self, number: int, cells: Mapping[str, str]) -> None:
@@ -145,7 +145,7 @@ class Bar:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-class Pace:
+class Speed:
     """How long a step takes: by the speed of the work, and the work of a step lately."""
 
     def __init__(self) -> None:
@@ -246,7 +246,7 @@ class _Display(Progress):
             self._rows.pop(number, None)  # so that it comes last
             self._rows[number] = cells
 
-    def aim(self, total: int, standing: str) -> None:
+    def set_total(self, total: int, standing: str) -> None:
         with self._lock:
             task = self.tasks[0]
             task.finished_time = None

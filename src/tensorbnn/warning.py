@@ -127,6 +127,24 @@ def _known(point: Point) -> str:
 
 
 @dataclass(eq=False)
+class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
+    """A limit has ended a run before its stopping rule, one of the user's own, was satisfied."""
+
+    text = (
+        "stopped by {option} ({value:,g}) after {draws:,} draws of each chain, before "
+        "{words[until]} was satisfied; {longer}{then}"
+    )
+    times: float | None = None
+    """So many times as many draws are needed, as far as that can be told."""
+
+    @property
+    def longer(self) -> str:
+        if self.times is None:
+            return ""
+        return f"about {rounded_up(self.times)} times as many draws are needed; "
+
+
+@dataclass(eq=False)
 class Interrupted(RunWarning):
     """Ctrl-C has ended a run in memory."""
 

@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.report.advice import as_options
-from tensorbnn.report.subject import training_points
+from tensorbnn.cli.messages import CommandLine, render
+from tensorbnn.cli.saved_run import training_points
 from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
@@ -87,10 +87,14 @@ def test_predicted_classes(inside, capsys):
 def test_diagnose_says_by_its_exit_code(inside, capsys):
     found = result(capsys, "diagnose", "prices", code=3)  # 60 networks are too few
     store = DirectoryStore(Path("prices"))
-    points = training_points(store.manifest, store.data()["x"])
+    points = training_points(store)
     expected = tb.load("prices").diagnose(points.x, names=points.names, progress=False)
-    assert found["verdict"] == as_options(expected.verdict)
+    assert found["verdict"] == render(expected.verdict, CommandLine())
     assert not found["trustworthy"]
+    assert found["kind"] == expected.verdict.kind.value
+    assert [each["kind"] for each in found["findings"]] == [
+        type(each).__name__ for each in expected.verdict.findings
+    ]
     assert found["ess_min"] == pytest.approx(np.nanmin(expected.ess))
     assert main(["diagnose", "prices", "--at", "new.csv", "--quiet"]) in (0, 3)
     assert "over 2 points" in capsys.readouterr().out

@@ -14,7 +14,7 @@ def test_scripts(shell, capsys, tmp_path):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     for command in COMMANDS:
-        assert command.__name__.rpartition(".")[2].rstrip("_") in script
+        assert command.name in script
     assert "hold-out" in script
     assert "target-sd" in script
     program = shutil.which(shell)

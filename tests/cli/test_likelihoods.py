@@ -5,7 +5,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.cli.expressions import read_likelihood
+from tensorbnn.cli.models import read_likelihood
 from tests.cli.running import result, table, write
 
 QUICK = ["--hidden", "2", "--chains", "2", "--burn-in", "20", "--draws", "20"]

@@ -10,9 +10,10 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.cli.points import naming
-from tensorbnn.report.subject import Points, training_points
+from tensorbnn.cli.messages import CommandLine, render
+from tensorbnn.report.context import diagnosed_rows
 from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.warning import Point, StoppedUnconverged
 from tests.cli.running import result, write
 
 SHORT = ["--hidden", "3", "--chains", "2", "--burn-in", "20", "--draws", "8", "--quiet"]
@@ -98,11 +99,11 @@ def test_a_run_that_does_not_know_its_rows_names_inputs(inside):
     table = DirectoryStore(Path("wells")).manifest["notes"]["table"]
     older = {name: value for name, value in table.items() if name != "diagnosed"}
     x = np.array([[97.0, 0.0, 1.0], [150.25, 1.0, 0.0]])
-    names = training_points({"notes": {"table": older}}, x).names
-    assert names == ["depth = 97, rock=clay", "depth = 150.2, rock=chalk"]
-    assert training_points({"notes": {}}, x).names[0] == "x0 = 97, x1 = 0, x2 = 1"
-    many = training_points({"notes": {}}, np.zeros((1, 8))).names
-    assert many == ["x0 = 0, x1 = 0, x2 = 0, x3 = 0, x4 = 0, x5 = 0, …"]
+    names = diagnosed_rows({"table": older}, x).names
+    assert names == ("depth = 97, rock=clay", "depth = 150.2, rock=chalk")
+    assert diagnosed_rows({}, x).names[0] == "x0 = 97, x1 = 0, x2 = 1"
+    many = diagnosed_rows({}, np.zeros((1, 8))).names
+    assert many == ("x0 = 0, x1 = 0, x2 = 0, x3 = 0, x4 = 0, x5 = 0, …",)
 
 
 def test_the_report_names_rows_and_options(inside, capsys, tmp_path):
@@ -145,11 +146,12 @@ def test_warnings_of_a_run_that_falls_short_name_rows_of_the_table(inside, capsy
 
 
 def test_rows_that_are_known_by_number_are_named_too():
-    points = Points(np.zeros((3, 5)), ["data row 1", "data row 9", "data row 27"], np.arange(3) * 3)
-    said = "R-hat 1.2 and ESS 3 at row 6; R-hat 1.1 and ESS 30 at row 3; and 3 more; go on"
-    assert naming(points)(said) == (
-        "R-hat 1.2 and ESS 3 at data row 27; R-hat 1.1 and ESS 30 at data row 9; and 3 more; go on"
-    )
+    named = CommandLine().at(["data row 1", "data row 9", "data row 27"])
+    worst = [Point(2, "row 6", 1.2, 3.0), Point(1, "row 3", 1.1, 30.0)]
+    told = StoppedUnconverged("draws", 8, 8, 8, None, 1.01, 400.0, points=100, short=5, worst=worst)
+    assert (
+        "R-hat 1.200 and ESS 3 at data row 27; R-hat 1.100 and ESS 30 at data row 9; and 3 more;"
+    ) in render(told, named)
 
 
 def test_target_acceptance(inside, capsys, tmp_path):

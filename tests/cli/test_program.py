@@ -1,6 +1,7 @@
 """The command line as a user meets it."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -8,19 +9,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 import pytest
 from matplotlib import image
 
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.cli import main
+from tensorbnn.cli.messages import REMEDIES, CommandLine, render, warnings_as_lines
 from tensorbnn.cli.output import text as as_text
-from tensorbnn.cli.output import warnings_as_lines
+from tensorbnn.cli.program import COMMANDS
 from tensorbnn.doctor import OPTIONAL
 from tensorbnn.engine import library
-from tensorbnn.ensemble.verdict import Evidence, judge
-from tensorbnn.report.advice import as_options
+from tensorbnn.errors import LockedError, OptionError
+from tensorbnn.messages import Remedy, Resume
 
 matplotlib.use("Agg")
 
@@ -109,92 +110,32 @@ def test_the_package_runs_as_a_program():
 
 
 def test_messages_name_options():
-    assert as_options("`max_gradients` and `other`") == "--max-gradients and `other`"
+    words = CommandLine({"max_gradients": "--max-gradients"})
     for said, meant in {
-        "tb.resume('a')": "tensorbnn resume a",
-        "tb.resume('a') or: tensorbnn resume a": "tensorbnn resume a",
-        "tb.resume('my run') or: tensorbnn resume 'my run'": "tensorbnn resume 'my run'",
-        "tb.resume('a', max_gradients=...)": "tensorbnn resume a --max-gradients ...",
-        "tb.resume(path, posterior=p)": "tb.resume(path, posterior=p)",
-        "it; reading with tb.load is possible at any time": "it; tensorbnn info, diagnose, predict "
-        "and report can read it at any time",
+        OptionError("max_gradients", "whole", 0.5): "--max-gradients must be whole, got 0.5",
+        OptionError("other", "whole", 0.5): "`other` must be whole, got 0.5",
+        ValueError("two\nlines"): "two lines",
+        LockedError("it", None): "it is being written by another process: wait for it or stop it; "
+        "tensorbnn info, diagnose, predict and report can read it at any time",
     }.items():
-        assert as_options(f"go on with {said}; then") == f"go on with {meant}; then"
+        assert render(said, words) == meant
+    for path, option, meant in (
+        ("a", None, "tensorbnn resume a"),
+        ("my run", None, "tensorbnn resume 'my run'"),
+        ("it's", None, "tensorbnn resume 'it'\"'\"'s'"),
+        ("a", "max_gradients", "tensorbnn resume a --max-gradients ..."),
+    ):
+        assert words.remedy(Resume(Path(path), option, "...")) == meant
 
 
-def test_advice_is_what_a_user_of_the_commands_can_do():
-    values = np.random.default_rng(0).normal(size=(2, 50, 1, 1)) + 5 * np.arange(2).reshape(
-        2, 1, 1, 1
-    )
-    chains = np.zeros(2)
-    apart = Evidence(
-        values=values,
-        rhat=np.full((1, 1), 3.0),
-        ess=np.full((1, 1), 2.0),
-        acceptance=chains + 1,
-        divergent=np.zeros((2, 50)),
-        ebfmi=chains + 1,
-        hyper_rhat={},
-        pareto_k=3.0,
-    )
-    verdict = judge(apart, lambda some: np.full(some.shape[2:], 3.0))
-    assert "`pretrain`" in verdict
-    assert "tb.sample" in verdict
-    told = as_options(verdict)
-    assert "fit a smaller network (--hidden)" in told
-    assert "fit the other model anew" in told
-    assert "longer --burn-in" in told
-    assert "tb." not in told
-    assert "`" not in told
-
-
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ({"values": np.zeros((1, 9, 1, 1))}, "converged: fit again with --chains 2 or more"),
-        (
-            {"values": np.zeros((2, 50, 1, 1))},
-            "fit again with a longer --burn-in, or with smaller steps (a higher "
-            "--target-acceptance)",
-        ),
-        (
-            {"divergent": np.ones((2, 50))},
-            "fit again with smaller steps (a higher --target-acceptance)",
-        ),
-        (
-            {"acceptance": np.zeros(2)},
-            "or less: fit again with smaller steps (a higher --target-acceptance)",
-        ),
-        (
-            {"rhat": np.full((1, 1), 2.0), "second_halves": 1.0},
-            "the burn-in was too short: fit again with a longer --burn-in",
-        ),
-        (
-            {
-                "rhat": np.full((1, 1), 2.0),
-                "values": np.random.default_rng(0).normal(size=(3, 9, 1, 1)),
-                "second_halves": 1.0,
-            },
-            "look at its trace; fit again with a longer --burn-in or another --seed",
-        ),
-    ],
-)
-def test_every_advice_of_a_verdict_can_be_followed(changed, told):
-    evidence = Evidence(
-        values=np.random.default_rng(0).normal(size=(2, 50, 1, 1)),
-        rhat=np.ones((1, 1)),
-        ess=np.full((1, 1), 900.0),
-        acceptance=np.ones(2),
-        divergent=np.zeros((2, 50)),
-        ebfmi=np.ones(2),
-        hyper_rhat={},
-    )
-    changed = dict(changed)
-    halves = changed.pop("second_halves", 2.0)
-    verdict = judge(evidence._replace(**changed), lambda some: np.full(some.shape[2:], halves))
-    said = as_options(verdict)
-    assert told in said
-    assert "`" not in said
+def test_every_advice_can_be_followed():
+    flags = {flag for command in COMMANDS for flag in command.flags.values()}
+    for remedy, advice in REMEDIES.items():
+        assert "tb." not in advice
+        assert set(re.findall(r"--[a-z-]+", advice)) <= flags, remedy
+    for remedy in set(Remedy) - set(REMEDIES):  # in Python's words: they name no argument
+        assert "`" not in remedy.value
+        assert "tb." not in remedy.value or remedy is Remedy.COMPARE_SAMPLE, remedy
 
 
 def test_doctor(capsys, monkeypatch):
@@ -226,7 +167,7 @@ def test_a_name_of_two_lines_is_one_line():
 
 
 def test_a_warning_is_told_once(capsys):
-    with warnings_as_lines():
+    with warnings_as_lines(CommandLine()):
         for row in range(3):
             warnings.warn("overflow", stacklevel=1)
             warnings.warn(f"row {row % 2}", stacklevel=1)

@@ -19,7 +19,7 @@ from tensorbnn.report.figures import (
     new_axes,
 )
 from tensorbnn.report.html import table
-from tensorbnn.report.subject import read_subject
+from tensorbnn.report.context import read_context
 from tests.cli.conftest import QUICK
 from tests.cli.running import write
 
@@ -123,7 +123,7 @@ def test_names_of_targets_whose_noise_is_predicted(tmp_path):
     posterior = tb.Posterior(network, tb.HeteroscedasticGaussian(), x, y)
     options = {"chains": 2, "burn_in": 5, "draws": 5, "progress": False}
     tb.sample(posterior, path=tmp_path / "run", **options)
-    assert read_subject(tmp_path / "run", None, progress=False).outputs == ("y0", "y1")
+    assert read_context(tmp_path / "run", progress=False).outputs == ("y0", "y1")
 
 
 def test_a_page_that_is_there_is_kept(inside, tmp_path, capsys):

@@ -27,7 +27,7 @@ def ensemble_of(posterior: tb.Posterior, named, *, size=None, held=False) -> Ens
             rng = np.random.default_rng(first)
             chunk |= {f"info/{name}": rng.uniform(size=count) for name in info}
             store.write_chunk(chain, index, chunk)
-    return Ensemble.of(store, posterior)
+    return Ensemble._from_posterior(store, posterior)
 
 
 def linear(weight_prior, bias_prior, inputs=1) -> tb.Network:

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import tensorbnn as tb
-from tensorbnn.ensemble import scores, scoring
+from tensorbnn.ensemble import scores
 
 RNG = np.random.default_rng(0)
 
@@ -152,7 +152,7 @@ def prior():
 
 def test_an_ensemble_is_calibrated_for_targets_of_its_own(prior, monkeypatch):
     """The target of each row comes from another network of the same distribution."""
-    monkeypatch.setattr(scoring, "VALUES_AT_ONCE", 400_000)  # several blocks of rows
+    monkeypatch.setattr(scores, "VALUES_AT_ONCE", 400_000)  # several blocks of rows
     x = np.linspace(-2, 2, 250)
     chosen = prior.predict(x).networks[::8][np.arange(250), np.arange(250)]
     noise = prior.hyperparameters["likelihood.sd"].ravel()[::8, None]

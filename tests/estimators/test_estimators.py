@@ -21,6 +21,7 @@ import tensorbnn as tb
 from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.estimators import base
+from tensorbnn.findings import Agree, Divergences, KineticTemperature, Verdict, VerdictKind
 from tests.estimators.quick import QuickHMC
 
 RNG = np.random.default_rng(0)
@@ -86,7 +87,7 @@ def test_a_linear_posterior_is_exact(weighted):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a posterior that is trustworthy warns of nothing
         regressor.fit(X, Y, sample_weight=weights if weighted else None)
-    assert regressor.diagnostics_.verdict.startswith("trustworthy")
+    assert regressor.diagnostics_.trustworthy
     at = np.array([[5.0, 0.0], [8.0, 300.0], [0.0, -200.0]])
     mean, sd = Exact(weights, 2.0).predict(at)
     new = pd.DataFrame(at, columns=["a", "b"])
@@ -301,7 +302,7 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
         ours, theirs = again.ensemble_, regressor.ensemble_
         assert (ours.network, ours.likelihood) == (theirs.network, theirs.likelihood)
         assert ours.reports == theirs.reports
-        np.testing.assert_array_equal(ours.store.data()["x"], theirs.store.data()["x"])
+        np.testing.assert_array_equal(ours._store.data()["x"], theirs._store.data()["x"])
         assert again.feature_names_in_.tolist() == ["a", "b"]
 
 
@@ -309,7 +310,7 @@ def test_a_pickle_remembers_that_a_sampler_is_not_exact():
     regressor = tb.BNNRegressor(**FEW | {"hidden": (), "sampler": tb.SGHMC()}).fit(X, Y)
     again = pickle.loads(pickle.dumps(regressor))
     ours, theirs = (each.ensemble_.diagnose(X.to_numpy()).verdict for each in (again, regressor))
-    assert "SGHMC is approximate" in ours
+    assert isinstance(ours.findings[1], KineticTemperature)
     assert ours == theirs
 
 
@@ -496,7 +497,7 @@ def test_too_little_time():
 def test_ctrl_c_before_there_is_anything_to_predict_with(monkeypatch):
     def interrupted(posterior, sampler, **options):
         ensemble = tb.sample(posterior, sampler, **options | {"draws": 3})
-        ensemble.store.update(status="interrupted")
+        ensemble._store.update(status="interrupted")
         return ensemble
 
     monkeypatch.setattr(base, "sample", interrupted)
@@ -509,7 +510,7 @@ def test_chains_that_agree_but_diverge_are_told_of(monkeypatch):
     diagnose = Ensemble.diagnose
 
     def diverging(self, *rows, **options):
-        verdict = "trustworthy: R-hat is at most 1.001; but 9.0% of the draws saw a divergent"
+        verdict = Verdict(VerdictKind.USABLE, (Agree(1.001, 500.0), Divergences(0.09)))
         return dataclasses.replace(diagnose(self, *rows, **options), verdict=verdict)
 
     monkeypatch.setattr(Ensemble, "diagnose", diverging)

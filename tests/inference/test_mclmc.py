@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.findings import EnergyErrors
 from tests import oracle_cases as cases
 
 QUICK = (
@@ -33,7 +34,7 @@ def test_bias_shows_at_large_steps_and_the_verdict_fears_it():
     z = max(abs(statistic.z) for statistic in case.statistics(run))
     assert z > 8
     x = np.asarray(cases.GIVEN["lin_fixed"]["xs"])
-    assert "MCLMC is not exact, and its bias is to be feared" in run.diagnose(x).verdict
+    assert run.diagnose(x).verdict.findings[1].doubtful
 
 
 def small_posterior(**options):
@@ -74,7 +75,8 @@ def test_the_verdict_says_that_it_is_not_exact(tmp_path):
         path=tmp_path / "run",
     )
     verdict = tb.load(tmp_path / "run").diagnose([0.0, 0.5]).verdict
-    assert "MCLMC is not exact, and its bias, which should be small, does not show" in verdict
+    assert isinstance(verdict.findings[1], EnergyErrors)
+    assert not verdict.findings[1].doubtful
 
 
 def test_times_follow_the_width_of_the_posterior():

@@ -11,7 +11,7 @@ import tensorbnn as tb
 from tensorbnn.engine import forward
 from tensorbnn.inference import cycles
 from tensorbnn.inference import pretrain as module
-from tensorbnn.inference.held_out import split, training_rows
+from tensorbnn.inference.pretrain import split
 
 ROWS = 12
 X = np.random.default_rng(0).normal(size=(ROWS, 2))
@@ -185,10 +185,10 @@ def test_a_training_that_blows_up_returns_what_was_best():
 )
 def test_the_split_is_disjoint_and_complete(rows, fraction, aside):
     posterior = linear(X[:rows], Y[:rows])
-    training, validation = split(training_rows(posterior), fraction, jax.random.key(3))
-    assert len(validation.x) == len(validation.targets) == aside
+    training, validation = split(posterior.prepare_own(), fraction, jax.random.key(3))
+    assert len(validation.dataset) == len(validation.targets) == aside
     together = np.concatenate(
-        [np.column_stack([part.x, part.targets]) for part in (training, validation)]
+        [np.column_stack([part.dataset.x, part.targets]) for part in (training, validation)]
     )
     expected = np.column_stack([X[:rows], Y[:rows]])
     np.testing.assert_array_equal(
@@ -199,18 +199,18 @@ def test_the_split_is_disjoint_and_complete(rows, fraction, aside):
 @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.5), (12, 0.0)])
 def test_nothing_is_set_aside(rows, fraction):
     posterior = linear(X[:rows], Y[:rows])
-    training, validation = split(training_rows(posterior), fraction, jax.random.key(3))
+    training, validation = split(posterior.prepare_own(), fraction, jax.random.key(3))
     assert validation is None
-    assert len(training.x) == rows
+    assert len(training.dataset) == rows
 
 
 def test_the_split_is_seeded_and_its_rows_only_judge():
     keys = [module._keys(jax.random.key(seed, impl="threefry2x32"), 1).split for seed in (5, 5, 6)]
-    parts = [split(training_rows(linear()), 0.25, key) for key in keys]
+    parts = [split(linear().prepare_own(), 0.25, key) for key in keys]
     for first, again, other in zip(*parts, strict=True):
-        np.testing.assert_array_equal(first.x, again.x)
-        assert not np.array_equal(first.x, other.x)
-    training, validation = parts[0]
+        np.testing.assert_array_equal(first.inputs, again.inputs)
+        assert not np.array_equal(first.inputs, other.inputs)
+    training, validation = (part.dataset for part in parts[0])
     by_hand = train(
         linear(training.x, training.y), validation=(validation.x, validation.y), seed=5, epochs=20
     )
@@ -458,7 +458,7 @@ def test_bad_options(options, message):
 def test_bad_types():
     with pytest.raises(TypeError, match=r"`posterior` must be a tb\.Posterior, got Network"):
         train(linear().network)
-    with pytest.raises(TypeError, match=r"`validation` must be a pair \(x, y\), got ndarray"):
+    with pytest.raises(TypeError, match=r"`validation` must be a pair .* got ndarray"):
         train(validation=X)
     with pytest.raises(TypeError, match="in `validation`, `y` must hold numbers"):
         train(validation=(X, ["a"] * 12))

@@ -7,11 +7,11 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
+from tensorbnn.model.summary import summary
 from tensorbnn.posterior import precision
 from tensorbnn.report.predictions import calibration_section, predictions_section
-from tensorbnn.report.subject import read_subject
+from tensorbnn.report.context import read_context
 from tensorbnn.storage.description import describe, restore
-from tensorbnn.wording import in_words
 
 RNG = np.random.default_rng(0)
 ROWS = 7
@@ -174,13 +174,13 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     expected = np.sum(powers * (under - each), axis=1)
     np.testing.assert_allclose(again.log_ratios, expected, rtol=1e-8, atol=1e-10)
 
-    subject = read_subject(tmp_path / "run", None, progress=False)
-    assert subject.targets == ("y",)
-    np.testing.assert_array_equal(subject.true, y)
-    np.testing.assert_array_equal(subject.true_sd, sd[:, None])
-    np.testing.assert_array_equal(subject.data["y_sd"], sd[:, None])
-    assert "of the data across, over networks upright" in str(predictions_section(subject))
-    assert "coverage" in str(calibration_section(subject))
+    context = read_context(tmp_path / "run", progress=False)
+    assert context.targets == ("y",)
+    np.testing.assert_array_equal(context.true, y)
+    np.testing.assert_array_equal(context.true_sd, sd[:, None])
+    np.testing.assert_array_equal(context.data["y_sd"], sd[:, None])
+    assert "of the data across, over networks upright" in str(predictions_section(context))
+    assert "coverage" in str(calibration_section(context))
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +259,6 @@ def test_description():
         assert list(each.hypers()) == ["factor"]
         assert each.real_targets
         assert not each.knows_noise
-    assert in_words(likelihood) == "MeasuredGaussian(factor ~ around 1)"
+    assert summary(likelihood) == "MeasuredGaussian(factor ~ around 1)"
     with pytest.raises(ValueError, match=r"`factor` of MeasuredGaussian must be positive, got -1"):
         tb.MeasuredGaussian(-1.0)

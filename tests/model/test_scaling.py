@@ -177,7 +177,9 @@ def test_pretraining_is_on_scaled_data():
             "`y` has 1 columns but the network has 2 outputs",
         ),
         (
-            lambda: tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True).take(X, Y[:, :1]),
+            lambda: tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True).prepare(
+                tb.Dataset(X, Y[:, :1])
+            ),
             "`y` has 1 columns, but 2 were standardised",
         ),
     ],

@@ -6,7 +6,7 @@ from scipy import stats
 import tensorbnn as tb
 from tensorbnn.engine import native
 from tensorbnn.posterior import precision
-from tensorbnn.report.subject import read_subject
+from tensorbnn.report.context import read_context
 from tensorbnn.storage.description import describe, restore
 
 RNG = np.random.default_rng(0)
@@ -127,9 +127,9 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     report = [each for each in loaded.reports if each["chain"] == 0][-1]
     squares = report["training.squared_error"]
     np.testing.assert_allclose(squares, np.mean(np.square(last - REAL)), rtol=1e-6)
-    subject = read_subject(tmp_path / "run", None, progress=False)
-    assert subject.targets == ("y",)
-    np.testing.assert_array_equal(subject.judged.y, REAL)
+    context = read_context(tmp_path / "run", progress=False)
+    assert context.targets == ("y",)
+    np.testing.assert_array_equal(context.judged.y, REAL)
     unit = posterior.scaling.y_scale[0]
 
     def log_likelihood(sd):

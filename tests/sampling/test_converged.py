@@ -6,7 +6,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.ensemble.diagnostics import convergence
 from tensorbnn.sampling import converged
-from tensorbnn.sampling.converged import Standing, stand
+from tensorbnn.sampling.converged import ConvergenceEstimate, estimate_convergence
 
 
 def series(chains=4, draws=500, points=30, outputs=2, seed=0):
@@ -20,14 +20,14 @@ def series(chains=4, draws=500, points=30, outputs=2, seed=0):
     return np.stack(values, axis=1).astype(np.float32)
 
 
-def of(rhat, ess, draws=100):
-    rhat, ess = np.array(rhat, float), np.array(ess, float)
-    return Standing(draws, rhat, ess, np.ones(len(rhat), bool))
+def of(rhat, ess, rule=None, draws=100):
+    rhat, ess, rule = np.array(rhat, float), np.array(ess, float), rule or tb.Converged()
+    return ConvergenceEstimate(rule, draws, rhat, ess, np.ones(len(rhat), bool))
 
 
 def test_the_numbers_are_those_of_the_diagnosis():
     values = series()
-    found, own = stand(values, tb.Converged()), convergence(values)
+    found, own = estimate_convergence(values, tb.Converged()), convergence(values)
     np.testing.assert_array_equal(found.rhat, own.rhat.max(axis=1))
     np.testing.assert_array_equal(found.ess, np.minimum(own.ess, own.ess_tail).min(axis=1))
     assert found.exact.all()
@@ -37,7 +37,7 @@ def test_the_numbers_are_those_of_the_diagnosis():
 @pytest.mark.parametrize(("ess", "reached"), [(50.0, True), (400.0, False)])
 def test_what_was_known_before_changes_the_work_and_not_the_answer(monkeypatch, ess, reached):
     values, until = series(), tb.Converged(rhat=1.1, ess=ess)
-    before = stand(values[:, :300], until)
+    before = estimate_convergence(values[:, :300], until)
     looked_at = []
 
     def count(part):
@@ -45,11 +45,11 @@ def test_what_was_known_before_changes_the_work_and_not_the_answer(monkeypatch, 
         return convergence(part)
 
     monkeypatch.setattr(converged, "convergence", count)
-    found = stand(values, until, before)
-    assert found.reached(until) == stand(values, until).reached(until) == reached
+    found = estimate_convergence(values, until, before)
+    assert found.converged == estimate_convergence(values, until).converged == reached
     # The worst points alone say that it is not reached; that it is, only all of them say.
     assert sum(looked_at) - 30 == (30 if reached else converged.POINTS_AT_ONCE)
-    exact = stand(values, until)
+    exact = estimate_convergence(values, until)
     np.testing.assert_array_equal(found.rhat[found.exact], exact.rhat[found.exact])
     # The rest is foretold. ESS of 4 x 300 draws errs by some 10 to 20 % (here and there).
     np.testing.assert_allclose(found.ess, exact.ess, rtol=0.6)
@@ -57,62 +57,62 @@ def test_what_was_known_before_changes_the_work_and_not_the_answer(monkeypatch, 
 
 def test_a_look_is_at_the_worst_points_only():
     values, until = series(), tb.Converged(ess=1000)
-    before = stand(values[:, :300], until)
-    found = stand(values, until, before, most=8)
+    before = estimate_convergence(values[:, :300], until)
+    found = estimate_convergence(values, until, before, most=8)
     assert found.exact.sum() == 8
-    worst = np.argsort(-before.after(500).needs(until), kind="stable")[:8]
+    worst = np.argsort(-before.after(500).needed, kind="stable")[:8]
     assert found.exact[worst].all()
-    assert not found.reached(until)
+    assert not found.converged
 
 
 def test_nearly_every_x():
     rhat, ess = np.full(100, 1.0), np.full(100, 500.0)
     rhat[3] = 1.2
-    assert of(rhat, ess).reached(tb.Converged())
-    assert not of(rhat, ess).reached(tb.Converged(fraction=1.0))
+    assert of(rhat, ess, tb.Converged()).converged
+    assert not of(rhat, ess, tb.Converged(fraction=1.0)).converged
     ess[4] = 399.0
-    assert not of(rhat, ess).reached(tb.Converged())
-    assert of(rhat, ess).reached(tb.Converged(fraction=0.98))
-    assert not of([1.01, 1.0], [500, 500]).reached(tb.Converged(rhat=1.01))  # to be below it
-    assert of([1.0, 1.0], [400, 400]).reached(tb.Converged(ess=400))
+    assert not of(rhat, ess, tb.Converged()).converged
+    assert of(rhat, ess, tb.Converged(fraction=0.98)).converged
+    assert not of([1.01, 1.0], [500, 500], tb.Converged(rhat=1.01)).converged  # to be below it
+    assert of([1.0, 1.0], [400, 400], tb.Converged(ess=400)).converged
 
 
 def test_how_much_longer():
     until = tb.Converged(rhat=1.01, ess=400, fraction=1.0)
-    assert of([1.03, 1.0], [400, 800]).times_longer(until) == pytest.approx(3)
-    assert of([1.005, 1.0], [500, 100]).times_longer(until) == pytest.approx(4)
-    assert of([1.0], [1e6]).times_longer(until) == 1
-    assert of([np.nan, 1.0], [500, 500]).times_longer(until) == np.inf
+    assert of([1.03, 1.0], [400, 800], until).times_longer == pytest.approx(3)
+    assert of([1.005, 1.0], [500, 100], until).times_longer == pytest.approx(4)
+    assert of([1.0], [1e6], until).times_longer == 1
+    assert of([np.nan, 1.0], [500, 500], until).times_longer == np.inf
     one_may = tb.Converged(fraction=0.5)
-    assert of([np.nan, 1.02], [500, 500]).times_longer(one_may) == pytest.approx(2)
+    assert of([np.nan, 1.02], [500, 500], one_may).times_longer == pytest.approx(2)
     later = of([1.03], [100]).after(300)
     assert (later.rhat[0], later.ess[0]) == pytest.approx((1.01, 300))
     assert not later.exact.any()
 
 
 def test_a_tiny_fraction_still_asks_for_one_point():
-    until, standing = tb.Converged(fraction=1e-12), of([1.5, 1.2, 1.05], [10, 50, 100])
-    assert not standing.reached(until)
-    assert standing.times_longer(until) == pytest.approx(5)
+    estimate = of([1.5, 1.2, 1.05], [10, 50, 100], tb.Converged(fraction=1e-12))
+    assert not estimate.converged
+    assert estimate.times_longer == pytest.approx(5)
 
 
 def test_what_never_changes_is_certain_and_a_chain_that_never_moves_is_stuck():
     values = series(points=3)
     values[:, :, 1] = 0.5
     until = tb.Converged(rhat=1.1, ess=20, fraction=1.0)
-    found = stand(values, until)
+    found = estimate_convergence(values, until)
     assert (found.rhat[1], found.ess[1]) == (1.0, np.inf)
-    assert found.reached(until)
+    assert found.converged
     for stuck in (slice(2, 3), slice(None)):
         values[stuck] = values[0, :1]
-        found = stand(values, until)
-        assert found.short(until)[1]
-        assert not found.reached(until)
+        found = estimate_convergence(values, until)
+        assert found.short[1]
+        assert not found.converged
 
 
 def test_too_few_draws_say_nothing():
-    assert stand(series(draws=3), tb.Converged()) is None
-    assert stand(series(draws=4), tb.Converged()) is not None
+    assert estimate_convergence(series(draws=3), tb.Converged()) is None
+    assert estimate_convergence(series(draws=4), tb.Converged()) is not None
 
 
 def test_a_description_compares():

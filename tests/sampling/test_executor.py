@@ -24,13 +24,13 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.sampling.recipe import make_posterior
-from tensorbnn.sampling.restoring import read_recipe
+from tensorbnn.errors import DamagedFileError, LockedError
+from tensorbnn.sampling.chains import ChainGroup
+from tensorbnn.sampling.restore import open_run
 from tensorbnn.sampling.worker import make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import DamagedFileError
 from tensorbnn.storage.manifest import read_manifest
-from tensorbnn.warning import warn
+from tensorbnn.warning import OtherVersion
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -186,13 +186,26 @@ def test_dask(reference, tmp_path, dask):
     assert_same(tmp_path / "run", reference)
 
 
+def open_task(path):
+    """A run that is locked and goes on to five draws, and what its workers are told."""
+    nothing = ("until", "max_minutes", "max_gradients", "posterior", "sampler", "validation")
+    run, _ = open_run(
+        path,
+        given={},
+        draws=5,
+        metrics=[Mishap()],
+        checkpointing=(None, 10.0),
+        custom=CUSTOM,
+        check=lambda run: None,
+        **dict.fromkeys(nothing),
+    )
+    return run.store, make_task(run, run.store)
+
+
 def test_a_chain_that_is_complete_is_left_as_it_is(reference, tmp_path):
     path = tmp_path / "run"
     draw(path, draws=2)
-    store = DirectoryStore(path)
-    recipe = read_recipe(store, draws=5, custom=CUSTOM, metrics=[Mishap()])
-    store = DirectoryStore.open_to_write(path)
-    task = make_task(recipe, store)
+    store, task = open_task(path)
     for _ in range(2):
         run_chain(task, 1)
         before = contents(path)
@@ -508,9 +521,8 @@ def begun(tmp_path):
     """A run that is locked, with what its workers are told."""
     path = tmp_path / "run"
     draw(path, draws=2)
-    store = DirectoryStore.open_to_write(path)
-    recipe = read_recipe(store, draws=5, custom=CUSTOM, metrics=[Mishap()])
-    yield store, make_task(recipe, store)
+    store, task = open_task(path)
+    yield store, task
     store.close()
 
 
@@ -530,7 +542,7 @@ def test_a_worker_checks_what_it_finds(begun, tmp_path):
     assert contents(store.path) == before
 
 
-def test_a_worker_waits_for_the_one_before_it(begun, monkeypatch):
+def test_a_worker_waits_for_the_one_before_it(begun):
     store, task = begun
     with store.chain_lock(0) as lock:
         thread = threading.Thread(target=run_chain, args=(task, 0))
@@ -540,35 +552,32 @@ def test_a_worker_waits_for_the_one_before_it(begun, monkeypatch):
         lock.release()
         thread.join()
     assert store.transitions(0) == TRANSITIONS
-    monkeypatch.setattr("tensorbnn.sampling.worker._PATIENCE_SECONDS", 0)
-    with store.chain_lock(1), pytest.raises(tb.RunError, match="chain-01 is being written by"):
-        run_chain(task, 1)
+    with store.chain_lock(1), pytest.raises(LockedError, match="chain-01 is being written by"):
+        run_chain(task._replace(patience_seconds=0.0), 1)
 
 
 def test_errors_come_back_from_workers(begun, monkeypatch):
     class LocalError(Exception):
         """Can't be sent as it is."""
 
-    def fail(store, recipe, chains):
+    def fail(group):
         raise LocalError("bad luck")
 
-    monkeypatch.setattr("tensorbnn.sampling.worker.read_checkpoints", fail)
+    monkeypatch.setattr(ChainGroup, "after_call", fail)
     with pytest.raises(RuntimeError, match="LocalError: bad luck"):
         run_chain(begun[1], 0)
     error = pickle.loads(pickle.dumps(DamagedFileError(Path("a"), "is damaged")))
     assert str(error) == "a is damaged"
 
 
-def test_what_workers_warn_of_is_told_once(tmp_path, monkeypatch):
+def test_what_workers_warn_of_is_told_once(tmp_path):
     """Workers have nobody to tell it: both chains are on a machine that differs."""
-
-    def make_and_warn(*arguments):
-        warn("this machine uses another instruction set")
-        return make_posterior(*arguments)
-
-    monkeypatch.setattr("tensorbnn.sampling.worker.make_posterior", make_and_warn)
-    with ThreadPoolExecutor(2) as pool, pytest.warns(UserWarning, match="instruction set") as told:
-        draw(tmp_path / "run", pool)
-    found = [str(each.message) for each in told if "instruction set" in str(each.message)]
-    assert found == ["this machine uses another instruction set"]
+    path = tmp_path / "run"
+    draw(path, draws=2)
+    store = DirectoryStore.open_to_write(path)
+    store.update(instruction_set="another")
+    store.close()
+    with ThreadPoolExecutor(2) as pool, pytest.warns(OtherVersion) as told:
+        go_on(path, pool, draws=3, posterior=posterior())
+    assert [each.message.then for each in told] == ["another"]
     assert told[0].filename == __file__

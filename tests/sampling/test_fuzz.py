@@ -9,11 +9,11 @@ import warnings
 
 import numpy as np
 import pytest
+from tensorbnn.sampling.recipe import read_checkpoints
+from tensorbnn.sampling.restoring import read_recipe
 
 import tensorbnn as tb
 from tensorbnn.sampling.checkpoint import pack_checkpoint
-from tensorbnn.sampling.recipe import read_checkpoints
-from tensorbnn.sampling.restoring import read_recipe
 from tensorbnn.storage.directory import DirectoryStore
 from tests.sampling import small_runs
 

@@ -1,6 +1,5 @@
-"""Meetings of chains: who is stuck, how it starts again, and that bits do not depend on cuts."""
+"""Pooling rounds: who is stuck, how it is restarted, and that bits do not depend on cuts."""
 
-import re
 import shutil
 import warnings
 
@@ -8,12 +7,21 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.sampling.pooling import FAR, FIRST_RESTART, LAST_RESTART, coarse, stuck, why_again
+from tensorbnn.findings import NotMoved
+from tensorbnn.sampling.pooling import (
+    FAR,
+    FIRST_RESTART,
+    LAST_RESTART,
+    coarse_precision,
+    restart_reason,
+    stuck_reason,
+)
+from tensorbnn.warning import ChainRestarted, CoarsePrecision
 from tests.sampling import small_runs
 
 
 def history(acceptance, log_density):
-    """Acceptance and log-density at each meeting."""
+    """Acceptance and log-density in each round."""
     return np.stack(np.broadcast_arrays(acceptance, log_density), axis=-1).astype(float)
 
 
@@ -22,40 +30,42 @@ OTHERS = WELL + np.asarray([[[0.0, 0.0]], [[0.01, 1.0]], [[-0.02, -2.0]]])
 
 
 def test_a_chain_that_moves_with_the_others_is_not_stuck():
-    assert stuck(WELL, OTHERS, dimension=50) is None
+    assert stuck_reason(WELL, OTHERS, dimension=50) is None
 
 
 def test_a_chain_that_accepts_nothing_is_stuck():
     own = history([0.9] * 8 + [0.0, 0.0], -100.0)
-    assert "accepted 0.0% of its proposals" in stuck(own, OTHERS, dimension=50)
-    assert stuck(own[:-1], OTHERS[:, :-1], dimension=50) is None  # one bad round is not enough
-    assert stuck(own, OTHERS[:0], dimension=50)  # also a chain that is alone
+    assert "accepted 0.0% of its proposals" in stuck_reason(own, OTHERS, dimension=50)
+    assert (
+        stuck_reason(own[:-1], OTHERS[:, :-1], dimension=50) is None
+    )  # one bad round is not enough
+    assert stuck_reason(own, OTHERS[:0], dimension=50)  # also a chain that is alone
     # Where none accepts anything, the step size is to blame, not one of them.
-    assert stuck(own, np.stack([own, own]), dimension=50) is None
+    assert stuck_reason(own, np.stack([own, own]), dimension=50) is None
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_log_density_that_is_no_number_is_stuck(value):
     own = history(0.9, [-100.0] * 9 + [value])
-    assert "log-density of" in stuck(own, OTHERS, dimension=50)
+    assert "log-density of" in stuck_reason(own, OTHERS, dimension=50)
 
 
 def test_far_below_the_others_is_stuck_unless_it_climbs():
     spread = np.sqrt(50 / 2)
     low = history(0.9, -100.0 - 1.5 * FAR * spread)
     low = np.broadcast_to(low, (10, 2))
-    assert "below that of the others" in stuck(low, OTHERS, dimension=50)
-    assert stuck(low, OTHERS[:0], dimension=50) is None
+    assert "below that of the others" in stuck_reason(low, OTHERS, dimension=50)
+    assert stuck_reason(low, OTHERS[:0], dimension=50) is None
     near = np.broadcast_to(history(0.9, -100.0 - 0.5 * FAR * spread), (10, 2))
-    assert stuck(near, OTHERS, dimension=50) is None
+    assert stuck_reason(near, OTHERS, dimension=50) is None
     climbing = history(0.9, -100.0 - 1.5 * FAR * spread - 100.0 * np.arange(10)[::-1])
-    assert stuck(climbing, OTHERS, dimension=50) is None
+    assert stuck_reason(climbing, OTHERS, dimension=50) is None
 
 
 def test_chains_start_again_only_in_the_middle_of_burn_in():
     own = history(np.zeros(20), -100.0)
     others = np.broadcast_to(history(0.9, -100.0), (3, 20, 2))
-    found = [stuck(own[:count], others[:, :count], 50) is not None for count in range(1, 21)]
+    found = [stuck_reason(own[:count], others[:, :count], 50) is not None for count in range(1, 21)]
     assert np.flatnonzero(found).tolist() == list(range(FIRST_RESTART, LAST_RESTART + 1))
 
 
@@ -65,7 +75,7 @@ def test_a_chain_that_was_started_again_has_time_to_arrive():
     rounds = np.zeros(20)
 
     def restarts(own):
-        found = (why_again(own[:count], others[:, :count], 50) for count in range(1, 21))
+        found = (restart_reason(own[:count], others[:, :count], 50) for count in range(1, 21))
         return [number for number, reason in enumerate(found) if reason is not None]
 
     assert restarts(history(0.9, rounds - 1e6)) == [5, 8, 11, 14]
@@ -78,12 +88,15 @@ def test_a_chain_that_was_started_again_has_time_to_arrive():
 
 def test_log_densities_that_are_rounded_too_much():
     """Above 2**22, floats of 32 bits are multiples of a half."""
-    assert coarse(np.asarray([-(2.0**22), -(2.0**22) + 1], np.float32)) is None  # one is below
-    message = r"about -4.9e\+07, which float32 rounds to multiples of 4, .* dtype='float64', or a"
-    assert re.search(message, coarse(np.asarray([-4.9e7, -1e9, np.nan], np.float32)))
-    assert coarse(np.asarray([-4.9e7, -1e9])) is None
-    assert "give tb.Posterior a noise that suits" in coarse(np.asarray([-1e17]))
-    assert coarse(np.asarray([np.nan, -np.inf], np.float32)) is None
+    assert (
+        coarse_precision(np.asarray([-(2.0**22), -(2.0**22) + 1], np.float32)) is None
+    )  # one is below
+    found = coarse_precision(np.asarray([-4.9e7, -1e9, np.nan], np.float32))
+    assert (found.dtype, found.spacing) == ("float32", 4.0)
+    assert found.size == pytest.approx(-4.9e7)
+    assert coarse_precision(np.asarray([-4.9e7, -1e9])) is None
+    assert coarse_precision(np.asarray([-1e17])).dtype == "float64"
+    assert coarse_precision(np.asarray([np.nan, -np.inf], np.float32)) is None
 
 
 def test_a_noise_that_is_far_too_small_is_told_of():
@@ -95,7 +108,7 @@ def test_a_noise_that_is_far_too_small_is_told_of():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         tb.sample(model, tb.HMC(max_leapfrog=20), **options)
-    assert sum("float32 rounds to multiples of" in str(each.message) for each in told) == 1
+    assert sum(each.category is CoarsePrecision for each in told) == 1
 
 
 STUCK = tb.HMC(step_size=0.02, num_leapfrog=5)
@@ -115,8 +128,9 @@ def sample_with_a_stuck_chain(path=None, **options):
 
 
 def test_a_stuck_chain_is_told_of_and_starts_again():
-    with pytest.warns(UserWarning, match="chain 1 .* was started again from another point") as told:
+    with pytest.warns(ChainRestarted) as told:
         ensemble = sample_with_a_stuck_chain()
+    assert told[0].message.chain == 1
     assert [each.filename for each in told] == [__file__]
     assert ensemble.info["acceptance"][1].mean() > 0.3
     first, *_, last = [each for each in ensemble.reports if each["chain"] == 1]
@@ -124,10 +138,10 @@ def test_a_stuck_chain_is_told_of_and_starts_again():
     assert (first["restarts"], last["restarts"]) == (0, 1)
 
 
-def test_without_meetings_nothing_starts_again():
+def test_without_pooling_nothing_is_restarted():
     ensemble = sample_with_a_stuck_chain(burn_in=159)
     assert ensemble.info["acceptance"][1].mean() < 0.01
-    assert "chain 1 has not moved" in ensemble.diagnose(small_runs.X).verdict
+    assert NotMoved((1,), 3) in ensemble.diagnose(small_runs.X).verdict.findings
 
 
 class Snapshots:
@@ -149,7 +163,7 @@ class Snapshots:
 
 
 @pytest.mark.parametrize("sampler", [tb.HMC(max_leapfrog=20), STUCK])
-def test_chains_saved_on_both_sides_of_a_meeting_go_on_to_the_same_bits(sampler, tmp_path):
+def test_chains_saved_on_both_sides_of_a_round_go_on_to_the_same_bits(sampler, tmp_path):
     """One chain was saved rounds after the other: it tells again what it told then."""
     plan = {"chains": 2, "burn_in": 200, "draws": 10, "progress": False, "seed": 1}
     often = {"checkpoint_seconds": 1e-9, "report_every": 20}

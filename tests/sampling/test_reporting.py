@@ -13,8 +13,9 @@ from rich.console import Console
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.engine import forward
+from tensorbnn.errors import MetricError
 from tensorbnn.progress import Bar, log_line, rows_table
-from tensorbnn.sampling.reporting import MetricError, cells
+from tensorbnn.sampling.reporting import cells
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore
 
@@ -490,7 +491,7 @@ def test_the_time_left_is_that_of_steps_as_they_are_now(monkeypatch):
             now[0] += 1.0
             bar.advance(10 if short else 1, work=100, growing=short)
             lines.append(log_line(bar._display.tasks[0]))
-        bar.aim(200, "R-hat 1.02")
+        bar.set_total(200, "R-hat 1.02")
         lines.append(log_line(bar._display.tasks[0]))
     # 900 steps of 0.1 seconds seem to be left, and are as long as they look; then 890 of a second.
     assert lines[9] == "sampling 10 %, 100 of 1,000, at least 0:01:30 left"

@@ -15,7 +15,8 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-from tensorbnn.sampling import chains as chain_group
+from tensorbnn.sampling.chains import ChainGroup
+from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import pack_manifest, read_manifest
 
@@ -88,19 +89,17 @@ def hmc_reference(tmp_path_factory):
 
 @pytest.fixture
 def one_transition_a_call(monkeypatch):
-    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)
 
 
 def stop_after(monkeypatch, transitions):
     """Chains stop by themselves after so many transitions, as after Ctrl-C."""
-    original = chain_group.ChainGroup._call
 
-    def call(self):
-        original(self)
-        if self._at.transitions >= transitions:
-            self._stop.asked = True
+    def stop(group):
+        if group.at.transitions >= transitions:
+            group.stop.request()
 
-    monkeypatch.setattr(chain_group.ChainGroup, "_call", call)
+    monkeypatch.setattr(ChainGroup, "after_call", stop)
 
 
 @pytest.mark.usefixtures("one_transition_a_call")
@@ -571,10 +570,7 @@ def test_ctrl_c_in_memory_returns_what_there_is():
 @pytest.mark.usefixtures("interruptible", "one_transition_a_call")
 def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
     calls = []
-    original = chain_group.ChainGroup._call
-    monkeypatch.setattr(
-        chain_group.ChainGroup, "_call", lambda self: (calls.append(1), original(self))
-    )
+    monkeypatch.setattr(ChainGroup, "after_call", calls.append)
     thread = interrupt_soon(signal.SIGINT, after=lambda: calls, pause=0)
     with pytest.raises(KeyboardInterrupt):
         draw(None, burn_in=10**8)
@@ -584,15 +580,13 @@ def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_does_not_wait(tmp_path, monkeypatch, capsys, hmc_reference):
     path, blocked, release = tmp_path / "run", [], threading.Event()
-    original = chain_group.ChainGroup._call
 
-    def call(self):
-        if self._at.transitions >= 10:
+    def block(group):
+        if group.at.transitions >= 10:
             blocked.append(1)
             release.wait(30)
-        original(self)
 
-    monkeypatch.setattr(chain_group.ChainGroup, "_call", call)
+    monkeypatch.setattr(ChainGroup, "after_call", block)
     thread = interrupt_soon(signal.SIGINT, signal.SIGINT, after=lambda: len(blocked) == 2)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,8 @@
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.sampling import chains as chain_group
+from tensorbnn.sampling.chains import ChainGroup
+from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.manifest import read_manifest
 from tests.sampling.small_runs import assert_same_run, posterior
 
@@ -22,17 +23,16 @@ def test_stopped_in_every_phase(name, tmp_path, monkeypatch):
     """In the first and the second half of burn-in, at its end, within a draw."""
     given = {"progress": False, **PLAN}
     tb.sample(posterior(), SAMPLERS[name], path=tmp_path / "reference", **given)
-    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
-    original, limit = chain_group.ChainGroup._call, [0]
+    monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)
+    limit = [0]
 
-    def call(self):
-        original(self)
-        if self._at.transitions >= limit[0]:
-            self._stop.asked = True
+    def stop(group):
+        if group.at.transitions >= limit[0]:
+            group.stop.request()
 
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(chain_group.ChainGroup, "_call", call)
+        patch.setattr(ChainGroup, "after_call", stop)
         for limit[0] in (1, 8, 12, 15):
             try:
                 if limit[0] == 1:

@@ -15,9 +15,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.inference.sampler import root_key
-from tensorbnn.sampling import api as sample_module
-from tensorbnn.sampling import plan as start_module
-from tensorbnn.sampling import until
+from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.directory import DirectoryStore
 
 X = np.linspace(-1, 1, 9)
@@ -89,18 +87,18 @@ def test_a_seed_gives_the_key_that_jax_gives_it(seed):
     assert np.array_equal(jax.random.key_data(root_key(seed)), expected)
 
 
-def test_minutes_begin_with_the_call(monkeypatch):
+class SlowToBegin(tb.HMC):
+    """A sampler that takes a second before the first transition."""
+
+    def init(self, target, positions, burn_in):
+        time.sleep(1.0)
+        return super().init(target, positions, burn_in)
+
+
+def test_minutes_begin_with_the_call():
     """What is done before the first transition, such as compiling, counts."""
-    now, begin = [1000.0], sample_module._first_checkpoints
-
-    def slowly(*arguments):
-        now[0] += 61.0
-        return begin(*arguments)
-
-    monkeypatch.setattr(sample_module, "_first_checkpoints", slowly)
-    monkeypatch.setattr(until.time, "monotonic", lambda: now[0])
-    with pytest.raises(tb.RunError, match=r"`max_minutes` \(1\) came before the first draw"):
-        draw(max_minutes=1)
+    with pytest.raises(tb.RunError, match=r"`max_minutes` \(0.01\) came before the first draw"):
+        draw(sampler=SlowToBegin(), max_minutes=0.01)
 
 
 @pytest.mark.parametrize("verb", [tb.sample, tb.pretrain, tb.variational])
@@ -124,15 +122,15 @@ def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
     assert len(files) == -(-12 // networks_per_file)
 
 
-@pytest.mark.parametrize("checkpoint_draws", [None, 4])
-def test_files_that_hold_more_than_a_call_do_not_change_the_draws(
-    reference, tmp_path, monkeypatch, checkpoint_draws
-):
-    monkeypatch.setattr(start_module, "MOST_DRAWS_OF_A_CALL", 3)
-    options = {"networks_per_file": 8, "checkpoint_draws": checkpoint_draws}
+@pytest.mark.parametrize("checkpoint_draws", [None, 1300])
+def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, checkpoint_draws):
+    """A call keeps 1,000 draws at most."""
+    options = {"sampler": tb.HMC(step_size=0.05, num_leapfrog=2), "burn_in": 0, "draws": 2700}
+    reference = draw(**options)
+    options |= {"networks_per_file": 2500, "checkpoint_draws": checkpoint_draws}
     assert same(reference, draw(path=tmp_path / "run", **options))
-    draw(path=tmp_path / "resumed", draws=7, **options)
-    assert same(reference, tb.resume(tmp_path / "resumed", draws=12, progress=False))
+    draw(path=tmp_path / "resumed", **options | {"draws": 1700})
+    assert same(reference, tb.resume(tmp_path / "resumed", draws=2700, progress=False))
 
 
 @pytest.mark.parametrize("saved", [True, False])
@@ -293,7 +291,7 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path):
 
 def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     """On one core four chains take turns: a running run has draws of all of them."""
-    monkeypatch.setattr("tensorbnn.sampling.local.cores", lambda: 1)
+    monkeypatch.setattr(LocalBackend, "cores", lambda self: 1)
     thread = threading.Thread(
         target=lambda: draw(
             chains=4, draws=3000, networks_per_file=20, path=tmp_path / "run", burn_in=5
@@ -349,13 +347,13 @@ def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
     start, started = threading.Thread.start, []
 
     def limited(thread):
-        if "run_all" in thread._target.__qualname__:
+        if "_work" in str(thread._target):
             started.append(thread)
             if len(started) > most:
                 raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr("tensorbnn.sampling.local.cores", lambda: 4)
+    monkeypatch.setattr(LocalBackend, "cores", lambda self: 4)
     monkeypatch.setattr(threading.Thread, "start", limited)
     if not most:
         with pytest.raises(RuntimeError, match="can't start new thread"):
@@ -536,8 +534,8 @@ def test_reading_a_run_without_draws_says_so(tmp_path, monkeypatch):
         ({"report_every": 0}, ValueError, "`report_every` must be a whole number of at least 1"),
         ({"metrics": tb.SquaredError()}, TypeError, "`metrics` must be a list"),
         ({"metrics": None}, ValueError, "`validation` is given but `metrics` is not: say what"),
-        ({"validation": X}, TypeError, r"`validation` must be a pair \(x, y\), got ndarray"),
-        ({"validation": (X, Y, Y)}, TypeError, r"`validation` must be a pair \(x, y\), got tuple"),
+        ({"validation": X}, TypeError, r"`validation` must be a pair .* got ndarray"),
+        ({"validation": (X, Y, Y)}, TypeError, r"`validation` must be a pair .* got tuple"),
         ({"validation": (X, None)}, TypeError, "in `validation`, `y` must hold numbers"),
         ({"validation": (X, Y[1:])}, ValueError, "in `validation`, `x` has 9 rows but `y` has 8"),
         ({"validation": (np.c_[X, X], Y)}, ValueError, "in `validation`, `x` has 2 columns but"),

@@ -1,13 +1,14 @@
 """Runs that end by themselves: with the bits of a run of that length, whatever happened."""
 
-import itertools
 import math
 import re
 import signal
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from io import StringIO
+from typing import ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -16,12 +17,15 @@ from rich.console import Console
 
 import tensorbnn as tb
 from tensorbnn import progress
-from tensorbnn.sampling import chains as chain_group
-from tensorbnn.sampling import until
-from tensorbnn.sampling.growing import GrowingPredictions
+from tensorbnn.sampling import monitor
+from tensorbnn.sampling.chains import ChainGroup
+from tensorbnn.sampling.converged import estimate_convergence
+from tensorbnn.sampling.local import LocalBackend
+from tensorbnn.sampling.monitor import GrowingPredictions, Monitor
 from tensorbnn.sampling.stopping import POINTS_NAMED
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
+from tensorbnn.warning import StoppedUnsatisfied
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 X = np.linspace(-1, 1, 20)
@@ -87,8 +91,8 @@ def test_it_ends_at_the_first_of_its_lengths_that_is_long_enough(reached):
     assert lengths[-1] == reached[1].num_draws
     values = reached[1].predict(AT).networks.reshape(2, -1, 3, 1)
     for length in lengths:
-        found = until.stand(values[:, :length], TARGET)
-        assert found.reached(TARGET) == (length == lengths[-1])
+        found = estimate_convergence(values[:, :length], TARGET)
+        assert found.converged == (length == lengths[-1])
 
 
 def test_its_bits_are_those_of_a_run_of_that_length(reached, fixed):
@@ -117,35 +121,88 @@ def test_with_an_executor_it_is_the_same(reached, tmp_path):
     assert contents(tmp_path / "run") == contents(reached[0])
 
 
+@dataclass(frozen=True)
+class Failing:
+    """As `TARGET`, but the third time that it is asked it fails."""
+
+    asked: ClassVar[list[int]] = []
+
+    def estimate(self, ensemble):
+        self.asked.append(ensemble.num_draws)
+        if len(self.asked) == 3:
+            raise RuntimeError("killed")
+        return TARGET.estimate(ensemble)
+
+
 @pytest.mark.parametrize("at", ["while it draws", "while it decides"])
 def test_killed_while_it_is_made_longer_it_goes_on_to_the_same_end(
     reached, tmp_path, monkeypatch, at
 ):
     path = tmp_path / "run"
-    where, name = (
-        (chain_group.ChainGroup, "_call") if at == "while it draws" else (until._Watch, "decide")
-    )
-    original, due = getattr(where, name), itertools.count()
+    Failing.asked.clear()
 
-    def fail(self):
-        if (name == "decide" and next(due) == 2) or (
-            name == "_call" and self._at.transitions > 150
-        ):
+    def fail(group):
+        if group.at.transitions > 150:
             raise RuntimeError("killed")
-        return original(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(where, name, fail)
+        if at == "while it draws":
+            patch.setattr(ChainGroup, "after_call", fail)
+        rule = TARGET if at == "while it draws" else Failing()
         with pytest.raises(RuntimeError, match="killed"):
-            draw(path, draws=100, until=TARGET)
+            draw(path, draws=100, until=rule)
     store = DirectoryStore.open_to_write(path)
     assert 100 < store.manifest["draws"] < reached[1].num_draws
     store.update(status="running")  # as a kill leaves it
     store.close()
-    mine = tb.resume(path, progress=False)
+    mine = tb.resume(path, until=TARGET, progress=False)
     assert mine.num_draws == reached[1].num_draws
     assert contents(path) == contents(reached[0])
     assert read_manifest(path)["status"] == "complete"
+
+
+@dataclass(frozen=True)
+class KnownMean:
+    """A stopping rule of the user's own: the mean prediction at zero is known to `error`."""
+
+    error: float
+    numbers: bool = False
+
+    def estimate(self, ensemble):
+        found = ensemble.diagnose([0.0], progress=False).mcse_mean[0, 0]
+        if not self.numbers:
+            return bool(found < self.error)
+        return Found(bool(found < self.error), float((found / self.error) ** 2))
+
+
+class Found(NamedTuple):
+    converged: bool
+    times_longer: float
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_rule_of_the_users_own(tmp_path, numbers):
+    """It decides, is saved with the run, and goes on after a limit to the same end."""
+    path, rule = tmp_path / "run", KnownMean(0.008, numbers)
+    mine = draw(tmp_path / "reference", draws=40, until=rule)
+    assert mine.diagnose([0.0], progress=False).mcse_mean[0, 0] < 0.008
+    assert mine.num_draws > 40
+    with pytest.warns(StoppedUnsatisfied) as told:
+        draw(path, draws=40, until=rule, max_gradients=400)
+    assert (told[0].message.times is not None) == numbers
+    with pytest.raises(ValueError, match=r"load it with `custom=\{\"KnownMean\": KnownMean\}`"):
+        tb.resume(path, max_gradients=math.inf, progress=False)
+    custom = {"KnownMean": KnownMean}
+    again = tb.resume(path, max_gradients=math.inf, custom=custom, progress=False)
+    assert again.num_draws == mine.num_draws
+    assert contents(path) == contents(tmp_path / "reference")
+    assert_same_arrays(arrays(tb.load(path)), arrays(mine))
+
+
+def test_the_rule_of_the_library_can_be_asked_too(reached):
+    assert TARGET.estimate(reached[1]).converged
+    own = tb.Converged(rhat=1.02, ess=10)
+    assert own.estimate(tb.load(reached[0])).rhat.shape == (20,)
 
 
 def test_a_complete_run_goes_on_to_a_new_target_only(reached, fixed, tmp_path):
@@ -166,7 +223,7 @@ def whole(draws=400, **options):
 @pytest.mark.parametrize(("every", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
 def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, seconds):
     """After the transition in which they are spent, however the run is cut into calls."""
-    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", seconds)
+    monkeypatch.setattr(LocalBackend, "call_seconds", seconds)
     every_transition = whole().info["num_steps"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     assert ends[0] != ends[1]
@@ -234,7 +291,7 @@ def test_chains_that_wait_for_one_that_has_spent_all_stop_too(tmp_path):
 
 
 def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(chain_group, "SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)
     paths = tmp_path / "run", tmp_path / "executor"
     draw(draws=1)  # so that all is compiled
     for path, workers in zip(paths, (None, ThreadPoolExecutor(2)), strict=True):
@@ -309,8 +366,8 @@ def test_what_is_said_while_it_goes_on(monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(progress, "_standard_error", lambda: console)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
-    monkeypatch.setattr(until, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(until, "LOOK_SHARE", 1.0)
+    monkeypatch.setattr(Monitor, "look_seconds", 0.01)
+    monkeypatch.setattr(monitor, "LOOK_SHARE", 1.0)
     target = tb.Converged(rhat=1.005, ess=4000, at=AT)
     draw(draws=600, until=target, progress=True, checkpoint_draws=10)
     lines = console.file.getvalue().splitlines()
@@ -326,23 +383,26 @@ def test_what_is_said_while_it_goes_on(monkeypatch):
 
 
 @pytest.fixture
-def ctrl_c():
-    """Sends Ctrl-C to this process, also where it was started in the background."""
+def interruptible():
+    """Ctrl-C comes to this process, also where it was started in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: signal.raise_signal(signal.SIGINT)
+    yield
     signal.signal(signal.SIGINT, before)
 
 
+@dataclass(frozen=True)
+class Interrupting:
+    """Ctrl-C comes while it decides."""
+
+    def estimate(self, ensemble):
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("path", [None, "run"])
-def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, monkeypatch, path, capfd, ctrl_c):
-    decide = until._Watch.decide
-
-    def interrupted(self):
-        ctrl_c()
-        return decide(self)
-
-    monkeypatch.setattr(until._Watch, "decide", interrupted)
-    target = tb.Converged(ess=1e6, at=AT)
+def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, path, capfd):
+    target = Interrupting()
     if path is None:
         with pytest.warns(UserWarning, match="interrupted: the ensemble has the 100"):
             assert draw(draws=100, until=target).num_draws == 100

@@ -52,7 +52,7 @@ def test_what_shows_that_a_comma_is_decimal(text):
 
 def test_thousands():
     columns = {"a": ["1,234", "+12,345", "-999,000"]}
-    message = r"'a' has '1,234' in data row 1 of t\.csv, and no number .* or one between thousands"
+    message = r"'a' has '1,234' in data row 1 of t\.csv: no number .* or one between thousands"
     with pytest.raises(TableError, match=message):
         comma_columns([table(columns)])
     assert comma_columns([table(columns)], expected=True) == {"a"}
@@ -61,7 +61,7 @@ def test_thousands():
 
 def test_points_and_commas():
     first, second = {"a": ["1", "2,5"], "b": ["1", "2"]}, {"a": ["3", "4"], "b": ["x", "0.5"]}
-    message = "'a' has '2,5' in data row 2 .*, but column 'b' has '0.5' in data row 4 .*: write all"
+    message = "'a' has '2,5' in data row 2 of .*: column 'b' has '0.5' in data row 4; write all"
     second["b"] = ["3", "0.5"]
     with pytest.raises(TableError, match=message):
         comma_columns([table(first), table(second, first=2)], expected=True)

@@ -346,7 +346,7 @@ class network:
         }
 
     def _take_last(self) -> None:
-        parameters, _ = self.ensemble.last_draws(1)
+        parameters, _ = self.ensemble._last_draws(1)
         for name, start in zip(self._network().names, self._start, strict=True):
             for key in start:
                 start[key] = parameters[f"{name}.{key}"][0]

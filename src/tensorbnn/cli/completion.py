@@ -1,7 +1,8 @@
 """``tensorbnn completion``: a script that lets a shell complete commands and options."""
 
 import argparse
-from typing import Any
+
+from tensorbnn.cli.options import Command, Option
 
 SHELLS = ("bash", "zsh", "tcsh")
 HOW = """\
@@ -12,18 +13,6 @@ zsh:
 """
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "completion",
-        help="print a completion script for a shell",
-        epilog=HOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # a path is not broken
-    )
-    parser.add_argument("shell", choices=SHELLS)
-    parser.set_defaults(command=run, commands=commands)
-
-
 def run(options: argparse.Namespace) -> int:
     """Print the script."""
     try:
@@ -32,17 +21,15 @@ def run(options: argparse.Namespace) -> int:
         raise ImportError(
             "completion scripts need shtab: pip install 'tensorbnn[completion]'"
         ) from error
-    for command in options.commands.choices.values():
-        _complete_paths(command)
     print(shtab.complete(options.program, shell=options.shell))
     return 0
 
 
-def _complete_paths(parser: argparse.ArgumentParser) -> None:
-    import shtab
-
-    for action in parser._actions:
-        if action.dest in ("data", "at", "settings", "out"):
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif action.dest in ("run", "old", "new"):
-            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+COMMAND = Command(
+    "completion",
+    "print a completion script for a shell",
+    (Option("shell", kind="positional", choices=SHELLS),),
+    run,
+    epilog=HOW,
+    formatter=argparse.RawDescriptionHelpFormatter,  # a path is not broken
+)

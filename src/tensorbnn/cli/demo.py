@@ -2,27 +2,11 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from tensorbnn.cli import summaries
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.options import RESULT, Command, Option
+from tensorbnn.cli.output import print_result
 from tensorbnn.demo import run_demo
-
-
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "demo",
-        help="sample the paper's sparse example and draw its figure",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for figure and run")
-    parser.add_argument("--chains", type=int, default=4, help="number of chains")
-    parser.add_argument("--burn-in", type=int, default=1000, help="transitions that are not saved")
-    parser.add_argument("--draws", type=int, default=1000, help="networks saved from each chain")
-    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
-    add_json(parser)
-    parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,11 +25,26 @@ def run(options: argparse.Namespace) -> int:
         summaries.networks(demo.ensemble)
         | {"time": spent}
         | summaries.sampler(demo.ensemble)
-        | summaries.convergence(demo.diagnosis)
+        | summaries.convergence(demo.diagnosis, options.words)
         | {"figure": str(demo.figure)}
         | summaries.where(demo.run)
     )
     facts = {"run": str(demo.run), "figure": str(demo.figure), "networks": len(demo.ensemble)}
-    facts |= {"seconds": demo.seconds} | summaries.convergence_facts(demo.diagnosis)
+    facts |= {"seconds": demo.seconds} | summaries.convergence_facts(demo.diagnosis, options.words)
     print_result(options, lines, facts)
     return 0
+
+
+COMMAND = Command(
+    "demo",
+    "sample the paper's sparse example and draw its figure",
+    (
+        Option("out", "folder for figure and run", Path, default=Path("demo"), path="directory"),
+        Option("chains", "number of chains", int, default=4),
+        Option("burn_in", "transitions that are not saved", int, default=1000),
+        Option("draws", "networks saved from each chain", int, default=1000),
+        Option("seed", "seed of all random numbers", int, default=0),
+        *RESULT,
+    ),
+    run,
+)

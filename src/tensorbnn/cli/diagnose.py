@@ -2,74 +2,67 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tensorbnn.cli import summaries
-from tensorbnn.cli.arguments import add_run
-from tensorbnn.cli.opened import OpenedRun, open_run
-from tensorbnn.cli.output import NOT_TRUSTWORTHY, add_json, print_result
-from tensorbnn.cli.points import own_points
-from tensorbnn.report.subject import Points
-from tensorbnn.tables.naming import row_names
+from tensorbnn.cli.options import RESULT, RUN, Command, Option
+from tensorbnn.cli.output import NOT_TRUSTWORTHY, print_result
+from tensorbnn.cli.saved_run import SavedRun, open_run, training_points
+from tensorbnn.data import Dataset
+from tensorbnn.ensemble.verdict import DISAGREEMENT
+from tensorbnn.tables.encoding import row_names
 from tensorbnn.tables.reading import joined
-
-
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "diagnose",
-        help="say whether the predictions of a run can be trusted",
-        description="Say whether the predictions of a run can be trusted. Exits with 0 if they "
-        f"can, with {NOT_TRUSTWORTHY} if they can't.",
-    )
-    add_run(parser)
-    parser.add_argument("--at", type=Path, help="a table of inputs; default: training rows")
-    add_json(parser)
-    parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose, and say it by the exit code too."""
-    opened = open_run(options.run)
-    points = _points(opened, options.at)
-    diagnosis = opened.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
-    lines = summaries.networks(opened.ensemble) | summaries.sampler(opened.ensemble)
-    slow = {
-        name: float(each.rhat)
+    saved = open_run(options.run)
+    points = _points(saved, options.at)
+    diagnosis = saved.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
+    lines = summaries.networks(saved.ensemble) | summaries.sampler(saved.ensemble)
+    hypers = {
+        name: {"rhat": float(each.rhat), "ess": float(each.ess)}
         for name, each in diagnosis.hyperparameters.items()
-        if each.rhat >= 1.05
     }
+    slow = [
+        f"{name} (R-hat {each['rhat']:.2f})"
+        for name, each in hypers.items()
+        if each["rhat"] >= DISAGREEMENT
+    ]
     if slow:
-        lines["slow"] = ", ".join(f"{name} (R-hat {rhat:.2f})" for name, rhat in slow.items())
+        lines["slow"] = ", ".join(slow)
     facts = {
         "run": str(options.run),
-        "networks": len(opened.ensemble),
-        **summaries.convergence_facts(diagnosis),
+        "networks": len(saved.ensemble),
+        **summaries.convergence_facts(diagnosis, options.words),
         "rhat": diagnosis.rhat,
         "ess": diagnosis.ess,
         "ess_tail": diagnosis.ess_tail,
         "mcse_mean": diagnosis.mcse_mean,
-        "hyperparameters": {
-            name: {"rhat": float(each.rhat), "ess": float(each.ess)}
-            for name, each in diagnosis.hyperparameters.items()
-        },
+        "hyperparameters": hypers,
     }
-    print_result(options, lines | summaries.convergence(diagnosis), facts)
+    print_result(options, lines | summaries.convergence(diagnosis, options.words), facts)
     return 0 if diagnosis.trustworthy else NOT_TRUSTWORTHY
 
 
-def _points(opened: OpenedRun, at: Path | None) -> Points:
+def _points(saved: SavedRun, at: Path | None) -> Dataset:
     if at is not None:
-        table = joined(opened.read(at))
-        encoding = opened.encoding_for(table)
-        numbers = encoding.encode(table)
-        places = (np.flatnonzero(numbers.kept) + 1).tolist()
-        return Points(numbers.x, row_names(numbers.x, encoding, places))
-    points = own_points(opened.store)
+        table = joined(saved.read(at))
+        encoding = saved.encoding_for(table)
+        rows = encoding.encode(table)
+        return Dataset(rows.x, names=row_names(rows.x, encoding, rows.rows.tolist()))
+    points = training_points(saved.store)
     if points is None:
         raise ValueError(
-            f"{opened.path} keeps no training data: say where to look with --at, a table of inputs"
+            f"{saved.path} keeps no training data: say where to look with --at, a table of inputs"
         )
     return points
+
+
+COMMAND = Command(
+    "diagnose",
+    "say whether the predictions of a run can be trusted",
+    (RUN, Option("at", "a table of inputs; default: training rows", Path, path="file"), *RESULT),
+    run,
+    description="Say whether the predictions of a run can be trusted. Exits with 0 if they can, "
+    f"with {NOT_TRUSTWORTHY} if they can't.",
+)

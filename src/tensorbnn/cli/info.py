@@ -1,25 +1,16 @@
 """``tensorbnn info``: what a run is and how far it is, also while it goes on."""
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from tensorbnn.cli import summaries
-from tensorbnn.cli.arguments import add_run
-from tensorbnn.cli.opened import check_run
-from tensorbnn.cli.output import add_json, print_result
+from tensorbnn.cli.options import RESULT, RUN, Command
+from tensorbnn.cli.output import print_result
+from tensorbnn.cli.saved_run import check_run
+from tensorbnn.model.summary import summary
 from tensorbnn.storage.description import restore
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import noted_table, restore_encoding
-from tensorbnn.wording import in_words, network_in_words, sampler_in_words
-
-
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("info", help="say what a run is and how far it is")
-    add_run(parser)
-    add_json(parser)
-    parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,9 +24,9 @@ def run(options: argparse.Namespace) -> int:
         "status": _status(store, facts["status"]),
         "progress": f"transitions {ends} of {facts['transitions_wanted']:,} (each chain)",
         "draws": f"{facts['draws']:,} of {manifest['draws']:,} of each chain",
-        "network": _in_words(manifest["network"], network_in_words),
-        "likelihood": _in_words(manifest["likelihood"], in_words),
-        "sampler": sampler_in_words(manifest["sampler"]),
+        "network": _summary(manifest["network"]),
+        "likelihood": _summary(manifest["likelihood"]),
+        "sampler": summary(manifest["sampler"]),
         "seed": str(manifest["seed"]),
         "size": f"{facts['megabytes']:,.1f} MB",
         begun: f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
@@ -84,8 +75,11 @@ def _status(store: DirectoryStore, status: str) -> str:
     return f"{words.get(status, status)}; {again}"
 
 
-def _in_words(described: Any, words: Callable[[Any], str]) -> str:
+def _summary(described: Any) -> str:
     try:
-        return words(restore(described, {}))
+        return summary(restore(described, {}))
     except ValueError:  # of a class of the user's own
         return str(described)
+
+
+COMMAND = Command("info", "say what a run is and how far it is", (RUN, *RESULT), run)

@@ -6,24 +6,13 @@ Results go to standard output; progress, warnings and errors to standard error.
 import argparse
 import json
 import math
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TextIO
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from tensorbnn.report.advice import as_options
-
 # The exit code of a command whose result is not to be trusted.
 NOT_TRUSTWORTHY = 3
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """The options that every command with a result has."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def print_result(
@@ -54,35 +43,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def complain(message: object) -> None:
-    """One line on standard error."""
-    print(f"tensorbnn: {as_options(' '.join(str(message).split()))}", file=sys.stderr)
-
-
-@contextmanager
-def warnings_as_lines(words: Callable[[str], str] = str) -> Iterator[None]:
-    """Print each warning of the library as a line, once: a computation may warn for each row.
-
-    `words` says it as the user of a command would.
-    """
-    told = set()
-
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        del category, filename, lineno, file, line
-        if str(message) not in told:
-            told.add(str(message))
-            complain(f"warning: {words(str(message))}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
-        yield

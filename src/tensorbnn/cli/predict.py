@@ -14,56 +14,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.cli.arguments import add_other_model, add_run, probabilities
-from tensorbnn.cli.opened import OpenedRun, open_run, other_weights
-from tensorbnn.cli.output import add_json, complain, print_result
+from tensorbnn.cli.messages import print_error
+from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option, other_model, probabilities
+from tensorbnn.cli.output import print_result
+from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, other_weights
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tables.reading import Column, Table, counted
-from tensorbnn.tables.writing import TableWriter, check_free
+from tensorbnn.tables.writing import TableWriter
 
 Columns = dict[str, NDArray[Any] | Column]
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("predict", help="predict the rows of a table")
-    add_run(parser)
-    parser.add_argument("data", type=Path, help="a CSV, TSV or Parquet file")
-    parser.add_argument("--out", type=Path, required=True, help="the table to write")
-    parser.add_argument(
-        "--quantiles",
-        type=probabilities,
-        default=(0.05, 0.5, 0.95),
-        help="which to write; default: 0.05,0.5,0.95",
-    )
-    parser.add_argument(
-        "--noise", action="store_true", help="quantiles of a new target, noise included"
-    )
-    parser.add_argument("--with-inputs", action="store_true", help="write the table's columns too")
-    parser.add_argument("--every", type=int, default=1, help="use each n-th draw of a chain only")
-    add_other_model(parser, "re-weight to")
-    parser.add_argument("--force", action="store_true", help="replace a file that is at --out")
-    add_json(parser)
-    parser.set_defaults(command=run)
-
-
 def run(options: argparse.Namespace) -> int:
     """Predict part by part, so that tables of any size fit."""
-    check_free(options.out, force=options.force)
-    opened = open_run(options.run)
-    weights = other_weights(opened, options.prior, options.likelihood, progress=not options.quiet)
+    check_free_file(options.out, force=options.force)
+    saved = open_run(options.run)
+    weights = other_weights(saved, options.prior, options.likelihood, progress=not options.quiet)
     rows = left_out = 0
     with TableWriter(options.out) as output:
-        for table in opened.read(options.data):
-            columns, gone = _predict(opened, table, weights, options)
+        for table in saved.read(options.data):
+            columns, predicted = _predict(saved, table, weights, options)
             output.write(columns, exact=table.columns)
-            rows, left_out = rows + table.num_rows, left_out + gone
+            rows, left_out = rows + table.num_rows, left_out + table.num_rows - predicted
     if left_out:
         had = counted(left_out, "row")
-        complain(f"warning: no prediction for {had} with missing values")
-    networks = opened.ensemble.num_chains * -(-opened.ensemble.num_draws // options.every)
+        print_error(f"warning: no prediction for {had} with missing values")
+    networks = saved.ensemble.num_chains * -(-saved.ensemble.num_draws // options.every)
     lines = {
         "predicted": f"{counted(rows - left_out, 'row')} with {counted(networks, 'network')}",
         "written": f"{options.out}: {', '.join(columns)}",
@@ -74,21 +52,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _predict(
-    opened: OpenedRun, table: Table, weights: Weights | None, options: argparse.Namespace
+    saved: SavedRun, table: Table, weights: Weights | None, options: argparse.Namespace
 ) -> tuple[Columns, int]:
-    """Columns for all rows of a part, and how many of them have no prediction."""
-    encoding = opened.encoding_for(table)
-    numbers = encoding.encode(table)
+    """Columns for all rows of a part, and how many of them have a prediction."""
+    encoding = saved.encoding_for(table)
+    rows = encoding.encode(table)
     columns: Columns = dict(table.columns) if options.with_inputs else {}
-    prediction = opened.ensemble.predict(
-        numbers.x, weights=weights, every=options.every, progress=not options.quiet
+    prediction = saved.ensemble.predict(
+        rows.x, weights=weights, every=options.every, progress=not options.quiet
     )
     made = describe(prediction, encoding, options.quantiles, noise=options.noise)
     for name, values in made.items():
         while name in columns:  # also where the table is one that was written here
             name = f"predicted_{name}"
-        columns[name] = _spread_out(values, numbers.kept)
-    return columns, int((~numbers.kept).sum())
+        columns[name] = _spread_out(values, rows.rows - table.number(0), table.num_rows)
+    return columns, len(rows)
 
 
 def describe(
@@ -148,16 +126,36 @@ def _likeliest(mean: NDArray[Any]) -> list[int]:
     return [int(code) for code in codes]
 
 
-def _spread_out(values: NDArray[Any] | Column, kept: NDArray[np.bool_]) -> NDArray[Any] | Column:
-    """Values of the rows that were kept at their places among all rows."""
-    if kept.all():
+def _spread_out(
+    values: NDArray[Any] | Column, places: NDArray[Any], rows: int
+) -> NDArray[Any] | Column:
+    """Values of some rows at their places among all rows."""
+    if len(places) == rows:
         return values
-    places = np.flatnonzero(kept)
     if isinstance(values, list):
-        texts: list[str | None] = [None] * len(kept)
+        texts: list[str | None] = [None] * rows
         for place, text in zip(places, values, strict=True):
             texts[int(place)] = text
         return texts
-    numbers = np.full(len(kept), np.nan)
+    numbers = np.full(rows, np.nan)
     numbers[places] = values
     return numbers
+
+
+COMMAND = Command(
+    "predict",
+    "predict the rows of a table",
+    (
+        RUN,
+        Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file"),
+        Option("out", "the table to write", Path, needed="--out", path="file"),
+        Option("quantiles", "which to write", probabilities, default=(0.05, 0.5, 0.95)),
+        Option("noise", "quantiles of a new target, noise included", kind="switch"),
+        Option("with_inputs", "write the table's columns too", kind="switch"),
+        Option("every", "use each n-th draw of a chain only", int, default=1),
+        *other_model("re-weight to"),
+        FORCE,
+        *RESULT,
+    ),
+    run,
+)

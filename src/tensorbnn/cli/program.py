@@ -1,7 +1,6 @@
 """The program: its commands, and one line for every mistake.
 
-A command is a module here with ``add(commands)``, which declares its options and sets ``command``
-to a function ``run(options) -> int`` that returns the exit code.
+Each command is a module here with a ``COMMAND``: the table of its options, and what runs it.
 """
 
 import argparse
@@ -23,23 +22,18 @@ from tensorbnn.cli import (
     resume,
     reweight,
 )
-from tensorbnn.cli.output import complain, warnings_as_lines
-from tensorbnn.sampling.reporting import MetricError
+from tensorbnn.cli.messages import CommandLine, print_error, warnings_as_lines
+from tensorbnn.cli.options import Command
+from tensorbnn.errors import MetricError
 from tensorbnn.storage.files import RunError
 
 # In the order in which help lists them.
-COMMANDS = (
-    demo,
-    fit,
-    resume,
-    predict,
-    diagnose,
-    reweight,
-    report,
-    info,
-    import_,
-    doctor,
-    completion,
+COMMANDS = tuple(
+    each.COMMAND
+    for each in (
+        *(demo, fit, resume, predict, diagnose, reweight),
+        *(report, info, import_, doctor, completion),
+    )
 )
 
 
@@ -50,10 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where the answer is that something can't be trusted, 130 if it was interrupted. One that is
     stopped by SIGTERM exits with 143.
     """
-    options = make_parser().parse_args(arguments)
+    given = make_parser().parse_args(arguments)
+    command: Command = given.command
+    flags = {name: flag for each in COMMANDS for name, flag in each.flags.items()}
+    words = CommandLine(flags | {"until": "--ess (or --rhat)"} | command.flags)
     try:
-        with warnings_as_lines():
-            return int(options.command(options))
+        options = command.complete(given)
+        options.words = words
+        with warnings_as_lines(words):
+            return command.run(options)
     except BrokenPipeError:  # who reads the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -66,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         MetricError,
         NotImplementedError,
     ) as error:
-        complain(error)
+        print_error(error, words)
         return 1
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         return 130
 
 
@@ -83,6 +82,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tensorbnn {version('tensorbnn')}")
     commands = parser.add_subparsers(required=True, metavar="command")
     for command in COMMANDS:
-        command.add(commands)
+        command.add_to(commands)
     parser.set_defaults(program=parser)  # for completion
     return parser

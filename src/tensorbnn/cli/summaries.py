@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorbnn.cli.messages import render
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.report.advice import as_options
-from tensorbnn.report.subject import Points
+from tensorbnn.findings import VerdictKind
+from tensorbnn.messages import Words
 from tensorbnn.tables.reading import counted, names_of
 
 TOO_SHORT = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"
@@ -47,14 +49,14 @@ def sampler(ensemble: Ensemble) -> dict[str, str]:
     }
 
 
-def judged(ensemble: Ensemble, points: Points, *, progress: bool) -> Diagnosis | None:
+def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosis | None:
     """A diagnosis at `points`; ``None`` where chains are too short for one."""
     if ensemble.num_draws < LEAST_DRAWS:
         return None
     return ensemble.diagnose(points.x, names=points.names, progress=progress)
 
 
-def convergence(diagnosis: Diagnosis | None) -> dict[str, str]:
+def convergence(diagnosis: Diagnosis | None, words: Words) -> dict[str, str]:
     """R-hat, effective sample size and the verdict."""
     if diagnosis is None:
         return {"verdict": TOO_SHORT}
@@ -65,16 +67,20 @@ def convergence(diagnosis: Diagnosis | None) -> dict[str, str]:
     if np.isfinite(diagnosis.ess).any():
         least = np.nanmin(diagnosis.ess)
         lines["ESS"] = f"at least {least:,.0f} over {counted(len(diagnosis.ess), 'point')}"
-    return lines | {"verdict": as_options(diagnosis.verdict)}
+    return lines | {"verdict": render(diagnosis.verdict, words)}
 
 
-def convergence_facts(diagnosis: Diagnosis | None) -> dict[str, Any]:
+def convergence_facts(diagnosis: Diagnosis | None, words: Words) -> dict[str, Any]:
     """The same for scripts."""
     if diagnosis is None:
-        return {"trustworthy": False, "verdict": TOO_SHORT}
+        kind = VerdictKind.NOT_YET.value
+        return {"trustworthy": False, "kind": kind, "verdict": TOO_SHORT, "findings": []}
+    verdict = diagnosis.verdict
     return {
-        "trustworthy": diagnosis.trustworthy,
-        "verdict": as_options(diagnosis.verdict),
+        "trustworthy": verdict.trustworthy,
+        "kind": verdict.kind.value,
+        "verdict": render(verdict, words),
+        "findings": verdict.to_dict()["findings"],
         "rhat_max": _worst(np.max, diagnosis.rhat),
         "ess_min": _worst(np.min, diagnosis.ess),
         "ess_tail_min": _worst(np.min, diagnosis.ess_tail),
@@ -82,6 +88,12 @@ def convergence_facts(diagnosis: Diagnosis | None) -> dict[str, Any]:
         "divergences": diagnosis.divergences,
         "ebfmi": diagnosis.ebfmi,
     }
+
+
+def wants_more(diagnosis: Diagnosis | None) -> bool:
+    """Whether a longer run may be all that it takes."""
+    longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
+    return diagnosis is None or diagnosis.verdict.kind in longer
 
 
 def where(run: Path) -> dict[str, str]:

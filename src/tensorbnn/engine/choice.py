@@ -1,11 +1,12 @@
 """Which engine computes a model: a fixed rule, so that the same seed gives the same bits."""
 
+import itertools
 import math
 from typing import Literal
 
 import jax
 
-from tensorbnn.engine import library, native
+from tensorbnn.engine import kernels, library, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -61,20 +62,14 @@ FASTER_UP_TO = {
 
 def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
     """The rule of ``engine="auto"``, for a model that the native engine can compute."""
-    weights = [0]
-    units = network.inputs
-    for layer in network.layers:
-        outputs = layer.outputs(units)
-        if isinstance(layer, native.DENSE):
-            weights.append(units * outputs)
-        units = outputs
-    largest, products = max(weights), sum(weights) * rows
+    pairs = zip(network.layers, itertools.pairwise(network.units), strict=True)
+    weights = [math.prod(pair) for layer, pair in pairs if isinstance(layer, kernels.DENSE)]
+    largest, products = max(weights, default=0), sum(weights) * rows
     limits = FASTER_UP_TO[instruction_set]
     return rows > 0 and any(largest <= most and products <= few for most, few in limits)
 
 
-# As in native/batch.cpp.
-MOST_ROWS_OF_CHAINS = 64
+# Of the widest vectors.
 LANES = 16
 
 
@@ -82,4 +77,5 @@ def along_lanes(chains: int, data: Data | None) -> bool:
     """Whether the native engine has chains stand side by side in the lanes of a vector."""
     if data is None or data.tile_targets.shape[0]:
         return False
-    return chains >= LANES and data.targets.shape[1] <= MOST_ROWS_OF_CHAINS
+    most = kernels.LIMITS["most_rows_of_chains"]
+    return chains >= LANES and data.targets.shape[1] <= most

@@ -120,13 +120,13 @@ def log_likelihood(
     data
         As `arrange` returned them.
     """
+    arguments = (dict(parameters), dict(hypers))
     total = jnp.zeros((), data.inputs.dtype)
     if data.targets.shape[1]:
-        total += _block(network, likelihood, parameters, hypers, data.inputs, data.targets)
+        total += _block(network, likelihood, arguments, (data.inputs, data.targets))
     if data.tile_targets.shape[0]:
-        total += _tiled(
-            network, likelihood, parameters, hypers, data.tile_inputs, data.tile_targets
-        )
+        tiles = (data.tile_inputs, data.tile_targets)
+        total += _tiled(network, likelihood, arguments, tiles)
     return total
 
 
@@ -159,65 +159,46 @@ def log_likelihood_of_outputs(
     return total
 
 
-def _block(
-    network: Network,
-    likelihood: Likelihood,
-    parameters: Mapping[str, Array],
-    hypers: Mapping[str, Array],
-    inputs: Array,
-    targets: Array,
-) -> Array:
+# The network's parameters and the likelihood's hyper-parameters; inputs and targets of some rows.
+_Arguments = tuple[dict[str, Array], dict[str, Array]]
+_Rows = tuple[Array, Array]
+
+
+def _block(network: Network, likelihood: Likelihood, arguments: _Arguments, rows: _Rows) -> Array:
+    (parameters, hypers), (inputs, targets) = arguments, rows
     outputs = network.apply(parameters, inputs)[:, : targets.shape[1]]
     return jnp.sum(likelihood.bind(hypers).log_density(outputs, targets))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _tiled(
-    network: Network,
-    likelihood: Likelihood,
-    parameters: Mapping[str, Array],
-    hypers: Mapping[str, Array],
-    inputs: Array,
-    targets: Array,
-) -> Array:
-    def add(total: Array, tile: tuple[Array, Array]) -> tuple[Array, None]:
-        return total + _block(network, likelihood, parameters, hypers, *tile), None
+def _tiled(network: Network, likelihood: Likelihood, arguments: _Arguments, tiles: _Rows) -> Array:
+    def add(total: Array, tile: _Rows) -> tuple[Array, None]:
+        return total + _block(network, likelihood, arguments, tile), None
 
-    return jax.lax.scan(add, jnp.zeros((), inputs.dtype), (inputs, targets))[0]
+    return jax.lax.scan(add, jnp.zeros((), tiles[0].dtype), tiles)[0]
 
 
 def _tiled_forward(
-    network: Network,
-    likelihood: Likelihood,
-    parameters: Mapping[str, Array],
-    hypers: Mapping[str, Array],
-    inputs: Array,
-    targets: Array,
-) -> tuple[Array, tuple[Any, Array, Array]]:
+    network: Network, likelihood: Likelihood, arguments: _Arguments, tiles: _Rows
+) -> tuple[Array, tuple[Any, _Rows]]:
     # The gradient is taken tile by tile on the way forward, while a tile is still in the cache.
-    value_and_grad = jax.value_and_grad(
-        lambda arguments, tile: _block(network, likelihood, *arguments, *tile)
-    )
-    arguments = (dict(parameters), dict(hypers))
+    value_and_grad = jax.value_and_grad(functools.partial(_block, network, likelihood))
 
-    def add(total: Any, tile: tuple[Array, Array]) -> tuple[Any, None]:
+    def add(total: Any, tile: _Rows) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, value_and_grad(arguments, tile)), None
 
-    zero = (jnp.zeros((), inputs.dtype), jax.tree.map(jnp.zeros_like, arguments))
-    (value, gradient), _ = jax.lax.scan(add, zero, (inputs, targets))
-    return value, (gradient, inputs, targets)
+    zero = (jnp.zeros((), tiles[0].dtype), jax.tree.map(jnp.zeros_like, arguments))
+    (value, gradient), _ = jax.lax.scan(add, zero, tiles)
+    return value, (gradient, tiles)
 
 
 def _tiled_backward(
-    network: Network,
-    likelihood: Likelihood,
-    residuals: tuple[Any, Array, Array],
-    cotangent: Array,
+    network: Network, likelihood: Likelihood, residuals: tuple[Any, _Rows], cotangent: Array
 ) -> tuple[Any, ...]:
     del network, likelihood
-    (parameters, hypers), inputs, targets = residuals
-    scaled = jax.tree.map(lambda gradient: cotangent * gradient, (parameters, hypers))
-    return (*scaled, jnp.zeros_like(inputs), jnp.zeros_like(targets))
+    gradient, tiles = residuals
+    scaled = jax.tree.map(lambda each: cotangent * each, gradient)
+    return scaled, jax.tree.map(jnp.zeros_like, tiles)
 
 
 _tiled.defvjp(_tiled_forward, _tiled_backward)
@@ -225,11 +206,7 @@ _tiled.defvjp(_tiled_forward, _tiled_backward)
 
 def _tile_rows(network: Network, rows: int) -> int:
     """Rows in a tile, or 0 where all rows are worked through at once."""
-    widest = network.inputs
-    units = network.inputs
-    for layer in network.layers:
-        units = layer.outputs(units)
-        widest = max(widest, units)
+    widest = max(network.units)
     if widest * rows <= TILE_ABOVE:
         return 0
     return max(TILE_ELEMENTS // widest // ROW_MULTIPLE, 1) * ROW_MULTIPLE

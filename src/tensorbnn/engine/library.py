@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import jax
 
+from tensorbnn.engine import kernels
+
 HANDLERS = ("log_likelihood", "leapfrog")
 
 
@@ -78,6 +80,13 @@ def _load() -> Library:
     try:
         handle = ctypes.CDLL(str(path))
         _declare(handle)
+        difference = kernels.difference(_numbers(handle))
+        if difference is not None:
+            return Library(
+                None,
+                f"{path.name} was compiled from another version of tensorbnn ({difference}): "
+                "install tensorbnn again",
+            )
         for dtype in ("float32", "float64"):
             for name in HANDLERS:
                 target = f"tensorbnn_{name}_{dtype}"
@@ -97,11 +106,17 @@ def _path() -> Path | None:
 
 
 def _declare(handle: ctypes.CDLL) -> None:
-    for name in ("tensorbnn_instruction_sets", "tensorbnn_instruction_set"):
-        getattr(handle, name).restype = ctypes.c_char_p
+    for name in ("numbers", "instruction_sets", "instruction_set"):
+        getattr(handle, f"tensorbnn_{name}").restype = ctypes.c_char_p
     handle.tensorbnn_use_instruction_set.argtypes = [ctypes.c_char_p]
     handle.tensorbnn_use_threads.argtypes = [ctypes.c_int]
     handle.tensorbnn_use_threads.restype = None
+
+
+def _numbers(handle: ctypes.CDLL) -> dict[str, int]:
+    """The numbers by which the compiled kernels name things."""
+    lines = handle.tensorbnn_numbers().decode().splitlines()
+    return {name: int(number) for name, number in (line.split() for line in lines)}
 
 
 def _set_from_environment(handle: ctypes.CDLL) -> str | None:

@@ -7,6 +7,7 @@ one call too. The source is in ``engine/native``.
 """
 
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,41 +17,12 @@ import numpy as np
 from jax import Array
 from jax.custom_batching import custom_vmap
 
-from tensorbnn.engine import library
+from tensorbnn.engine import kernels, library
 from tensorbnn.engine.forward import Data
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.layers import (
-    ELU,
-    CauchyDense,
-    Dense,
-    Exp,
-    GaussianDense,
-    Layer,
-    LeakyReLU,
-    PReLU,
-    ReLU,
-    Sigmoid,
-    Softmax,
-    SquarePReLU,
-    Tanh,
-)
-from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.layers import LeakyReLU
+from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
-
-MOST_STAGES = 128
-
-# The numbers of `Activation` and `Likelihood` in native/network.hpp.
-_IDENTITY, _SLOPED = 0, 7
-_FUSED: dict[type[Layer], int] = {Tanh: 1, Sigmoid: 2, Exp: 3, ReLU: 4, ELU: 5, LeakyReLU: 6}
-_ALONE: dict[type[Layer], int] = {PReLU: 8, SquarePReLU: 9, Softmax: 10}
-_LIKELIHOODS: dict[type[Likelihood], int] = {
-    Gaussian: 0,
-    Bernoulli: 1,
-    Categorical: 2,
-    MeasuredGaussian: 3,
-}
-DENSE: tuple[type[Layer], ...] = (Dense, GaussianDense, CauchyDense)
 
 
 class Program(NamedTuple):
@@ -66,13 +38,12 @@ class Program(NamedTuple):
 def outside(network: Network, likelihood: Likelihood) -> str | None:
     """What of a model the kernels can't compute, or ``None``."""
     for name, layer in zip(network.names, network.layers, strict=True):
-        if type(layer) not in (*DENSE, *_FUSED, *_ALONE):
+        if type(layer) not in (*kernels.DENSE, *kernels.FUSED, *kernels.ALONE):
             return f"the layer {name}, a {type(layer).__name__}"
-    if type(likelihood) not in _LIKELIHOODS:
+    if type(likelihood) not in kernels.LIKELIHOODS:
         return f"a {type(likelihood).__name__} likelihood"
-    if len(network.layers) > MOST_STAGES:
-        return f"more than {MOST_STAGES} layers"
-    return None
+    most = kernels.LIMITS["most_stages"]
+    return f"more than {most} layers" if len(network.layers) > most else None
 
 
 def log_likelihood(
@@ -129,28 +100,26 @@ def program(network: Network, likelihood: Likelihood) -> Program:
     """Layers as stages: an activation that needs only its output joins the layer before it."""
     stages: list[tuple[int, int, int, int]] = []
     slopes: list[float] = []
-    units = network.inputs
-    for layer in network.layers:
-        outputs = layer.outputs(units)
+    pairs = itertools.pairwise(network.units)
+    for layer, (units, outputs) in zip(network.layers, pairs, strict=True):
         slope = layer.slope if isinstance(layer, LeakyReLU) else 0.0
-        if isinstance(layer, DENSE):
-            stages.append((1, _IDENTITY, units, outputs))
+        if isinstance(layer, kernels.DENSE):
+            stages.append((1, kernels.IDENTITY, units, outputs))
             slopes.append(0.0)
-        elif type(layer) in _FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):
-            activation = _FUSED[type(layer)]
-            if stages and stages[-1][:2] == (1, _IDENTITY):
+        elif type(layer) in kernels.FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):
+            activation = kernels.FUSED[type(layer)]
+            if stages and stages[-1][:2] == (1, kernels.IDENTITY):
                 stages[-1] = (1, activation, *stages[-1][2:])
                 slopes[-1] = slope
             else:
                 stages.append((0, activation, units, outputs))
                 slopes.append(slope)
         else:
-            stages.append((0, _ALONE.get(type(layer), _SLOPED), units, outputs))
+            stages.append((0, kernels.ALONE.get(type(layer), kernels.SLOPED), units, outputs))
             slopes.append(slope)
-        units = outputs
-    flat = tuple(number for stage in stages for number in stage)
+    flat = tuple(itertools.chain.from_iterable(stages))
     count = len(width_names(likelihood)) or 1
-    return Program(flat, tuple(slopes), _LIKELIHOODS[type(likelihood)], count)
+    return Program(flat, tuple(slopes), kernels.LIKELIHOODS[type(likelihood)], count)
 
 
 class Evaluated(NamedTuple):

@@ -16,6 +16,7 @@ or by the local reparametrisation (Kingma et al. 2015), which draws what comes o
 Parameters of other layers, and those that must be positive, have one draw for all rows.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
@@ -154,11 +155,8 @@ _LOCAL = _Method(_normals, lambda _, outputs: outputs, _local)
 
 def _outputs(network: Network, method: _Method, key: Array, scatter: Scatter, h: Array) -> Array:
     """Outputs of the network, in which each row has noise of its own."""
-    counts, units = [], network.inputs
-    for layer in network.layers:
-        outputs = layer.outputs(units)
-        counts.append(method.size(units, outputs) if has_own_rows(layer) else 0)
-        units = outputs
+    pairs = zip(network.layers, itertools.pairwise(network.units), strict=True)
+    counts = [method.size(*pair) if has_own_rows(layer) else 0 for layer, pair in pairs]
     # All of it at once: every call of the generator takes long to compile.
     noise = method.draw(key, sum(counts), h.shape[1])
     parts = jnp.split(noise, np.cumsum(counts)[:-1])

@@ -19,59 +19,13 @@ import numpy as np
 from jax import Array
 from jax.custom_batching import custom_vmap
 
-from tensorbnn.engine import native
+from tensorbnn.engine import kernels, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.native import Program
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layout import Entry, Layout, bind_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.model.priors import (
-    Cauchy,
-    Exponential,
-    GammaPrecision,
-    HalfNormal,
-    Laplace,
-    LogNormal,
-    Normal,
-    StudentT,
-)
-
-MOST_HYPERS, MOST_ENTRIES, MOST_WIDTHS = 256, 512, 256
-
-# How `LocationKind` in native/prior.hpp is numbered.
-_VALUE, _LOGARITHM, _NEGATIVE_LOGARITHM = 0, 1, 2
-
-
-class Family(NamedTuple):
-    """A prior as the kernels know it: its number in native/prior.hpp, and what its arguments do."""
-
-    number: int
-    location: str
-    location_kind: int
-    scale: str | None
-    constant: Callable[[float], float]
-    """Logarithm of the density's constant at a scale of one, given the degrees of freedom."""
-
-
-_FAMILIES: dict[type[Prior], Family] = {
-    Normal: Family(0, "loc", _VALUE, "scale", lambda _: -0.5 * math.log(2 * math.pi)),
-    LogNormal: Family(0, "loc", _VALUE, "scale", lambda _: -0.5 * math.log(2 * math.pi)),
-    Laplace: Family(1, "loc", _VALUE, "scale", lambda _: -math.log(2)),
-    Cauchy: Family(2, "loc", _VALUE, "scale", lambda _: -math.log(math.pi)),
-    StudentT: Family(
-        *(3, "loc", _VALUE, "scale"),
-        lambda dof: (
-            math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
-        ),
-    ),
-    Exponential: Family(4, "rate", _NEGATIVE_LOGARITHM, None, lambda _: 0.0),
-    HalfNormal: Family(5, "scale", _LOGARITHM, None, lambda _: 0.5 * math.log(2 / math.pi)),
-    GammaPrecision: Family(
-        *(6, "width", _LOGARITHM, None),
-        lambda dof: dof / 2 * math.log(dof / 2) - math.lgamma(dof / 2) + math.log(2),
-    ),
-}
 
 
 class Coordinates(NamedTuple):
@@ -191,11 +145,15 @@ def describe(
     for entry in theta.entries:
         described.append(_describe(entry, offset, names))
         offset += entry.size
-    if len(hypers) > MOST_HYPERS or len(described) > MOST_ENTRIES or None in described:
-        return None
-    if len(widths) > MOST_WIDTHS:
-        return None
     known = [each for each in described if each is not None]
+    limits = kernels.LIMITS
+    if (
+        len(known) < len(described)
+        or len(hypers) > limits["most_hypers"]
+        or len(known) > limits["most_entries"]
+        or len(widths) > limits["most_widths"]
+    ):
+        return None
     return Coordinates(
         entries=tuple(number for each in known for number in each[0]),
         others=tuple(number for each in known for number in each[1]),
@@ -211,7 +169,7 @@ _Described = tuple[tuple[int, ...], tuple[float, ...], float] | None
 def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
     """Whole numbers, other numbers and the constant of one entry."""
     prior = entry.prior
-    family = _FAMILIES.get(type(prior))
+    family = kernels.FAMILIES.get(type(prior))
     dof = getattr(prior, "dof", 1.0)
     if family is None or isinstance(dof, Hyper) or (entry.truncated and prior.hypers()):
         return None
@@ -226,7 +184,7 @@ def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
         *(int(entry.support == "positive"), int(heavy), int(entry.truncated)),
         *(source(family.location), source(family.scale)),
     )
-    constant = entry.size * family.constant(dof)
+    constant = entry.size * family.log_constant(dof)
     if not entry.truncated:
         return whole, (dof, 0.0, 1.0), constant
     scale = getattr(prior, "scale")  # noqa: B009

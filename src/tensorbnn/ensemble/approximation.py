@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.density import Model
 from tensorbnn.ensemble.verdict import pareto_k_limit
+from tensorbnn.findings import Approximate, Verdict, VerdictKind
 from tensorbnn.inference.mean_field import MeanField, Normals, Record
 from tensorbnn.inference.variational import ELBO_DRAWS
 from tensorbnn.storage.store import Store
@@ -56,18 +57,14 @@ class Approximation:
         return self.pareto_k <= CLOSE_UP_TO
 
     @property
-    def verdict(self) -> str:
-        """What to make of it, in words."""
-        found = (
-            f"a variational approximation, not a sample of the posterior (ELBO {self.elbo:.2f} ± "
-            f"{self.elbo_error:.2f})"
-        )
-        if self.close:
-            return f"{found}: k-hat is {self.pareto_k:.2f}, so the two are close"
-        return (
-            f"{found}: k-hat is {self.pareto_k:.2f}, above {CLOSE_UP_TO:.2g}, so the two differ, "
-            "and means and sds may be wrong: compare them with those of tb.sample"
-        )
+    def verdict(self) -> Verdict:
+        """What to make of it; ``str(verdict)`` is a sentence."""
+        return Verdict(VerdictKind.APPROXIMATION, (self.finding,))
+
+    @property
+    def finding(self) -> Approximate:
+        """How close it is to the posterior, as a verdict says it."""
+        return Approximate(self.elbo, self.elbo_error, self.pareto_k, CLOSE_UP_TO)
 
     def __repr__(self) -> str:
         return (

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,47 +28,24 @@ STATISTICS = {
 }
 
 
-class Groups(NamedTuple):
-    """What goes into the container; chains and draws are the first axes of what was sampled."""
-
-    posterior: Mapping[str, NDArray[Any]]
-    info: Mapping[str, NDArray[Any]]
-    predictions: NDArray[Any] | None = None
-    """Expected targets ``(chains, draws, rows, outputs)`` at `predictions_x`."""
-    predictions_x: NDArray[Any] | None = None
-    x: NDArray[Any] | None = None
-    """Training data ``(rows, columns)``, as is `y`."""
-    y: NDArray[Any] | None = None
-    log_likelihood: NDArray[Any] | None = None
-    """``(chains, draws, rows)``."""
-    new_targets: NDArray[Any] | None = None
-    """``(chains, draws, rows, columns)`` at the training inputs."""
+Groups = dict[str, dict[str, NDArray[Any]]]
 
 
 def to_datatree(groups: Groups) -> "DataTree":
-    """The container, with the groups for which there is something."""
+    """The container of inputs ``x``, targets ``y`` and predictions ``f``, each with rows.
+
+    Chains and draws are the first axes of what was sampled. The axis of the columns of ``y`` is
+    left out where there is only one.
+    """
     from arviz_base import from_dict
 
-    data: dict[str, dict[str, NDArray[Any]]] = {
-        "posterior": dict(groups.posterior),
-        "sample_stats": _statistics(groups.info),
-    }
-    optional = {
-        ("log_likelihood", "y"): groups.log_likelihood,
-        ("posterior_predictive", "y"): _single(groups.new_targets),
-        ("observed_data", "y"): _single(groups.y),
-        ("constant_data", "x"): groups.x,
-        ("predictions", "f"): groups.predictions,
-        ("predictions_constant_data", "x"): groups.predictions_x,
-    }
-    for (group, name), values in optional.items():
-        if values is not None:
-            data[group] = {name: values}
     dims = {"x": ["row", "input"], "y": ["row", "column"], "f": ["row", "output"]}
-    if groups.y is not None and groups.y.shape[1] == 1:
+    if "observed_data" in groups and groups["observed_data"]["y"].shape[1] == 1:
         dims["y"] = ["row"]
+        for name in {"observed_data", "posterior_predictive"} & set(groups):
+            groups = groups | {name: {"y": groups[name]["y"][..., 0]}}
     library = {"inference_library": "tensorbnn", "inference_library_version": version("tensorbnn")}
-    return from_dict(data, dims=dims, pred_dims=dims, attrs={"/": library})
+    return from_dict(groups, dims=dims, pred_dims=dims, attrs={"/": library})
 
 
 def loo(log_likelihood: NDArray[Any]) -> "ELPDData":
@@ -165,11 +142,7 @@ def _without_each_row(
     return log_weights, pareto_k
 
 
-def _statistics(info: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def statistics_of(info: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The sampler's records by ArviZ's names."""
     named = {STATISTICS[name]: values for name, values in info.items() if name in STATISTICS}
     return named | ({"diverging": info["divergent"] > 0} if "divergent" in info else {})
-
-
-def _single(values: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Without the axis of columns where there is only one."""
-    return values[..., 0] if values is not None and values.shape[-1] == 1 else values

@@ -13,27 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.warning import warn
+from tensorbnn.warning import LagWarning, warn
 
 # Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
 WINDOW = 5.0
 
 
 def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
-    """Normalised autocorrelation of predictions, averaged over rows.
-
-    Parameters
-    ----------
-    values
-        Predictions ``(chains, draws, rows, outputs)``.
-    max_lag
-        Largest lag, below the number of draws.
-
-    Returns
-    -------
-    ndarray
-        ``rho(n)`` for the lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose
-        prediction never changes have none and are left out; NaN where that is every row.
+    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation` says.
 
     Examples
     --------
@@ -52,24 +39,11 @@ def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
 
 
 def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
-    """Integrated autocorrelation length in draws, averaged over rows.
+    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation_length` says.
 
-    ``1 + 2 sum_n rho(n)`` over the lags up to the first that is at least five times the sum so far,
-    which is positive there (Sokal's window, which keeps noise out). A chain of ``N`` draws is worth
-    about ``N`` over this length of independent ones.
-
-    Parameters
-    ----------
-    values
-        Predictions ``(chains, draws, rows, outputs)``.
-    max_lag
-        Largest lag to look at; half the number of draws by default. A warning says so where the
-        correlation had not died down by then: the length is then too small.
-
-    Returns
-    -------
-    ndarray
-        The length for each output, ``(outputs,)``; NaN where no prediction ever changes.
+    The sum so far is positive where the window ends (Sokal's window, which keeps noise out). A
+    chain of ``N`` draws is worth about ``N`` over this length of independent ones. NaN where no
+    prediction ever changes.
 
     Examples
     --------
@@ -79,15 +53,12 @@ def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> 
     """
     max_lag = max(values.shape[1] // 2, 1) if max_lag is None else max_lag
     _check_lag(max_lag, values.shape[1])
-    rows = [_lengths(_normalised(values[:, :, row], max_lag)) for row in range(values.shape[2])]
-    lengths, ended = (np.stack(each) for each in zip(*rows, strict=True))
+    found = [_lengths(_normalised(values[:, :, row], max_lag)) for row in range(values.shape[2])]
+    lengths, ended = (np.stack(each) for each in zip(*found, strict=True))
     defined = np.isfinite(lengths)
     if not np.all(ended | ~defined):
-        warn(
-            f"the autocorrelation has not died down within {max_lag} draws at "
-            f"{int((defined & ~ended).any(axis=1).sum())} of {len(lengths)} rows, so that its "
-            "length is underestimated: look at larger lags (`max_lag`), or run longer",
-        )
+        rows = int((defined & ~ended).any(axis=1).sum())
+        warn(LagWarning(max_lag=max_lag, rows=rows, of=len(lengths)))
     count = defined.sum(axis=0)
     total = np.where(defined, lengths, 0.0).sum(axis=0)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)

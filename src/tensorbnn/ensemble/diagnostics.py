@@ -20,8 +20,10 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble import weighted
+from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
+from tensorbnn.findings import Approximate, Verdict
+from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
 TAIL = (0.05, 0.95)
@@ -79,7 +81,7 @@ class Diagnosis:
         R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
         hyper-parameters that mix slowly are only noted in the verdict.
     verdict
-        What to make of it, in words.
+        What to make of it; ``str(verdict)`` is a sentence.
     """
 
     rhat: NDArray[Any]
@@ -91,15 +93,15 @@ class Diagnosis:
     divergences: NDArray[Any]
     ebfmi: NDArray[Any]
     hyperparameters: dict[str, Convergence]
-    verdict: str
+    verdict: Verdict
 
     def __repr__(self) -> str:
         return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the verdict is "trustworthy", without a "but"."""
-        return self.verdict.startswith("trustworthy") and "; but " not in self.verdict
+        """Whether the verdict is that the sample can be trusted."""
+        return self.verdict.trustworthy
 
 
 def diagnose(
@@ -111,8 +113,8 @@ def diagnose(
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
     pareto_k_limit: float = PARETO_K_LIMIT,
-    sampler: str | None = None,
-    approximation: str | None = None,
+    sampler: type[Sampler] | None = None,
+    approximation: Approximate | None = None,
     names: Sequence[str] | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
@@ -134,7 +136,7 @@ def diagnose(
     pareto_k, pareto_k_limit
         k-hat of the weights and up to which it is trusted, for the verdict.
     sampler
-        Name of the sampler's class: the verdict says where it is not exact.
+        The sampler's class: it says where it is not exact.
     approximation
         What to say in its place of draws that are no sample of the posterior.
     names
@@ -145,11 +147,11 @@ def diagnose(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
     unknown = np.full(values.shape[:2], np.nan)
-    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
+    recorded = info
+    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(recorded)
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _errors(values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
-    energy_error = info.get("energy_error")
     evidence = Evidence(
         values=values if weights is None else _influences(values, weights),
         rhat=found.rhat,
@@ -162,8 +164,7 @@ def diagnose(
         pareto_k=pareto_k,
         pareto_k_limit=pareto_k_limit,
         sampler=sampler,
-        energy_error=energy_error,
-        energy_error_mcse=0.0 if energy_error is None else float(_mcse(energy_error, "mean")),
+        info=recorded,
         approximation=approximation,
         names=names,
     )
@@ -218,7 +219,7 @@ def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Conver
     tails = []
     flat = values.reshape(-1, *values.shape[2:])
     with np.errstate(invalid="ignore", divide="ignore"):
-        for end in weighted.quantile(flat, np.array(TAIL), weights.ravel()):
+        for end in statistics.quantile(flat, np.array(TAIL), weights.ravel()):
             below = (values <= end).astype(np.float64)
             share = _flat_moments(below, weights)[0]
             tails.append(share * (1 - share) / np.square(_mcse(_influence(below, weights), "mean")))
@@ -280,7 +281,7 @@ def _mcse(values: NDArray[Any], method: Literal["mean", "sd"]) -> NDArray[Any]:
 
 def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     flat = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
-    return weighted.moments(flat, weights.ravel())
+    return statistics.moments(flat, weights.ravel())
 
 
 def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:

@@ -6,13 +6,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.ensemble.prediction import Batch
+from tensorbnn.data import Dataset, unpack_dataset
+from tensorbnn.errors import NoDrawsError, RunError
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.storage.files import RunError
-from tensorbnn.storage.store import Store
-from tensorbnn.warning import warn
+from tensorbnn.model.network import Network
+from tensorbnn.storage.store import Store, with_prefix
+from tensorbnn.warning import FilesLeftOut, warn
 
 Named = dict[str, NDArray[Any]]
+
+
+class Batch(NamedTuple):
+    """Some networks of an ensemble: natural values by name, the networks as first axis."""
+
+    parameters: Named
+    hypers: Named
+
+    def of_likelihood(self, likelihood: Likelihood) -> Named:
+        """The likelihood's own hyper-parameters by argument name, each ``(networks,)``."""
+        return {name: self.hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
 
 
 class Draws(NamedTuple):
@@ -30,54 +42,51 @@ class Draws(NamedTuple):
 
     def read(self, prefix: str) -> Named:
         """Arrays whose names start with `prefix`, by the rest, each ``(chains, draws, ...)``."""
-        chains = []
-        for chain in range(self.chains):
-            chunks = [arrays for _, arrays in self._chunks(chain, prefix)]
-            chains.append({name: np.concatenate([c[name] for c in chunks]) for name in chunks[0]})
+        chains = [
+            _joined([self._read_chunk(chain, index, prefix) for index in self.pieces])
+            for chain in range(self.chains)
+        ]
         return {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
 
-    def networks(self, every: int) -> Iterator[tuple[Named, Named]]:
-        """Parameters and hyper-parameters by name, of every n-th draw, in batches."""
+    def batches(self, every: int = 1) -> Iterator[Batch]:
+        """Every n-th draw of each chain, chain after chain."""
         for chain in range(self.chains):
-            hypers = self._chunks(chain, "hyperparameters/")
-            for (first, arrays), (_, scalars) in zip(
-                self._chunks(chain, "parameters/"), hypers, strict=True
-            ):
+            first = 0
+            for index, size in self.pieces.items():
                 chosen = slice(-first % every, None, every)
-                parameters = {name: each[chosen] for name, each in arrays.items()}
-                if len(next(iter(parameters.values()))):
-                    yield parameters, {name: each[chosen] for name, each in scalars.items()}
+                first += size
+                if chosen.start < size:
+                    arrays = self._read_chunk(chain, index, "")
+                    some = {name: each[chosen] for name, each in arrays.items()}
+                    yield Batch(
+                        with_prefix(some, "parameters/"), with_prefix(some, "hyperparameters/")
+                    )
 
-    def batches(self, likelihood: Likelihood, every: int) -> Iterator[Batch]:
-        """The same, with the hyper-parameters that `likelihood` has."""
-        for parameters, hypers in self.networks(every):
-            own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
-            yield Batch(parameters, own)
-
-    def chosen(self, likelihood: Likelihood, places: NDArray[np.intp]) -> Batch:
+    def take(self, places: NDArray[np.intp]) -> Batch:
         """The networks at `places`, counted in the order of `batches`, in that of `places`."""
-        batches = list(self.batches(likelihood, every=1))
+        batches = list(self.batches())
+        parameters, hypers = (_joined(list(each)) for each in zip(*batches, strict=True))
+        return Batch(*({n: v[places] for n, v in own.items()} for own in (parameters, hypers)))
 
-        def take(parts: list[Named]) -> Named:
-            return {name: np.concatenate([p[name] for p in parts])[places] for name in parts[0]}
+    def last(self, chains: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Chain and draw of the last networks, one for each of `chains` new chains.
 
-        return Batch(take([b.parameters for b in batches]), take([b.hypers for b in batches]))
-
-    def _chunks(self, chain: int, prefix: str) -> Iterator[tuple[int, Named]]:
-        """The pieces of a chain, each with the number of draws before it.
-
-        A chunk may have grown since its size was asked for.
+        Where there are more new chains than old ones, also draws from further back.
         """
-        first = 0
-        for index, size in self.pieces.items():
-            arrays = self.store.read_chunk(chain, index, prefix)
-            if any(len(each) < size for each in arrays.values()):
-                raise RunError(
-                    f"file number {index} of chain {chain} has fewer draws than when the run was "
-                    "loaded: it was replaced; load it again"
-                )
-            yield first, {name: each[:size] for name, each in arrays.items()}
-            first += size
+        step = max(self.num_draws // -(-chains // self.chains), 1)
+        chosen = np.arange(chains)
+        back = chosen // self.chains * step
+        return chosen % self.chains, np.maximum(self.num_draws - 1 - back, 0)
+
+    def _read_chunk(self, chain: int, index: int, prefix: str) -> Named:
+        """A piece of a chain. The chunk may have grown since its size was asked for."""
+        size, arrays = self.pieces[index], self.store.read_chunk(chain, index, prefix)
+        if any(len(each) < size for each in arrays.values()):
+            raise RunError(
+                f"file number {index} of chain {chain} has fewer draws than when the run was "
+                "loaded: it was replaced; load it again"
+            )
+        return {name: each[:size] for name, each in arrays.items()}
 
 
 def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
@@ -87,11 +96,7 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
     """
     chains, damage = store.manifest["chains"], store.damage() if skip_damaged else {}
     if damage:
-        first = next(iter(damage.values()))
-        warn(
-            f"{len(damage)} damaged files are left out, in all chains: {first}"
-            + (", ..." if len(damage) > 1 else "")
-        )
+        warn(FilesLeftOut(len(damage), next(iter(damage.values()))))
     left_out = {index for _, index in damage}
     sizes = [store.chunk_sizes(chain, left_out) for chain in range(chains)]
     pieces = {
@@ -99,10 +104,37 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
         for index in sorted(set.intersection(*(set(each) for each in sizes)))
     }
     if not pieces:
-        raise RunError(
-            "no draws can be read: every file is damaged in some chain"
-            if damage
-            else "the run holds no draws yet: its chains are still burning in, or were "
-            "stopped before the first draws were saved"
-        )
+        raise NoDrawsError(damaged=bool(damage))
     return Draws(store, chains, pieces)
+
+
+def find_data(store: Store) -> Dataset | None:
+    """The training data that a run has kept; ``None`` for the prior."""
+    kept = unpack_dataset(store.data())
+    if kept is None and store.manifest.get("data") is not None:
+        raise ValueError(
+            "the run did not keep its training data (`store_data=False`): "
+            "give them as `data=(x, y)`"
+        )
+    return kept
+
+
+def in_order(arrays: Named, network: Network, likelihood: Likelihood) -> Named:
+    """By name in the order of the model; files have that of the alphabet, 10 before 2."""
+    own = (f"likelihood.{name}" for name in likelihood.numbers())
+    known = [f"{name}." for name in (*network.parameters, *own)]
+
+    def place(name: str) -> int:
+        places = (number for number, each in enumerate(known) if f"{name}.".startswith(each))
+        return next(places, len(known))
+
+    return {name: arrays[name] for name in sorted(arrays, key=place)}
+
+
+def thin(arrays: Named, every: int) -> Named:
+    """Every n-th draw of ``(chains, draws, ...)``, by name."""
+    return {name: values[:, ::every] for name, values in arrays.items()}
+
+
+def _joined(parts: list[Named]) -> Named:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

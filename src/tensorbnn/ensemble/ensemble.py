@@ -7,35 +7,38 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count
+from tensorbnn.data import Dataset, Prepared, as_dataset, prepare, with_targets
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
-from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
+from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
 from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
-from tensorbnn.ensemble.draws import find_draws
-from tensorbnn.ensemble.pointwise import log_likelihood, new_targets
+from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thin
+from tensorbnn.ensemble.pointwise import log_likelihood, new_targets, noise_numbers
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.ratios import Side, both_sides, check_columns, log_ratios
-from tensorbnn.ensemble.reweight import Weights, check_weights, warn_where_untrustworthy, weigh
-from tensorbnn.ensemble.rows import Pair, Rows, Units, check_not_prior, training_rows
-from tensorbnn.ensemble.scoring import ClassScores, Scores, score_classes, score_numbers
-from tensorbnn.ensemble.sensitivity import (
-    Sensitivity,
-    check_values,
-    find_numbers,
-    moved_likelihood,
-    moved_sides,
+from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
+from tensorbnn.ensemble.reweight import (
+    Weights,
+    check_weights,
+    other_posterior,
+    warn_where_untrustworthy,
+    weigh,
 )
+from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
+from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.inference.sampler import MAX_SEED
-from tensorbnn.model.checks import DType, check_count
+from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.storage.description import restore
+from tensorbnn.storage.description import restore, sampler_class
 from tensorbnn.storage.store import Store
+
+Pair = Dataset | tuple[ArrayLike, ArrayLike]
 
 _CACHED = ("parameters", "hyperparameters", "info")
 
@@ -82,32 +85,21 @@ class Ensemble:
         self.num_chains = self._draws.chains
 
     @classmethod
-    def of(cls, store: Store, posterior: Posterior) -> "Ensemble":
+    def _from_posterior(cls, store: Store, posterior: Posterior) -> "Ensemble":
         """The networks in `store`, of a posterior that is at hand."""
         model = posterior.network, posterior.likelihood, posterior.dtype
         return cls(store, *model, scaling=posterior.scaling)
 
     @classmethod
-    def from_store(
+    def _from_store(
         cls, store: Store, custom: Mapping[str, type], *, skip_damaged: bool = False
     ) -> "Ensemble":
         """Read the description of a run; `custom` holds the user's own classes by name."""
         manifest = store.manifest
-        described = [manifest["network"], manifest["likelihood"], manifest["scaling"]]
+        described = [manifest[name] for name in ("network", "likelihood", "scaling")]
         network, likelihood, scaling = restore(described, custom)
-        return cls(
-            store,
-            network,
-            likelihood,
-            manifest["dtype"],
-            scaling=scaling,
-            skip_damaged=skip_damaged,
-        )
-
-    @property
-    def store(self) -> Store:
-        """Where the draws are."""
-        return self._store
+        dtype = manifest["dtype"]
+        return cls(store, network, likelihood, dtype, scaling=scaling, skip_damaged=skip_damaged)
 
     @property
     def num_draws(self) -> int:
@@ -131,7 +123,7 @@ class Ensemble:
 
         In the order of the layers.
         """
-        return self._in_order(self._draws.read("parameters/"))
+        return in_order(self._draws.read("parameters/"), self.network, self.likelihood)
 
     @functools.cached_property
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
@@ -140,7 +132,7 @@ class Ensemble:
         In the order of the parameters they belong to, those of the likelihood last, in the order of
         the columns of `y`.
         """
-        return self._in_order(self._draws.read("hyperparameters/"))
+        return in_order(self._draws.read("hyperparameters/"), self.network, self.likelihood)
 
     @property
     def relevances(self) -> NDArray[Any] | None:
@@ -166,7 +158,7 @@ class Ensemble:
     @functools.cached_property
     def approximation(self) -> Approximation | None:
         """The density that was fitted by `variational`; ``None`` for a sample of the posterior."""
-        return read_approximation(self._store, self._model())
+        return read_approximation(self._store, self._model)
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -212,9 +204,9 @@ class Ensemble:
         >>> p.mean.shape, p.networks.shape
         ((5, 1), (40, 5, 1))
         """
-        rows = self._units.check_inputs(x)
-        every, draws = check_count("every", every, least=1), self._draws
-        likelihood, shares = self.likelihood, None
+        rows = self._prepare(Dataset(x))
+        every = check_count("every", every, least=1)
+        shares, likelihood = None, self.likelihood
         if weights is not None:
             shares = self._thinned(weights, every).ravel()
             likelihood = weights.likelihood
@@ -222,8 +214,8 @@ class Ensemble:
             self.network,
             likelihood.plain,
             self.dtype,
-            self._units.inputs(rows),
-            lambda: draws.batches(likelihood, every),
+            rows.inputs,
+            functools.partial(self._draws.batches, every),
             self.num_chains * len(range(0, self.num_draws, every)),
             progress=progress,
             scaling=self.scaling,
@@ -235,7 +227,7 @@ class Ensemble:
         *,
         network: Network | None = None,
         likelihood: Likelihood | None = None,
-        data: tuple[ArrayLike, ArrayLike] | None = None,
+        data: Pair | None = None,
         progress: bool = True,
     ) -> Weights:
         """Weights with which these networks stand for another prior, likelihood, or both.
@@ -277,19 +269,10 @@ class Ensemble:
         >>> ensemble.predict(x, weights=w).mean.shape
         (20, 1)
         """
-        if network is None and likelihood is None:
-            raise ValueError("give another `network`, another `likelihood`, or both")
-        if isinstance(likelihood, Likelihood):
-            check_columns(self.likelihood, likelihood)
-        other = Posterior(
-            self.network if network is None else network,
-            self.likelihood if likelihood is None else likelihood,
-            standardise=self.scaling,
-            dtype="float64",
-        ).model
-        sides = both_sides(self._model(), other, held=self._held)
+        other = other_posterior(self._model, self.scaling, network, likelihood).model
+        sides = both_sides(self._model, other, held=self._held)
         ratios = self._log_ratios(sides, other.likelihood, data, progress=progress)
-        weights = weigh(self._shape(ratios), other.likelihood)
+        weights = weigh(self._by_draw(ratios), other.likelihood)
         warn_where_untrustworthy(weights)
         return weights
 
@@ -299,8 +282,8 @@ class Ensemble:
         values: ArrayLike,
         x: ArrayLike,
         *,
-        held_out: tuple[ArrayLike, ArrayLike] | None = None,
-        data: tuple[ArrayLike, ArrayLike] | None = None,
+        held_out: Pair | None = None,
+        data: Pair | None = None,
         every: int = 1,
         progress: bool = True,
     ) -> Sensitivity:
@@ -320,10 +303,8 @@ class Ensemble:
             Rows ``(x, y)`` that the run has not seen, to score each value by.
         data
             Training data ``(x, y)``, for a run that did not keep them, to move the likelihood.
-        every
-            Predict only with every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Returns
         -------
@@ -343,17 +324,14 @@ class Ensemble:
         >>> found.mean.shape, found.best().value
         ((4, 1, 1), 0.3)
         """
-        model = self._model()
-        names = find_numbers(model, name)
-        grid = check_values(model, names, values)
-        likelihoods = [moved_likelihood(self.likelihood, names, value) for value in grid]
-        sides, moved = moved_sides(model, names, held=self._held), dict.fromkeys(names, grid)
-        # One of the values may be the run's own: another one says that the likelihood is moved.
-        other = next((own for own in likelihoods if own != self.likelihood), self.likelihood)
-        ratios = self._log_ratios(sides, other, data, progress=progress, moved=moved)
+        sweep = prepare_sweep(self._model, name, values, held=self._held)
+        moved = dict.fromkeys(sweep.names, sweep.values)
+        ratios = self._log_ratios(
+            sweep.sides, sweep.moved_likelihood, data, progress=progress, moved=moved
+        )
         weights = tuple(
-            weigh(self._shape(own), likelihood)
-            for own, likelihood in zip(ratios, likelihoods, strict=True)
+            weigh(self._by_draw(own), likelihood)
+            for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
 
         def predictions(at: ArrayLike) -> Iterator[Prediction]:
@@ -363,17 +341,11 @@ class Ensemble:
         # One after the other: each prediction keeps what all networks say.
         moments, scores = [(each.mean, each.sd) for each in predictions(x)], None
         if held_out is not None:
-            rows = self._units.check(*held_out, self.likelihood.plain)
-            scores = np.array([each.log_score(rows.y) for each in predictions(rows.x)])
-        return Sensitivity(
-            names=names,
-            values=grid,
-            x=self._units.check_inputs(x),
-            mean=np.stack([mean for mean, _ in moments]),
-            sd=np.stack([sd for _, sd in moments]),
-            weights=weights,
-            log_score=scores,
-        )
+            rows = self._prepare(as_dataset("held_out", held_out)).dataset
+            scores = np.array([each.log_score(rows.targets) for each in predictions(rows.x)])
+        mean, sd = (np.stack(each) for each in zip(*moments, strict=True))
+        inputs = self._prepare(Dataset(x)).dataset.x
+        return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, weights, scores)
 
     def diagnose(
         self,
@@ -410,21 +382,17 @@ class Ensemble:
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
         ((3, 1), (3, 1), (3, 1))
         """
-        inputs = self._units.check_inputs(x)
-        if names is not None and len(names) != len(inputs):
-            raise ValueError(
-                f"`names` must be one for each of the {len(inputs)} rows of `x`, got {len(names)}"
-            )
+        rows = self._prepare(Dataset(x, names=names)).dataset
         return diagnose(
             self._by_chain(x, every=every, progress=progress),
             self.info,
-            x=inputs,
-            hyperparameters=_thin(self.hyperparameters, every),
+            x=rows.x,
+            hyperparameters=thin(self.hyperparameters, every),
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
-            sampler=self._store.manifest.get("sampler", {}).get("type"),
-            approximation=None if self.approximation is None else self.approximation.verdict,
+            sampler=sampler_class(self._store.manifest),
+            approximation=None if self.approximation is None else self.approximation.finding,
             names=names,
         )
 
@@ -442,10 +410,8 @@ class Ensemble:
             Inputs ``(rows, inputs)``.
         max_lag
             Largest lag, in draws.
-        every
-            Use only every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Returns
         -------
@@ -476,10 +442,8 @@ class Ensemble:
         max_lag
             Largest lag to look at; half the number of draws by default. A warning says so where
             the correlation had not died down by then.
-        every
-            Use only every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Returns
         -------
@@ -512,12 +476,10 @@ class Ensemble:
             Their targets, given as to `Posterior`: without weights, with measured deviations.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
-        every
-            Use only every n-th draw of each chain.
         seed
             Seed of the noise in the targets that networks draw.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Examples
         --------
@@ -530,18 +492,18 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = self._units.check(x, y, self.likelihood.plain)
+        rows = self._prepare(with_targets(x, y))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        prediction = self.predict(rows.x, every=every, progress=progress)
+        known = rows.dataset
+        prediction = self.predict(known.x, every=every, progress=progress)
         if self.likelihood.predicts_classes:
-            return score_classes(prediction, rows.y)
+            return score_classes(prediction, known.targets)
 
         def draw(own: slice) -> NDArray[Any]:
-            part = (rows.x[own], rows.y[own])
-            return self._new_targets(*part, every=every, seed=seed, first_row=own.start)
+            return self._new_targets(rows.take(own), every=every, seed=seed, first_row=own.start)
 
-        observed = self.likelihood.plain.observed(rows.y, self.network.outputs)
-        log_score = prediction.log_score(rows.y)
+        observed = self.likelihood.plain.observed(known.targets, self.network.outputs)
+        log_score = prediction.log_score(known.targets)
         return score_numbers(prediction, observed, draw, log_score, level=level, seed=seed)
 
     def new_targets(self, x: ArrayLike, *, every: int = 1, seed: int = 0) -> NDArray[Any]:
@@ -570,12 +532,12 @@ class Ensemble:
         >>> ensemble.new_targets([-1.0, 0.0, 1.0]).shape
         (100, 3, 1)
         """
-        rows = self._units.check_inputs(x)
+        rows = self._prepare(Dataset(x))
         every = check_count("every", every, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         return self._new_targets(rows, every=every, seed=seed)
 
-    def of_some(
+    def _predict_networks(
         self,
         x: ArrayLike,
         places: NDArray[np.intp],
@@ -588,24 +550,25 @@ class Ensemble:
         Those at `places` of `Prediction.networks` and of `new_targets`, to rounding, without the
         cost of all others. A network that comes again draws with noise of its own.
         """
-        inputs, likelihood = self._units.inputs(self._units.check_inputs(x)), self.likelihood.plain
-        model = self.network, likelihood, self.dtype
-        if seed is None:
-            places, back = np.unique(places, return_inverse=True)
-            batch = self._draws.chosen(likelihood, places)
-            networks = inputs, lambda: [batch], len(places)
-            prediction = Prediction(*model, *networks, progress=progress, scaling=self.scaling)
-            return prediction.networks[back]
-        batch = self._draws.chosen(likelihood, places)
-        numbers = places + len(self) * _times_before(places)
-        found = new_targets(*model, [batch], inputs, seed=seed, numbers=numbers)
-        return self.scaling.natural(found)
+        rows, likelihood = self._prepare(Dataset(x)), self.likelihood.plain
+        if seed is not None:
+            batches, numbers = [self._draws.take(places)], noise_numbers(places, len(self))
+            found = new_targets(self.network, likelihood, batches, rows, seed=seed, numbers=numbers)
+            return self.scaling.natural(found)
+        places, back = np.unique(places, return_inverse=True)
+        batch = self._draws.take(places)
+        prediction = Prediction(
+            *(self.network, likelihood, self.dtype, rows.inputs, lambda: [batch], len(places)),
+            progress=progress,
+            scaling=self.scaling,
+        )
+        return prediction.networks[back]
 
     def to_arviz(
         self,
         x: ArrayLike | None = None,
         *,
-        data: tuple[ArrayLike, ArrayLike] | None = None,
+        data: Pair | None = None,
         every: int = 1,
         seed: int = 0,
         progress: bool = True,
@@ -624,12 +587,10 @@ class Ensemble:
             Inputs ``(rows, inputs)`` at which to predict; the training inputs by default.
         data
             Training data ``(x, y)``, for a run that did not keep them.
-        every
-            Use only every n-th draw of each chain.
         seed
             Seed of the noise in new targets.
-        progress
-            Show a bar where a computation takes longer than a second.
+        every, progress
+            As for `predict`.
 
         Examples
         --------
@@ -643,25 +604,29 @@ class Ensemble:
         """
         every = check_count("every", every, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        rows = self._data(data)
-        where = None if rows is None else rows.x
-        where = where if x is None else self._units.check_inputs(x)
-        groups = Groups(
-            _thin(self.parameters | self.hyperparameters, every), _thin(self.info, every)
-        )
+        rows, inputs = self._data(data), None
+        if x is not None:
+            inputs = self._prepare(Dataset(x)).dataset.x
+        elif rows is not None:
+            inputs = rows.dataset.x
+        groups: Groups = {
+            "posterior": thin(self.parameters | self.hyperparameters, every),
+            "sample_stats": statistics_of(thin(self.info, every)),
+        }
         if rows is not None:
-            groups = groups._replace(
-                x=rows.x,
-                y=self.likelihood.observed(rows.y, self.network.outputs),
-                log_likelihood=self._log_likelihood(rows, every=every),
-                new_targets=self._targets_again(rows, every=every, seed=seed),
-            )
-        if where is not None:
-            predictions = self._by_chain(where, every=every, progress=progress)
-            groups = groups._replace(predictions=predictions, predictions_x=where)
+            groups["log_likelihood"] = {"y": self._log_likelihood(rows, every=every)}
+            again = self._targets_again(rows.dataset, every=every, seed=seed)
+            if again is not None:
+                groups["posterior_predictive"] = {"y": again}
+            y = self.likelihood.observed(rows.dataset.targets, self.network.outputs)
+            groups |= {"observed_data": {"y": y}, "constant_data": {"x": rows.dataset.x}}
+        if inputs is not None:
+            predictions = self._by_chain(inputs, every=every, progress=progress)
+            groups |= {"predictions": {"f": predictions}}
+            groups |= {"predictions_constant_data": {"x": inputs}}
         return to_datatree(groups)
 
-    def loo(self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1) -> "ELPDData":
+    def loo(self, *, data: Pair | None = None, every: int = 1) -> "ELPDData":
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
@@ -670,25 +635,19 @@ class Ensemble:
 
         Parameters
         ----------
-        data
-            Training data ``(x, y)``, for a run that did not keep them.
-        every
-            Use only every n-th draw of each chain.
+        data, every
+            As for `to_arviz`.
         """
         every = check_count("every", every, least=1)
         return loo(self._log_likelihood(self._needed_data(data), every=every))
 
-    def waic(
-        self, *, data: tuple[ArrayLike, ArrayLike] | None = None, every: int = 1
-    ) -> "ELPDData":
+    def waic(self, *, data: Pair | None = None, every: int = 1) -> "ELPDData":
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails.
 
         Parameters
         ----------
-        data
-            Training data ``(x, y)``, for a run that did not keep them.
-        every
-            Use only every n-th draw of each chain.
+        data, every
+            As for `to_arviz`.
         """
         every = check_count("every", every, least=1)
         return waic(self._log_likelihood(self._needed_data(data), every=every))
@@ -699,16 +658,9 @@ class Ensemble:
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
 
-    def last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Last parameters and hyper-parameters of the chains by name, for `chains` new chains.
-
-        Where there are more new chains than old ones, also draws from further back.
-        """
-        rounds = -(-chains // self.num_chains)
-        step = max(self.num_draws // rounds, 1)
-        chosen = np.arange(chains)
-        draws = np.maximum(self.num_draws - 1 - chosen // self.num_chains * step, 0)
-        where = chosen % self.num_chains, draws
+    def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Last parameters and hyper-parameters of the chains by name, for `chains` new chains."""
+        where = self._draws.last(chains)
         named = self.parameters, self.hyperparameters
         parameters, hypers = ({name: each[where] for name, each in own.items()} for own in named)
         return parameters, hypers
@@ -719,27 +671,13 @@ class Ensemble:
         return not self._store.manifest.get("sample_hyperparameters", True)
 
     @property
-    def _units(self) -> Units:
-        return Units(self.network, self.scaling, self.dtype)
-
     def _model(self) -> Model:
         return Model(self.network, self.likelihood)
 
-    def _in_order(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """By name in the order of the model; files have that of the alphabet, 10 before 2."""
-        likelihood = (f"likelihood.{name}" for name in self.likelihood.numbers())
-        known = [f"{name}." for name in (*self.network.parameters, *likelihood)]
-
-        def place(name: str) -> int:
-            own = (number for number, each in enumerate(known) if f"{name}.".startswith(each))
-            return next(own, len(known))
-
-        return {name: arrays[name] for name in sorted(arrays, key=place)}
-
-    def _named(self) -> Iterator[dict[str, NDArray[Any]]]:
-        """Parameters and hyper-parameters of all networks by name, in batches."""
-        for parameters, hypers in self._draws.networks(every=1):
-            yield parameters | hypers
+    def _prepare(self, dataset: Dataset, likelihood: Likelihood | None = None) -> Prepared:
+        """The user's rows as the model takes them; their targets are without weights by default."""
+        likelihood = self.likelihood.plain if likelihood is None else likelihood
+        return prepare(dataset, self.network, likelihood, self.scaling, self.dtype)
 
     def _log_ratios(
         self,
@@ -751,71 +689,68 @@ class Ensemble:
         moved: Mapping[str, NDArray[Any]] | None = None,
     ) -> NDArray[Any]:
         """As `log_ratios`, with the training data if `likelihood` is not that of the run."""
-        if given is not None:
-            check_not_prior(self._store)
+        if (
+            given is not None
+            and self._store.data() is None
+            and not self._store.manifest.get("data")
+        ):
+            raise ValueError(
+                "these networks were sampled from the prior: no likelihood of `data` is in their "
+                "density that could be replaced; sample the posterior instead"
+            )
         rows = None if likelihood == self.likelihood else self._data(given)
-        data = None if rows is None else self._units.arrange(rows, likelihood)
-        return log_ratios(
-            sides, self._named(), data, moved=moved, total=len(self), progress=progress
-        )
+        if rows is not None:
+            rows = prepare(rows.dataset, self.network, likelihood, self.scaling, "float64")
+        batches = self._draws.batches()
+        return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
 
     def _thinned(self, weights: Weights, every: int) -> NDArray[Any]:
         """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
-        chosen = self._shape(check_weights(weights, len(self)).weights)[:, ::every]
+        chosen = self._by_draw(check_weights(weights, len(self)).weights)[:, ::every]
         return chosen / chosen.sum()
 
     def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
-        return self._shape(self.predict(x, every=every, progress=progress).networks)
+        return self._by_draw(self.predict(x, every=every, progress=progress).networks)
 
-    def _shape(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _by_draw(self, values: NDArray[Any]) -> NDArray[Any]:
         """Networks as chains and draws."""
         return values.reshape(self.num_chains, -1, *values.shape[1:])
 
-    def _log_likelihood(self, rows: Rows, *, every: int) -> NDArray[Any]:
+    def _log_likelihood(self, rows: Prepared, *, every: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        targets = self._units.targets(rows.y, self.likelihood)
-        batches = self._draws.batches(self.likelihood, every)
-        model = (self.network, self.likelihood, self.dtype)
-        each = log_likelihood(*model, batches, self._units.inputs(rows.x), targets)
-        weights = self.likelihood.weights(rows.y)
-        return self._shape(each) + self.scaling.log_jacobian * (1.0 if weights is None else weights)
+        batches = self._draws.batches(every)
+        each = log_likelihood(self.network, self.likelihood, batches, rows)
+        weights = self.likelihood.weights(rows.dataset.targets)
+        return self._by_draw(each) + self.scaling.log_jacobian * (
+            1.0 if weights is None else weights
+        )
 
     def _new_targets(
-        self,
-        x: NDArray[Any],
-        y: NDArray[Any] | None = None,
-        *,
-        every: int,
-        seed: int,
-        first_row: int = 0,
+        self, rows: Prepared, *, every: int, seed: int, first_row: int = 0
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``; where `y` is given, that of its rows."""
-        likelihood = self.likelihood.plain
-        batches = self._draws.batches(likelihood, every)
-        found = new_targets(
-            *(self.network, likelihood, self.dtype, batches, self._units.inputs(x)),
-            None if y is None else self._units.targets(y, likelihood),
-            seed=seed,
-            first_row=first_row,
+        """Noise included, ``(networks, rows, columns)``; where targets are known, that of these."""
+        model, batches = (self.network, self.likelihood.plain), self._draws.batches(every)
+        return self.scaling.natural(
+            new_targets(*model, batches, rows, seed=seed, first_row=first_row)
         )
-        return self.scaling.natural(found)
 
-    def _targets_again(self, rows: Rows, *, every: int, seed: int) -> NDArray[Any] | None:
+    def _targets_again(self, dataset: Dataset, *, every: int, seed: int) -> NDArray[Any] | None:
         """New targets for the training rows, ``(chains, draws, rows, columns)``.
 
         ``None`` where the likelihood can't `sample`.
         """
         if type(self.likelihood.plain).sample is Likelihood.sample:
             return None
-        y = self.likelihood.unweighted(rows.y)
-        return self._shape(self._new_targets(rows.x, y, every=every, seed=seed))
+        rows = self._prepare(Dataset(dataset.x, self.likelihood.unweighted(dataset.targets)))
+        return self._by_draw(self._new_targets(rows, every=every, seed=seed))
 
-    def _data(self, given: Pair | None) -> Rows | None:
+    def _data(self, given: Pair | None) -> Prepared | None:
         """Training data: given, or kept in the run; ``None`` for the prior."""
-        return training_rows(given, self._store, self._units, self.likelihood)
+        dataset = find_data(self._store) if given is None else as_dataset("data", given)
+        return None if dataset is None else self._prepare(dataset, self.likelihood)
 
-    def _needed_data(self, given: Pair | None) -> Rows:
+    def _needed_data(self, given: Pair | None) -> Prepared:
         rows = self._data(given)
         if rows is None:
             raise ValueError(
@@ -823,16 +758,3 @@ class Ensemble:
                 "likelihood could be looked at; give some as `data=(x, y)`"
             )
         return rows
-
-
-def _thin(arrays: Mapping[str, NDArray[Any]], every: int) -> dict[str, NDArray[Any]]:
-    """Every n-th draw of ``(chains, draws, ...)``, by name."""
-    return {name: values[:, ::every] for name, values in arrays.items()}
-
-
-def _times_before(places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """How often each of `places` came before, ``(places,)``."""
-    order = np.argsort(places, kind="stable")
-    ordered, before = places[order], np.empty_like(places)
-    before[order] = np.arange(len(places)) - np.searchsorted(ordered, ordered)
-    return before

@@ -5,8 +5,6 @@ predictions are the expected targets of one network. The three of the paper undo
 of the targets, and a logarithm, before they compare: both sides, predictions and targets alike.
 """
 
-import math
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_number, check_positive
+from tensorbnn.errors import OptionError
 from tensorbnn.storage.description import describe, restore
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
@@ -37,12 +37,10 @@ class _Scaled(ABC):
     """Name in reports."""
 
     def __post_init__(self) -> None:
-        if not _is_finite(self.mean):
-            raise ValueError(f"`mean` must be a finite number, got {self.mean!r}")
-        if not _is_finite(self.sd) or self.sd <= 0:
-            raise ValueError(f"`sd` must be a positive number, got {self.sd!r}")
+        check_number("mean", self.mean)
+        check_positive("sd", self.sd)
         if not isinstance(self.exp, bool | np.bool_):
-            raise ValueError(f"`exp` must be True or False, got {self.exp!r}")
+            raise OptionError("exp", "True or False", self.exp)
 
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
         """The metric of `predictions` ``(rows, outputs)`` for `targets` of as many rows."""
@@ -227,8 +225,3 @@ def _columns(values: ArrayLike) -> NDArray[Any]:
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"predictions and targets must be (rows, outputs), got {array.shape}")
     return array
-
-
-def _is_finite(value: object) -> bool:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)  # type: ignore[arg-type]

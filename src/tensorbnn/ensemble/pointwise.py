@@ -13,49 +13,40 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.data import Prepared
 from tensorbnn.engine.forward import pad_rows
-from tensorbnn.ensemble.prediction import Batch
+from tensorbnn.ensemble.draws import Batch
 from tensorbnn.inference.sampler import root_key
-from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import precision
 
 
 def log_likelihood(
-    network: Network,
-    likelihood: Likelihood,
-    dtype: DType,
-    batches: Iterable[Batch],
-    x: NDArray[Any],
-    targets: NDArray[Any],
+    network: Network, likelihood: Likelihood, batches: Iterable[Batch], rows: Prepared
 ) -> NDArray[Any]:
-    """Log-density of each row's targets under each network, ``(networks, rows)``.
-
-    Parameters
-    ----------
-    network, likelihood, dtype
-        The model.
-    batches
-        The networks.
-    x
-        Inputs ``(rows, inputs)``.
-    targets
-        ``(rows, n)``, as `Likelihood.targets` returned them.
-    """
-    with precision(dtype):
-        inputs, own = pad_rows(jnp.asarray(x.T)), jnp.asarray(targets.T.astype(dtype))
-        found = [_log_likelihood(network, likelihood, *batch, inputs, own) for batch in batches]
+    """Log-density of each row's targets under each network, ``(networks, rows)``."""
+    with precision(rows.dtype):
+        inputs, targets = pad_rows(jnp.asarray(rows.inputs.T)), jnp.asarray(rows.targets.T)
+        found = [
+            _log_likelihood(
+                network,
+                likelihood,
+                batch.parameters,
+                batch.of_likelihood(likelihood),
+                inputs,
+                targets,
+            )
+            for batch in batches
+        ]
         return np.concatenate(found)
 
 
 def new_targets(
     network: Network,
     likelihood: Likelihood,
-    dtype: DType,
     batches: Iterable[Batch],
-    x: NDArray[Any],
-    targets: NDArray[Any] | None = None,
+    rows: Prepared,
     *,
     seed: int,
     first_row: int = 0,
@@ -65,35 +56,45 @@ def new_targets(
 
     Parameters
     ----------
-    network, likelihood, dtype
+    network, likelihood
         The model.
     batches
         The networks.
-    x
-        Inputs ``(rows, inputs)``.
-    targets
-        ``(rows, n)``, as `Likelihood.targets` returned them: new ones have the noise of these.
+    rows
+        Where to draw. Where targets are known, new ones have the noise of these.
     seed
         Seed of the noise, which is drawn anew for each network.
     first_row
-        Number of the first row, where `x` is a part of all rows: each part has noise of its own.
+        Number of the first row, where `rows` are a part of all: each part has noise of its own.
     numbers
         Numbers of the networks, ``(networks,)``, that noise is told apart by; 0, 1, ... by default.
     """
-    with precision(dtype):
-        inputs, key = jnp.asarray(x.T), jax.random.fold_in(root_key(seed), first_row)
-        like = None if targets is None else jnp.asarray(targets.T.astype(dtype))
+    with precision(rows.dtype):
+        inputs, key = jnp.asarray(rows.inputs.T), jax.random.fold_in(root_key(seed), first_row)
+        like = jnp.asarray(rows.targets.T) if rows.targets.shape[1] else None
         found: list[NDArray[Any]] = []
         first = 0
         for batch in batches:
-            count = len(next(iter(batch.parameters.values())))
-            last = first + count
+            hypers = batch.of_likelihood(likelihood)
+            last = first + len(next(iter(batch.parameters.values())))
             own = jnp.arange(first, last) if numbers is None else jnp.asarray(numbers[first:last])
-            found.append(
-                np.asarray(_new_targets(network, likelihood, key, own, *batch, inputs, like))
+            drawn = _new_targets(
+                network, likelihood, key, own, batch.parameters, hypers, inputs, like
             )
-            first += count
+            found.append(np.asarray(drawn))
+            first = last
         return np.concatenate(found).transpose(0, 2, 1)
+
+
+def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
+    """Numbers for `new_targets` with which a network that comes again has noise of its own.
+
+    `places` are those of the networks among all `networks`.
+    """
+    order = np.argsort(places, kind="stable")
+    ordered, times_before = places[order], np.empty_like(places)
+    times_before[order] = np.arange(len(places)) - np.searchsorted(ordered, ordered)
+    return places + networks * times_before
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

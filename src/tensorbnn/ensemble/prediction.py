@@ -10,10 +10,12 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_fraction
+from tensorbnn.data import prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
-from tensorbnn.ensemble import mixture, weighted
-from tensorbnn.ensemble.information import entropy, mutual_information
-from tensorbnn.model.checks import DType, check_rows
+from tensorbnn.ensemble import mixture, statistics
+from tensorbnn.ensemble.draws import Batch
+from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import UNKNOWN_NOISE
 from tensorbnn.model.network import Network
@@ -23,14 +25,6 @@ from tensorbnn.progress import Bar
 
 # Outputs of all networks for one block of rows take at most about this many bytes.
 BLOCK_BYTES = 2**26
-
-
-class Batch(NamedTuple):
-    """Some networks of an ensemble: named natural values, the networks as first axis."""
-
-    parameters: dict[str, NDArray[Any]]
-    hypers: dict[str, NDArray[Any]]
-    """The likelihood's own hyper-parameters by argument name, each ``(networks,)``."""
 
 
 class Prediction:
@@ -112,7 +106,7 @@ class Prediction:
         ``(rows,)`` for the classes of `Categorical`, ``(rows, outputs)`` for `Bernoulli`.
         """
         self._check_classes()
-        return entropy(self.mean, self._likelihood)
+        return statistics.entropy(self.mean, self._likelihood)
 
     @functools.cached_property
     def mutual_information(self) -> NDArray[Any]:
@@ -123,7 +117,7 @@ class Prediction:
         self._check_classes()
         likelihood, weights = self._likelihood, self._weights
         return self._collect(
-            lambda block: mutual_information(block.values, likelihood, weights), axis=0
+            lambda block: statistics.mutual_information(block.values, likelihood, weights), axis=0
         )
 
     def quantile(self, probability: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
@@ -145,7 +139,7 @@ class Prediction:
         if noise:
             return self._noisy_quantile(wanted)
         return self._collect(
-            lambda block: weighted.quantile(block.values, wanted, self._weights), axis=wanted.ndim
+            lambda block: statistics.quantile(block.values, wanted, self._weights), axis=wanted.ndim
         )
 
     def interval(self, level: float, *, noise: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -153,9 +147,7 @@ class Prediction:
 
         With `noise`, of the middle `level` of new targets, as in `quantile`.
         """
-        wanted = np.asarray(level)
-        if wanted.ndim or wanted.dtype.kind not in "fiu" or not 0 < wanted < 1:
-            raise ValueError(f"`level` must lie between 0 and 1, such as 0.95, got {level!r}")
+        level = check_fraction("level", level, such_as="0.95")
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         lower, upper = self.quantile(ends, noise=noise)
         return lower, upper
@@ -184,7 +176,7 @@ class Prediction:
 
         def share(block: _Block) -> NDArray[Any]:
             if not noise:
-                return weighted.histogram(block.values, bins, self._weights)
+                return statistics.histogram(block.values, bins, self._weights)
             return np.diff(np.stack([self._cdf(block, edge) for edge in bins], axis=-1), axis=-1)
 
         return self._collect(share, axis=0) / np.diff(bins)
@@ -195,13 +187,10 @@ class Prediction:
         ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included; `y` is given as it was
         to `Posterior`, and the density is per unit of it.
         """
-        rows = check_rows("y", y, self._scaling.user_dtype(self._dtype))
-        outputs = self._network.outputs
-        inside = self._likelihood.inside(rows, self._scaling, outputs)
-        targets = self._likelihood.targets(inside, outputs)
+        model = self._network, self._likelihood, self._scaling, self._dtype
+        targets = prepare_targets(y, *model)
         if len(targets) != self.num_rows:
             raise ValueError(f"`y` has {len(targets)} rows but `x` has {self.num_rows}")
-        targets = targets.astype(self._dtype)
 
         def density(block: _Block) -> NDArray[Any]:
             own = targets[block.rows].T
@@ -233,7 +222,7 @@ class Prediction:
         """
 
         def moments(block: _Block) -> NDArray[Any]:
-            own = weighted.moments(block.values, self._weights)
+            own = statistics.moments(block.values, self._weights)
             if not self.knows_noise:
                 return np.stack(own)
             noise = np.asarray(mixture.mean_variance(*self._mixture(block)), np.float64).T
@@ -313,7 +302,7 @@ class Prediction:
         for batch in self._batches():
             result = _outputs(self._network, batch.parameters, inputs)
             outputs.append(np.asarray(result)[..., :count])
-            hypers.append(batch.hypers)
+            hypers.append(batch.of_likelihood(self._likelihood))
             bar.advance(len(result))
         joined = {name: np.concatenate([each[name] for each in hypers]) for name in hypers[0]}
         raw = np.concatenate(outputs)

@@ -22,9 +22,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.data import Prepared
 from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data, Outputs
+from tensorbnn.ensemble.draws import Batch
 from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -77,8 +79,8 @@ def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
 
 def log_ratios(
     sides: tuple[Side, Side],
-    batches: Iterable[Mapping[str, NDArray[Any]]],
-    data: Data | None,
+    batches: Iterable[Batch],
+    rows: Prepared | None,
     *,
     moved: Mapping[str, NDArray[Any]] | None = None,
     total: int,
@@ -94,8 +96,8 @@ def log_ratios(
     sides
         The run's and the other density.
     batches
-        Parameters and hyper-parameters by name, the networks as first axis.
-    data
+        The networks.
+    rows
         Training data in float64, where the likelihoods differ.
     moved
         Values ``(n,)`` by name that the other model takes one after another; the answer is then
@@ -108,8 +110,12 @@ def log_ratios(
     found = []
     grid = {name: np.asarray(values, np.float64) for name, values in (moved or {}).items()}
     with precision("float64"), Bar("weighing", total, show=progress) as bar:
+        data = None
+        if rows is not None:
+            data = forward.arrange(sides[0].network, rows.inputs, rows.targets)
         for batch in batches:
-            named = {name: np.asarray(each, np.float64) for name, each in batch.items()}
+            both = batch.parameters | batch.hypers
+            named = {name: np.asarray(each, np.float64) for name, each in both.items()}
             above = np.asarray(_log_densities(sides[1], named, grid, data))
             below = np.asarray(_log_densities(sides[0], named, {}, data))
             found.append(above - below)

@@ -13,9 +13,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.density import Model
+from tensorbnn.ensemble.ratios import check_columns
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, pareto_k_limit
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.warning import warn
+from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.posterior import Posterior
+from tensorbnn.warning import ReweightingWarning, warn
 
 # With fewer networks there is no tail to fit.
 LEAST_NETWORKS = 25
@@ -78,6 +83,22 @@ class Weights:
             f"Weights({len(self)} networks worth {self.effective_size:.1f}, "
             f"k-hat {self.pareto_k:.2f}, log evidence ratio {self.log_evidence_ratio:.3f})"
         )
+
+
+def other_posterior(
+    run: Model, scaling: Scaling, network: Network | None, likelihood: Likelihood | None
+) -> Posterior:
+    """What a run is re-weighted to, without data; or an error where it takes other targets."""
+    if network is None and likelihood is None:
+        raise ValueError("give another `network`, another `likelihood`, or both")
+    if isinstance(likelihood, Likelihood):
+        check_columns(run.likelihood, likelihood)
+    return Posterior(
+        run.network if network is None else network,
+        run.likelihood if likelihood is None else likelihood,
+        standardise=scaling,
+        dtype="float64",
+    )
 
 
 def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
@@ -148,25 +169,19 @@ def relative_efficiency(ratios: NDArray[Any]) -> float:
 
 
 def warn_where_untrustworthy(weights: Weights) -> None:
-    """Warn, and say what to do, where weights can't be trusted."""
+    """Warn where weights can't be trusted."""
     if weights.trustworthy:
         return
-    size, worth = len(weights), weights.effective_size
-    far = "the other model is too far from the one that was sampled"
-    above = f"Pareto k-hat is {weights.pareto_k:.2f}, above {weights.pareto_k_limit:.2g}"
-    more_draws = f"more draws may settle it; if they don't, {far}"
-    if np.isnan(weights.pareto_k):
-        reason = f"{size} networks are too few to tell, {LEAST_NETWORKS} are needed: {more_draws}"
-    elif worth > MOST * size and weights.pareto_k_limit < PARETO_K_LIMIT:
-        reason = (
-            f"{above}, and the {size} networks, though worth {worth:.0f}, are too few to tell: "
-            f"{more_draws}"
-        )
-    else:
-        reason = f"{above}, and the {size} networks are worth only {worth:.0f}: {far}"
+    worth, limit = weights.effective_size, weights.pareto_k_limit
     warn(
-        f"these weights can't be trusted: {reason}: sample it, starting from here, by "
-        "tb.sample(posterior, start=ensemble) with a posterior of the other model",
+        ReweightingWarning(
+            networks=len(weights),
+            worth=worth,
+            pareto_k=weights.pareto_k,
+            limit=limit,
+            needed=LEAST_NETWORKS,
+            too_few=worth > MOST * len(weights) and limit < PARETO_K_LIMIT,
+        )
     )
 
 

@@ -1,15 +1,23 @@
-"""Scores of predictions against targets that the networks have not seen, as functions of arrays.
+"""Scores of predictions against targets that the networks have not seen.
 
 Numbers are scored by new targets that the networks draw, noise included; classes by their
-probabilities. `Ensemble.score` computes them all.
+probabilities. `Ensemble.score` computes them all; the functions of plain arrays stand after it.
+Metrics of single networks, for reports during a run, are in `metrics.py`.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.model.checks import check_count
+from tensorbnn.checks import check_count, check_fraction
+from tensorbnn.ensemble.metrics import Accuracy
+from tensorbnn.ensemble.prediction import Prediction
+
+# New targets that are scored at once: networks times rows times outputs.
+VALUES_AT_ONCE = 2**22
 
 
 class Reliability(NamedTuple):
@@ -28,6 +36,132 @@ class Reliability(NamedTuple):
     predicted: NDArray[Any]
     observed: NDArray[Any]
     counts: NDArray[Any]
+
+
+@final
+@dataclass(frozen=True)
+class Scores:
+    """How well an ensemble predicts numbers; made by `Ensemble.score`.
+
+    Attributes
+    ----------
+    log_score
+        Mean over rows of the log predictive density, that of the mixture of all networks; higher is
+        better.
+    rmse
+        Root of the mean squared error of the mean prediction, ``(outputs,)``.
+    crps
+        Continuous ranked probability score, ``(outputs,)``, in units of the target; lower is
+        better. The absolute error, for an ensemble without any spread.
+    coverage
+        Fraction of targets within the intervals that should hold `level` of them, ``(outputs,)``.
+    sharpness
+        Mean width of these intervals, ``(outputs,)``: of two with the right coverage, the narrower
+        is better.
+    level
+        What the coverage should be.
+    pit
+        Probability integral transform of each target, ``(rows, outputs)``: uniform between 0 and 1
+        if the ensemble is calibrated; heaped at both ends if it is too sure, in the middle if it is
+        not sure enough.
+    """
+
+    log_score: float
+    rmse: NDArray[Any]
+    crps: NDArray[Any]
+    coverage: NDArray[Any]
+    sharpness: NDArray[Any]
+    level: float
+    pit: NDArray[Any]
+
+    def __repr__(self) -> str:
+        shown = {name: _short(getattr(self, name)) for name in ("rmse", "crps", "sharpness")}
+        numbers = "".join(f", {name}={value}" for name, value in shown.items())
+        return (
+            f"Scores(log_score={self.log_score:.4g}{numbers}, "
+            f"coverage={_short(self.coverage)} of {self.level:g}, {len(self.pit)} rows)"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ClassScores:
+    """How well an ensemble predicts classes; made by `Ensemble.score`.
+
+    Attributes
+    ----------
+    log_score
+        Mean over rows of the log probability of what came true; higher is better.
+    accuracy
+        Fraction of targets whose class had the highest probability.
+    brier
+        Mean squared distance of the probabilities from what came true; lower is better.
+    ece
+        Expected calibration error: by how much, on average, predicted probabilities differ from
+        observed frequencies.
+    reliability
+        Predicted probabilities and observed frequencies in bins.
+    """
+
+    log_score: float
+    accuracy: float
+    brier: float
+    ece: float
+    reliability: Reliability
+
+    def __repr__(self) -> str:
+        return (
+            f"ClassScores(log_score={self.log_score:.4g}, accuracy={self.accuracy:.4g}, "
+            f"brier={self.brier:.4g}, ece={self.ece:.4g})"
+        )
+
+
+def score_numbers(
+    prediction: Prediction,
+    y: NDArray[Any],
+    draw: Callable[[slice], NDArray[Any]],
+    log_score: float,
+    *,
+    level: float,
+    seed: int,
+) -> Scores:
+    """Scores of targets ``(rows, outputs)``.
+
+    `log_score` is theirs, which may need more than the targets. `draw` gives new targets
+    ``(networks, rows, outputs)`` for some rows; rows are worked through in blocks, so that memory
+    stays bounded.
+    """
+    step = max(VALUES_AT_ONCE // (prediction.num_networks * y.shape[1]), 1)
+    parts = []
+    for first in range(0, len(y), step):
+        rows = slice(first, first + step)
+        draws = draw(rows)
+        inside, width = interval(draws, y[rows], level)
+        rank = pit(draws, y[rows], seed=seed + first)
+        parts.append((crps(draws, y[rows]), inside, width, rank))
+    score, inside, width, rank = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Scores(
+        log_score=log_score,
+        rmse=rmse(prediction.mean, y),
+        crps=score.mean(axis=0),
+        coverage=inside.mean(axis=0),
+        sharpness=width.mean(axis=0),
+        level=level,
+        pit=rank,
+    )
+
+
+def score_classes(prediction: Prediction, y: NDArray[Any]) -> ClassScores:
+    """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output."""
+    probabilities = prediction.mean.clip(0.0, 1.0)  # rounding may go beyond
+    found = reliability(probabilities, y)
+    return ClassScores(
+        log_score=prediction.log_score(y),
+        accuracy=Accuracy()(probabilities, y),
+        brier=brier(probabilities, y),
+        ece=calibration_error(found),
+        reliability=found,
+    )
 
 
 def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
@@ -129,8 +263,7 @@ def interval(
     (array([[ True]]), array([[6.]]))
     """
     ensemble, true = _checked(draws, y)
-    if not 0 < level < 1:
-        raise ValueError(f"`level` must lie between 0 and 1, such as 0.9, got {level!r}")
+    check_fraction("level", level, such_as="0.9")
     # Weibull's quantiles: a new draw falls below the p-quantile with probability p exactly.
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")
@@ -215,6 +348,12 @@ def calibration_error(found: Reliability) -> float:
     """The error of `ece`, of a reliability that is known."""
     gaps = np.abs(found.predicted - found.observed)
     return float(np.nansum(gaps * found.counts) / found.counts.sum())
+
+
+def _short(values: NDArray[Any]) -> str:
+    """The one value, or all of them in brackets."""
+    texts = [f"{value:.4g}" for value in np.ravel(values)]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _checked(draws: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -26,6 +26,22 @@ Criterion = Literal["evidence", "score"]
 _P = TypeVar("_P", bound=Parametric)
 
 
+class Sweep(NamedTuple):
+    """The values that numbers of the model take one after another."""
+
+    names: tuple[str, ...]
+    values: NDArray[Any]
+    likelihoods: list[Likelihood]
+    sides: tuple[Side, Side]
+    """The run's density, and the same with the numbers as arguments."""
+
+    @property
+    def moved_likelihood(self) -> Likelihood:
+        """One that is not the run's own, where the likelihood is moved."""
+        own = self.sides[0].likelihood
+        return next((each for each in self.likelihoods if each != own), own)
+
+
 class Choice(NamedTuple):
     """The best value of a sweep, and the weights that stand for it."""
 
@@ -113,6 +129,16 @@ class Sensitivity:
         return Choice(float(self.values[index]), self.weights[index])
 
 
+def prepare_sweep(
+    model: Model, wanted: str | Sequence[str], values: ArrayLike, *, held: bool
+) -> Sweep:
+    """The sweep of numbers with these names or patterns, or an error that says what can't be."""
+    names = find_numbers(model, wanted)
+    grid = _checked_values(model, names, values)
+    likelihoods = [_moved_likelihood(model.likelihood, names, value) for value in grid]
+    return Sweep(names, grid, likelihoods, _moved_sides(model, names, held=held))
+
+
 def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     """Names of the model's numbers that match names or patterns such as ``*.weights.scale``.
 
@@ -141,7 +167,7 @@ def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def check_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArray[Any]:
+def _checked_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArray[Any]:
     """The grid, or an error that says which value a number can't take."""
     grid = np.asarray(values, np.float64)
     if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid)):
@@ -154,7 +180,7 @@ def check_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArr
     return grid
 
 
-def moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side, Side]:
+def _moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side, Side]:
     """The run's density, and the same with the named numbers as arguments.
 
     Only priors that have a moved number differ and are kept. Hyper-parameters that a moved number
@@ -180,7 +206,7 @@ def moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side
     return run, Side(model.network, likelihood, *layouts)
 
 
-def moved_likelihood(likelihood: Likelihood, names: Sequence[str], value: float) -> Likelihood:
+def _moved_likelihood(likelihood: Likelihood, names: Sequence[str], value: float) -> Likelihood:
     """The likelihood with those of its numbers that are moved at `value`."""
     own = [name for name in likelihood.numbers() if f"likelihood.{name}" in names]
     return likelihood.bind(dict.fromkeys(own, float(value)))

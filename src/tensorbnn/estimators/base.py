@@ -1,6 +1,5 @@
 """What regressor and classifier share: the network that their options describe, and its chains."""
 
-import math
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -20,20 +19,18 @@ from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType, check_count, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer
-from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.network import Network
-from tensorbnn.model.priors import HalfNormal, Normal
-from tensorbnn.model.relevance import Relevance
-from tensorbnn.model.scaling import Scaling
-from tensorbnn.model.weighted import Weighted
+from tensorbnn.model.layers import ACTIVATIONS, Layer
+from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
 from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
 from tensorbnn.storage.files import RunError
+from tensorbnn.tabular import TabularModel
 from tensorbnn.warning import warn
 
 HIDDEN = (20,)
+# Where learned noise starts, in units of the targets' standard deviation.
+LEARNED_NOISE = Hyper(0.5)
 # Draws of a chain that a diagnosis looks at: more say the same and take minutes.
 MOST_DIAGNOSED = 5000
 # Values of all networks that are kept at a time where some of the networks are asked for.
@@ -100,31 +97,20 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         check_unmasked("X", X)  # scikit-learn would take what is beneath the mask
         check_unmasked("y", y)
 
-    def _fit(
-        self,
-        x: NDArray[Any],
-        y: NDArray[Any],
-        likelihood: Likelihood,
-        outputs: int,
-        weights: NDArray[Any] | None,
-        scaling: Scaling,
-    ) -> Self:
-        """Sample networks for ``x`` and ``y`` of shape ``(rows, columns)``."""
-        network = self._network(x.shape[1], outputs)
-        if weights is not None:
-            likelihood, y = Weighted(likelihood), np.column_stack([y, weights])
-        posterior = Posterior(network, likelihood, x, y, standardise=scaling, dtype=self.dtype)
+    def _fit(self, posterior: Posterior, x: NDArray[Any]) -> Self:
+        """Sample networks from the posterior of rows ``x``."""
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(posterior, at)
         every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         if not self.diagnostics_.trustworthy:
             # Chains may agree, but have seen divergences, say.
-            verdict = self.diagnostics_.verdict.removeprefix("trustworthy: ")
+            verdict = str(self.diagnostics_.verdict).removeprefix("trustworthy: ")
             warn(
-                f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
-                "`draws`, or a smaller `hidden`, are options of this estimator",
-                ConvergenceWarning,
+                ConvergenceWarning(
+                    f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
+                    "`draws`, or a smaller `hidden`, are options of this estimator"
+                )
             )
         return self
 
@@ -147,7 +133,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         except RunError as error:
             raise self._too_short(error) from error
         if ensemble.num_draws < LEAST_DRAWS:
-            if ensemble.store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
+            if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
                 raise KeyboardInterrupt
             raise self._too_short(None)
         return ensemble
@@ -171,7 +157,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             )
         return self.until
 
-    def _network(self, inputs: int, outputs: int) -> Network:
+    def _model(self, noise: Hyper | tuple[float, ...]) -> TabularModel:
+        """What is believed, as the options say."""
         given: Any = self.hidden
         hidden = (given,) if isinstance(given, numbers.Integral) else given
         # Something that ends, and has the same order each time: no generator, no set.
@@ -180,20 +167,14 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
-        layers: list[Layer] = [Relevance()] if self.relevance else []
-        before = inputs
-        for units in hidden:
-            layers += [self._dense(int(units), before), self._activation()]
-            before = int(units)
-        return Network(*layers, self._dense(outputs, before), inputs=inputs)
-
-    def _dense(self, units: int, inputs: int) -> Dense:
-        """A layer whose outputs are of about one where its inputs are, whatever their number."""
-        weights, biases = self.weight_prior, self.bias_prior
-        if weights is None:
-            scale = 1 / math.sqrt(inputs)
-            weights = Normal(0.0, Hyper(scale, HalfNormal(2 * scale)))
-        return Dense(units, weights, Normal(0.0, 1.0) if biases is None else biases)
+        return TabularModel(
+            hidden=tuple(int(units) for units in hidden),
+            activation=self._activation(),
+            weight_prior=self.weight_prior,
+            bias_prior=Normal(0.0, 1.0) if self.bias_prior is None else self.bias_prior,
+            noise=noise,
+            relevance=bool(self.relevance),
+        )
 
     def _activation(self) -> Layer:
         if isinstance(self.activation, Layer):
@@ -268,7 +249,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     ) -> NDArray[Any]:
         progress = bool(self.verbose)
         if chosen is not None:
-            return self.ensemble_.of_some(rows, chosen, seed=seed, progress=progress)
+            return self.ensemble_._predict_networks(rows, chosen, seed=seed, progress=progress)
         if seed is not None:
             return self.ensemble_.new_targets(rows, seed=seed)
         return self.ensemble_.predict(rows, progress=progress).networks

@@ -8,10 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from tensorbnn.estimators.base import AbstractBNN
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.scaling import standardisation
+from tensorbnn.estimators.base import LEARNED_NOISE, AbstractBNN
 
 
 class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
@@ -101,10 +98,15 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
                 "a classifier needs at least two classes, but the rows that count have one class: "
                 f"{self.classes_.tolist()[0]!r}"
             )
-        likelihood: Likelihood = Bernoulli() if count == 2 else Categorical()
-        y, outputs = places[:, None], 1 if count == 2 else count
-        scaling = standardisation(x, y, targets=False, weights=weights, inputs_name="X")
-        return self._fit(x, y, likelihood, outputs, weights, scaling)
+        posterior = self._model(LEARNED_NOISE).posterior(
+            x,
+            places[:, None],
+            sample_weight=weights,
+            classes=count,
+            dtype=self.dtype,
+            inputs_name="X",
+        )
+        return self._fit(posterior, x)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row, ``(rows,)``."""

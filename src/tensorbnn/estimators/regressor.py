@@ -11,13 +11,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from tensorbnn.estimators.base import HIDDEN, AbstractBNN
+from tensorbnn.estimators.base import HIDDEN, LEARNED_NOISE, AbstractBNN
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType
-from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layers import Layer
-from tensorbnn.model.likelihoods import Gaussian, for_each_column
-from tensorbnn.model.scaling import Scaling, standardisation
 from tensorbnn.sampling.converged import Converged
 
 
@@ -144,9 +142,11 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
             x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
         self._flat = targets.ndim == 1
         columns = targets[:, None] if self._flat else targets
-        scaling = standardisation(x, columns, targets=True, weights=weights, inputs_name="X")
-        likelihood = self._likelihood(scaling)
-        return self._fit(x, columns, likelihood, columns.shape[1], weights, scaling)
+        noise = LEARNED_NOISE if self.noise is None else self._noises(columns.shape[1])
+        posterior = self._model(noise).posterior(
+            x, columns, sample_weight=weights, dtype=self.dtype, inputs_name="X"
+        )
+        return self._fit(posterior, x)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, noise: bool = True
@@ -228,16 +228,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         found = self._from_networks(X, samples, noise=noise, random_state=random_state)
         return self._shaped(found)
 
-    def _likelihood(self, scaling: Scaling) -> Gaussian:
-        """In units of the targets' standard deviations."""
-        scales = scaling.y_scale
-        outputs = len(scales)
-        if self.noise is None:
-            return Gaussian(sd=for_each_column(Hyper(0.5), outputs))
-        known = [sd / scale for sd, scale in zip(self._noises(outputs), scales, strict=True)]
-        return Gaussian(sd=known[0] if outputs == 1 else known)
-
-    def _noises(self, outputs: int) -> list[float]:
+    def _noises(self, outputs: int) -> tuple[float, ...]:
         """The known noise of each output, in the units of `y`."""
         given = np.ravel(np.asarray(self.noise, object)).tolist()
         for each in given:
@@ -252,7 +243,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
                 f"`noise` has {len(given)} numbers, but `y` has {outputs} columns: give one for "
                 "each, or one number for all"
             )
-        return [float(each) for each in given] * (1 if len(given) == outputs else outputs)
+        return tuple(map(float, given)) * (1 if len(given) == outputs else outputs)
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
         """Predictions ``(..., outputs)`` as `y` was given."""

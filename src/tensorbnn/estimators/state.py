@@ -69,7 +69,7 @@ def is_packed(value: object) -> bool:
 
 
 def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
-    store, model = ensemble.store, (ensemble.network, ensemble.likelihood)
+    store, model = ensemble._store, (ensemble.network, ensemble.likelihood)
     facts = {
         "chains": ensemble.num_chains,
         "status": store.manifest["status"],
@@ -99,7 +99,7 @@ def _unpack_ensemble(state: Mapping[str, Any]) -> Ensemble:
         for index, arrays in enumerate(chunks):
             store.write_chunk(chain, index, arrays)
     store.replace_reports(known["reports"])
-    return Ensemble.from_store(store, state["custom"])
+    return Ensemble._from_store(store, state["custom"])
 
 
 def _pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:

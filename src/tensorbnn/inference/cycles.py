@@ -25,11 +25,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tensorbnn.checks import check_count, check_positive
+from tensorbnn.data import Prepared
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.sampler import over_chains, select
 from tensorbnn.model.network import Network
-from tensorbnn.posterior import Given
 from tensorbnn.progress import Bar
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ class Trained(NamedTuple):
     """Epochs that each cycle took, ``(starts, cycles)``."""
 
 
-def make_batches(network: Network, given: Given, batch_size: int | None) -> Batches:
+def make_batches(network: Network, given: Prepared, batch_size: int | None) -> Batches:
     """Rows to train on; `batch_size` is checked."""
-    count = len(given.x)
+    count = len(given.inputs)
     if batch_size is not None and check_count("batch_size", batch_size) > count:
         raise ValueError(
             f"`batch_size` ({batch_size}) must not be above the number of training rows, "

@@ -14,15 +14,15 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_choice, check_count, check_type
+from tensorbnn.checks import check_choice, check_count, check_fraction, check_type
+from tensorbnn.data import Dataset, Prepared
 from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
-from tensorbnn.inference.held_out import split, training_rows, validation_rows
 from tensorbnn.inference.sampler import MAX_SEED, root_key
 from tensorbnn.model.checks import check_starts
-from tensorbnn.posterior import Given, Posterior, check_posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
 
 Objective = Literal["posterior", "likelihood"]
@@ -76,7 +76,7 @@ class Pretrained(Mapping[str, NDArray[Any]]):
 def pretrain(
     posterior: Posterior,
     *,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     chains: int = 4,
     cycles: int = 3,
     epochs: int = 100,
@@ -170,9 +170,10 @@ def pretrain(
     given = _checked_start(posterior, start, networks)
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
         keys = _keys(root_key(seed), networks)
-        training = training_rows(posterior)
-        parts = split(training, validation_fraction, keys.split)
-        rows = parts if validation is None else (training, validation_rows(posterior, validation))
+        training = posterior.prepare_own()
+        rows = split(training, validation_fraction, keys.split)
+        if validation is not None:
+            rows = training, posterior.prepare_validation(validation)
         task = _task(posterior.model, rows, objective, batch_size)
         state = begin(task, *draw_starts(posterior.model, keys.start, given))
         _check_start(state.best_loss)
@@ -247,6 +248,20 @@ class Keys(NamedTuple):
     shuffle: Array
 
 
+def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepared | None]:
+    """Rows to train on, and a random `fraction` of them to validate on.
+
+    At least one row is left to train on, and one is set aside unless `fraction` is 0.
+    """
+    check_fraction("validation_fraction", fraction, zero=True)
+    count = len(rows.inputs)
+    if fraction == 0 or count == 1:
+        return rows, None
+    aside = min(max(round(fraction * count), 1), count - 1)
+    order = np.asarray(jax.random.permutation(key, count))
+    return rows.take(np.sort(order[aside:])), rows.take(np.sort(order[:aside]))
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def draw_starts(model: Model, keys: Array, given: dict[str, NDArray[Any]]) -> tuple[Array, Array]:
     """Theta and phi of networks as their layers say, or as `given`."""
@@ -280,7 +295,10 @@ def _keys(seed: Array, networks: int) -> Keys:
 
 
 def _task(
-    model: Model, rows: tuple[Given, Given | None], objective: Objective, batch_size: int | None
+    model: Model,
+    rows: tuple[Prepared, Prepared | None],
+    objective: Objective,
+    batch_size: int | None,
 ) -> Task:
     check_choice("objective", objective, get_args(Objective))
     training, validation = rows
@@ -288,7 +306,7 @@ def _task(
     return Task(
         model=model,
         objective=objective,
-        num_validation=0 if validation is None else len(validation.x),
+        num_validation=0 if validation is None else len(validation.inputs),
         batches=make_batches(model.network, training, batch_size),
         validation=None if held_out is None else forward.arrange(model.network, *held_out),
     )

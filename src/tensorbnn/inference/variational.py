@@ -28,7 +28,6 @@ from tensorbnn.density import Model, Spread
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.inference.cycles import Batches, Losses, begin_without_start, make_batches, run
-from tensorbnn.inference.held_out import training_rows
 from tensorbnn.inference.mean_field import MeanField, Normals, vectors
 from tensorbnn.inference.pretrain import draw_starts
 from tensorbnn.inference.sampler import over_chains, root_key
@@ -248,8 +247,8 @@ def _keys(seed: Array, starts: int) -> Keys:
 
 
 def _batches(posterior: Posterior, batch_size: int | None) -> Batches | None:
-    if posterior.x is not None:
-        return make_batches(posterior.network, training_rows(posterior), batch_size)
+    if posterior.dataset is not None:
+        return make_batches(posterior.network, posterior.prepare_own(), batch_size)
     if batch_size is not None:
         raise ValueError("`batch_size` is given, but `posterior` has no data: leave it out")
     return None

@@ -6,8 +6,6 @@ A run is described by the paper's model: that of its layers, whatever the origin
 as square roots, the squares are taken.
 """
 
-import dataclasses
-import datetime
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.data import pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.interop.original_layers import Custom, make_network
@@ -26,10 +25,9 @@ from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.recipe import fingerprint, versions
-from tensorbnn.storage.description import describe
+from tensorbnn.sampling.restore import fingerprint, new_manifest
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import FORMAT, RunError
+from tensorbnn.storage.files import RunError
 from tensorbnn.storage.store import MemoryStore, Store
 from tensorbnn.warning import warn
 
@@ -75,10 +73,15 @@ def load_original(
         An ensemble of one chain, without records of the sampler.
     """
     found = _read(path, likelihood, data, custom or {}, dtype)
-    manifest = {"chains": 1, "status": "complete", "sample_hyperparameters": not found.held}
-    store = MemoryStore(manifest | {"data": _data(found.posterior)}, _rows(found.posterior))
+    manifest = {
+        "chains": 1,
+        "status": "complete",
+        "sample_hyperparameters": not found.held,
+        "data": fingerprint(found.posterior) or UNKNOWN_DATA,
+    }
+    store = MemoryStore(manifest, pack_dataset(found.posterior.dataset) or None)
     _write(store, found)
-    return Ensemble.of(store, found.posterior)
+    return Ensemble._from_posterior(store, found.posterior)
 
 
 def import_original(
@@ -114,7 +117,7 @@ def import_original(
     """
     found = _read(old, likelihood, data, custom or {}, dtype)
     manifest, states = _manifest(found), [{"transitions": np.asarray(0)}]
-    rows = _rows(found.posterior)
+    rows = pack_dataset(found.posterior.dataset) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)
     try:
         _write(store, found)
@@ -122,7 +125,7 @@ def import_original(
         store.update(status="complete")
     finally:
         store.close()
-    return Ensemble.of(DirectoryStore(new), found.posterior)
+    return Ensemble._from_posterior(DirectoryStore(new), found.posterior)
 
 
 class _Found(NamedTuple):
@@ -246,18 +249,7 @@ def _write(store: Store, found: _Found) -> None:
         store.write_chunk(0, index, {name: each[own] for name, each in found.arrays.items()})
 
 
-def _rows(posterior: Posterior) -> dict[str, NDArray[Any]] | None:
-    if posterior.x is None or posterior.y is None:
-        return None
-    return {"x": posterior.x, "y": posterior.y}
-
-
-def _data(posterior: Posterior) -> dict[str, Any]:
-    return fingerprint(posterior) or UNKNOWN_DATA
-
-
 def _manifest(found: _Found) -> dict[str, Any]:
-    posterior = found.posterior
     plan = Plan(
         chains=1,
         burn_in=0,
@@ -267,20 +259,11 @@ def _manifest(found: _Found) -> dict[str, Any]:
         seed=0,
         sample_hyperparameters=not found.held,
     )
-    return {
-        "format": FORMAT,
-        **versions(),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "status": "running",
+    manifest = new_manifest(found.posterior, {"type": "TensorBNN"}, plan)
+    return manifest | {
         "imported": "TensorBNN",
-        "network": describe(posterior.network),
-        "likelihood": describe(posterior.likelihood),
-        "dtype": posterior.dtype,
-        "engine": posterior.engine,
-        "data": _data(posterior),
-        "scaling": describe(posterior.scaling),
-        "sampler": {"type": "TensorBNN"},
-        **dataclasses.asdict(plan),
+        "data": manifest["data"] or UNKNOWN_DATA,
+        "max_gradients": None,
         "metrics": {},
         "report_every": 1,
     }

@@ -14,8 +14,8 @@ from tensorbnn.model.network import Network
 DType = Literal["float32", "float64"]
 
 
-def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
-    """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
+def as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
+    """User's rows as an array of numbers ``(rows, columns)``, or an error that names them."""
     check_unmasked(name, values)
     if isinstance(values, jax.core.Tracer):
         raise TypeError(
@@ -31,6 +31,12 @@ def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic
         raise ValueError(f"`{name}` must be (rows, columns), got shape {array.shape}")
     if 0 in array.shape:
         raise ValueError(f"`{name}` is empty, its shape is {array.shape}: give at least one row")
+    return array
+
+
+def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic]:
+    """User's rows as a finite ``(rows, columns)`` array of `dtype`, or an error that names them."""
+    array = as_rows(name, values)
     rows = cast(array, dtype)
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
@@ -82,17 +88,6 @@ def check_inputs(x: NDArray[np.generic], network: Network, name: str = "x") -> N
             f"`{name}` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
             f"build it with `inputs={x.shape[1]}`, or give `{name}` with {network.inputs} columns"
         )
-
-
-def check_pair(
-    x: ArrayLike, y: ArrayLike, network: Network, dtype: DType
-) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """User's inputs and targets, each ``(rows, columns)``, or an error that says what is wrong."""
-    inputs, targets = check_rows("x", x, dtype), check_rows("y", y, dtype)
-    check_inputs(inputs, network)
-    if len(inputs) != len(targets):
-        raise ValueError(f"`x` has {len(inputs)} rows but `y` has {len(targets)}")
-    return inputs, targets
 
 
 def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from jax import Array
 
+from tensorbnn.checks import is_number
 from tensorbnn.model.transforms import Support
 
 
@@ -49,7 +50,7 @@ class Hyper:
     prior: Prior | None = None
 
     def __post_init__(self) -> None:
-        if not _is_number(self.start) or not math.isfinite(self.start):
+        if not is_number(self.start):
             raise ValueError(f"`start` of a Hyper must be a finite number, got {self.start!r}")
         object.__setattr__(self, "start", float(self.start))  # NumPy's numbers too
         if self.prior is not None and not isinstance(self.prior, Prior):
@@ -164,10 +165,6 @@ class Prior(Parametric, ABC):
             f"{type(self).__name__} can't be the prior of a positive number: "
             "define its `log_positive_mass`, or use a prior with support 'positive'"
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _check_argument(owner: Parametric, name: str, value: object) -> None:

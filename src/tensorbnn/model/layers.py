@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tensorbnn.checks import is_number, is_whole
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.priors import Cauchy, Exponential, Normal
 
@@ -104,11 +105,7 @@ class AbstractDense(Layer):
     bias_prior: Prior
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.units, numbers.Integral)
-            or isinstance(self.units, bool)
-            or self.units < 1
-        ):
+        if not is_whole(self.units) or self.units < 1:
             raise ValueError(
                 f"`units` of {type(self).__name__} must be a whole number of at least 1, "
                 f"got {self.units!r}"
@@ -243,11 +240,7 @@ class LeakyReLU(Layer):
     slope: float = 0.3
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.slope, numbers.Real)
-            or isinstance(self.slope, bool)
-            or not math.isfinite(self.slope)
-        ):
+        if not is_number(self.slope):
             raise ValueError(f"`slope` of LeakyReLU must be a finite number, got {self.slope!r}")
         object.__setattr__(self, "slope", float(self.slope))  # NumPy's numbers and fractions too
 
@@ -314,7 +307,7 @@ ACTIVATIONS: dict[str, type[Layer]] = {
 
 def _checked_shape(shape: object) -> tuple[int, ...]:
     lengths = tuple(shape) if isinstance(shape, tuple | list) else (None,)
-    if not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in lengths):
+    if not all(is_whole(each) and each >= 0 for each in lengths):
         raise ValueError(
             "`shape` of a Parameter must be a tuple of whole numbers, such as (3,) or (2, 3), "
             f"got {shape!r}"

@@ -1,11 +1,11 @@
 """A network: layers in order, with named parameters and a forward pass."""
 
 import difflib
-import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from jax import Array
 
+from tensorbnn.checks import is_whole
 from tensorbnn.model.layers import ACTIVATIONS, Layer, Parameter
 
 
@@ -27,6 +27,8 @@ class Network:
         Their names, numbered by kind: ``dense_0``, ``tanh_0``, ``dense_1``, ...
     inputs, outputs : int
         Number of inputs and outputs.
+    units : tuple of int
+        Numbers of units: the inputs, then what comes out of each layer.
     parameters : dict of str to Parameter
         Every parameter by full name, such as ``dense_0.weights``.
 
@@ -40,7 +42,7 @@ class Network:
     """
 
     def __init__(self, *layers: Layer | str, inputs: int) -> None:
-        if not isinstance(inputs, numbers.Integral) or isinstance(inputs, bool) or inputs < 1:
+        if not is_whole(inputs) or inputs < 1:
             raise ValueError(f"`inputs` must be a whole number of at least 1, got {inputs!r}")
         if not layers:
             raise ValueError("a network needs at least one layer, such as Dense(1)")
@@ -51,22 +53,30 @@ class Network:
         self.names: tuple[str, ...] = _number_by_kind(self.layers)
         self.parameters: dict[str, Parameter] = {}
         self._parameter_names: list[tuple[str, ...]] = []
-        units = self.inputs
+        units = [self.inputs]
         for name, layer in zip(self.names, self.layers, strict=True):
-            own = _checked_parameters(name, layer, units)
+            own = _checked_parameters(name, layer, units[-1])
             self.parameters |= {f"{name}.{key}": parameter for key, parameter in own.items()}
             self._parameter_names.append(tuple(own))
-            units = _checked_outputs(name, layer, units)
-        self.outputs: int = units
+            units.append(_checked_outputs(name, layer, units[-1]))
+        self.units: tuple[int, ...] = tuple(units)
+        self.outputs: int = units[-1]
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
         """Outputs ``(outputs, rows)`` for feature-major inputs `h` of shape ``(inputs, rows)``.
 
         `parameters` maps each full name in `Network.parameters` to its natural (constrained) value.
         """
-        for name, layer, keys in zip(self.names, self.layers, self._parameter_names, strict=True):
-            h = layer.apply({key: parameters[f"{name}.{key}"] for key in keys}, h)
+        for _, layer, own in self.each_layer(parameters):
+            h = layer.apply(own, h)
         return h
+
+    def each_layer(
+        self, parameters: Mapping[str, Array]
+    ) -> Iterator[tuple[str, Layer, dict[str, Array]]]:
+        """Name of each layer, the layer, and its own of `parameters`, by their short names."""
+        for name, layer, keys in zip(self.names, self.layers, self._parameter_names, strict=True):
+            yield name, layer, {key: parameters[f"{name}.{key}"] for key in keys}
 
     def without_last(self) -> "Network":
         """The same network without its last layer."""
@@ -127,7 +137,7 @@ def _checked_parameters(name: str, layer: Layer, units: int) -> dict[str, Parame
 
 def _checked_outputs(name: str, layer: Layer, units: int) -> int:
     found: object = layer.outputs(units)
-    if not isinstance(found, numbers.Integral) or isinstance(found, bool) or found < 1:
+    if not is_whole(found) or found < 1:
         raise ValueError(
             f"`outputs` of {type(layer).__name__} ({name}) must return a whole number of at least "
             f"1 for {units} inputs, got {found!r}"

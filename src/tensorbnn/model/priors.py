@@ -13,8 +13,22 @@ from tensorbnn.model.hyper import Number, Prior
 from tensorbnn.model.transforms import Support
 
 
+class _LocationScale(Prior):
+    """A prior with a density of ``(u - loc) / scale``, ``u`` its unconstrained value."""
+
+    loc: Number
+    scale: Number
+    positive_arguments: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def location_scale(self) -> tuple[Any, Any]:
+        return self.loc, self.scale
+
+    def standard(self) -> Self:
+        return self.bind({"loc": 0.0, "scale": 1.0})
+
+
 @dataclass(frozen=True)
-class Normal(Prior):
+class Normal(_LocationScale):
     """Gaussian with mean `loc` and standard deviation `scale`.
 
     Examples
@@ -25,7 +39,6 @@ class Normal(Prior):
 
     loc: Number = 0.0
     scale: Number = 1.0
-    positive_arguments: ClassVar[tuple[str, ...]] = ("scale",)
 
     def log_density(self, value: Array) -> Array:
         z = (value - self.loc) / self.scale
@@ -34,23 +47,16 @@ class Normal(Prior):
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         return self.loc + self.scale * jax.random.normal(key, shape)
 
-    def location_scale(self) -> tuple[Any, Any]:
-        return self.loc, self.scale
-
-    def standard(self) -> Self:
-        return self.bind({"loc": 0.0, "scale": 1.0})
-
     def log_positive_mass(self) -> Any:
         return special.log_ndtr(jnp.asarray(self.loc / self.scale))
 
 
 @dataclass(frozen=True)
-class Cauchy(Prior):
+class Cauchy(_LocationScale):
     """Cauchy with median `loc` and half-width at half-maximum `scale`."""
 
     loc: Number = 0.0
     scale: Number = 1.0
-    positive_arguments: ClassVar[tuple[str, ...]] = ("scale",)
     heavy_tailed: ClassVar[bool] = True
 
     def log_density(self, value: Array) -> Array:
@@ -60,19 +66,13 @@ class Cauchy(Prior):
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         return self.loc + self.scale * jax.random.cauchy(key, shape)
 
-    def location_scale(self) -> tuple[Any, Any]:
-        return self.loc, self.scale
-
-    def standard(self) -> Self:
-        return self.bind({"loc": 0.0, "scale": 1.0})
-
     def log_positive_mass(self) -> Any:
         # atan2 keeps its digits where the mass is small, which 1/2 + atan does not.
         return jnp.log(jnp.arctan2(1.0, -jnp.asarray(self.loc / self.scale)) / math.pi)
 
 
 @dataclass(frozen=True)
-class StudentT(Prior):
+class StudentT(_LocationScale):
     """Student's t with `dof` degrees of freedom, median `loc` and width `scale`."""
 
     dof: Number = 3.0
@@ -88,36 +88,23 @@ class StudentT(Prior):
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         return self.loc + self.scale * jax.random.t(key, self.dof, shape)
 
-    def location_scale(self) -> tuple[Any, Any]:
-        return self.loc, self.scale
-
-    def standard(self) -> Self:
-        return self.bind({"loc": 0.0, "scale": 1.0})
-
     def log_positive_mass(self) -> Any:
         z = jnp.asarray(self.loc / self.scale)
         return jnp.log(student_t_cdf(jnp.asarray(self.dof, z.dtype), z))
 
 
 @dataclass(frozen=True)
-class Laplace(Prior):
+class Laplace(_LocationScale):
     """Double exponential with median `loc`: density ``exp(-|v - loc| / scale) / (2 scale)``."""
 
     loc: Number = 0.0
     scale: Number = 1.0
-    positive_arguments: ClassVar[tuple[str, ...]] = ("scale",)
 
     def log_density(self, value: Array) -> Array:
         return -jnp.abs(value - self.loc) / self.scale - jnp.log(2 * self.scale)
 
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         return self.loc + self.scale * jax.random.laplace(key, shape)
-
-    def location_scale(self) -> tuple[Any, Any]:
-        return self.loc, self.scale
-
-    def standard(self) -> Self:
-        return self.bind({"loc": 0.0, "scale": 1.0})
 
     def log_positive_mass(self) -> Any:
         z = jnp.asarray(self.loc / self.scale)
@@ -146,13 +133,12 @@ class Exponential(Prior):
 
 
 @dataclass(frozen=True)
-class LogNormal(Prior):
+class LogNormal(_LocationScale):
     """Positive ``v`` whose logarithm is Gaussian with mean `loc` and standard deviation `scale`."""
 
     loc: Number = 0.0
     scale: Number = 1.0
     support: ClassVar[Support] = "positive"
-    positive_arguments: ClassVar[tuple[str, ...]] = ("scale",)
 
     def log_density(self, value: Array) -> Array:
         log_value = jnp.log(value)
@@ -161,12 +147,6 @@ class LogNormal(Prior):
 
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jnp.exp(self.loc + self.scale * jax.random.normal(key, shape))
-
-    def location_scale(self) -> tuple[Any, Any]:
-        return self.loc, self.scale
-
-    def standard(self) -> Self:
-        return self.bind({"loc": 0.0, "scale": 1.0})
 
 
 @dataclass(frozen=True)

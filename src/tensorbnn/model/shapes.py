@@ -5,6 +5,7 @@ be sampled. So everything is traced once, with no numbers, when a posterior is m
 """
 
 import functools
+import itertools
 from typing import Any
 
 import jax
@@ -74,13 +75,10 @@ def _check_priors(layout: Layout, hypers: dict[str, Array]) -> None:
 
 
 def _check_layers(network: Network, parameters: dict[str, Array]) -> Array:
-    h, units = jnp.zeros((network.inputs, ROWS)), network.inputs
-    for name, layer in zip(network.names, network.layers, strict=True):
-        start = f"{name}."
-        own = {
-            key.removeprefix(start): parameters[key] for key in parameters if key.startswith(start)
-        }
-        outputs = layer.outputs(units)
+    h = jnp.zeros((network.inputs, ROWS))
+    pairs = itertools.pairwise(network.units)
+    each_layer = zip(network.each_layer(parameters), pairs, strict=True)
+    for (name, layer, own), (units, outputs) in each_layer:
         h = layer.apply(own, h)
         _check(
             f"`apply` of {type(layer).__name__} ({name})",
@@ -88,7 +86,6 @@ def _check_layers(network: Network, parameters: dict[str, Array]) -> Array:
             (outputs, ROWS),
             f"for inputs of shape ({units}, {ROWS}), as its `outputs({units})` is {outputs}",
         )
-        units = outputs
     return h
 
 

@@ -4,8 +4,8 @@ Samplers move on the whole real line. A positive quantity ``v`` (a scale, a rate
 sampled as ``u = log v``; its density in ``u`` then carries ``log |dv/du| = u``.
 """
 
-from abc import ABC, abstractmethod
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -13,63 +13,29 @@ from jax import Array
 Support = Literal["real", "positive"]
 
 
-class Transform(ABC):
-    """A smooth one-to-one map from the real line onto the values a quantity may take."""
+class Transform(NamedTuple):
+    """A smooth one-to-one map from the real line onto the values a quantity may take, elementwise.
 
-    @abstractmethod
-    def from_real(self, real: Array) -> Array:
-        """Constrained value at an unconstrained point, elementwise."""
-
-    @abstractmethod
-    def to_real(self, value: Array) -> Array:
-        """Unconstrained point of a constrained value: the inverse of `from_real`."""
-
-    @abstractmethod
-    def log_jacobian(self, real: Array) -> Array:
-        """``log |d value / d real|`` at an unconstrained point, elementwise."""
-
-
-class Real(Transform):
-    """The real line as it is.
-
-    Examples
-    --------
-    >>> float(Real().from_real(jnp.asarray(-2.0)))
-    -2.0
+    `log_jacobian` is ``log |d value / d real|`` at an unconstrained point.
     """
 
-    def from_real(self, real: Array) -> Array:
-        return real
-
-    def to_real(self, value: Array) -> Array:
-        return value
-
-    def log_jacobian(self, real: Array) -> Array:
-        return jnp.zeros_like(real)
+    from_real: Callable[[Array], Array]
+    to_real: Callable[[Array], Array]
+    log_jacobian: Callable[[Array], Array]
 
 
-class Positive(Transform):
-    """Positive values ``v = exp(u)``, so that ``log |dv/du| = u``.
-
-    Examples
-    --------
-    >>> f"{Positive().from_real(jnp.asarray(1.0)):.3f}"
-    '2.718'
-    """
-
-    def from_real(self, real: Array) -> Array:
-        return jnp.exp(real)
-
-    def to_real(self, value: Array) -> Array:
-        return jnp.log(value)
-
-    def log_jacobian(self, real: Array) -> Array:
-        return real
-
-
-_TRANSFORMS: dict[Support, Transform] = {"real": Real(), "positive": Positive()}
+_TRANSFORMS: dict[Support, Transform] = {
+    "real": Transform(lambda real: real, lambda value: value, jnp.zeros_like),
+    "positive": Transform(jnp.exp, jnp.log, lambda real: real),
+}
 
 
 def transform_to(support: Support) -> Transform:
-    """The map from the real line onto `support` (``"real"`` or ``"positive"``)."""
+    """The map from the real line onto `support` (``"real"`` or ``"positive"``).
+
+    Examples
+    --------
+    >>> f"{transform_to('positive').from_real(jnp.asarray(1.0)):.3f}"
+    '2.718'
+    """
     return _TRANSFORMS[support]

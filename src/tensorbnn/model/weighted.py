@@ -16,9 +16,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tensorbnn.model.hyper import Number
-from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.scaling import Scaling
+
+# What the likelihood inside says of its targets and outputs also holds for the weighted one.
+_AS_INSIDE = ("link", "real_targets", "whole_targets", "outputs_per_column", "knows_noise")
 
 
 @final
@@ -55,33 +57,10 @@ class Weighted(Likelihood):
                 "`likelihood` of Weighted must be a likelihood without weights, such as "
                 f"tb.Gaussian(sd=0.1), got {self.likelihood!r}"
             )
+        for name in _AS_INSIDE:
+            object.__setattr__(self, name, getattr(self.likelihood, name))
 
     # Its numbers are those of the likelihood inside, under the same names.
-
-    @property
-    def link(self) -> type[Layer] | None:  # type: ignore[override]
-        """The activation that the likelihood inside applies."""
-        return self.likelihood.link
-
-    @property
-    def real_targets(self) -> bool:  # type: ignore[override]
-        """Whether the targets are real numbers in some unit."""
-        return self.likelihood.real_targets
-
-    @property
-    def whole_targets(self) -> bool:  # type: ignore[override]
-        """Whether the targets are whole numbers."""
-        return self.likelihood.whole_targets
-
-    @property
-    def outputs_per_column(self) -> int:  # type: ignore[override]
-        """Outputs of the network behind each column of `mean`."""
-        return self.likelihood.outputs_per_column
-
-    @property
-    def knows_noise(self) -> bool:  # type: ignore[override]
-        """Whether the noise of a new target is known."""
-        return self.likelihood.knows_noise
 
     @property
     def plain(self) -> Likelihood:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorbnn.ensemble.scores import Reliability
-from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.scores import ClassScores, Reliability, Scores
 from tensorbnn.model.checks import check_count
 from tensorbnn.plots.figure import new_figure
 

@@ -5,27 +5,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.model.summary import summary
+from tensorbnn.report.context import ReportContext
 from tensorbnn.report.html import Html, facts, paragraph, section, table
-from tensorbnn.report.subject import Subject
 from tensorbnn.tables.encoding import noted_table
-from tensorbnn.wording import in_words, network_in_words, sampler_in_words
 
 
-def model_section(subject: Subject) -> Html:
+def model_section(context: ReportContext) -> Html:
     """Network, priors, likelihood, sampler."""
-    ensemble, manifest = subject.ensemble, subject.manifest
+    ensemble, manifest = context.ensemble, context.manifest
     rows = []
     for name, parameter in ensemble.network.parameters.items():
         shape = " × ".join(map(str, parameter.shape))
-        rows.append((name, shape, in_words(parameter.prior)))
+        rows.append((name, shape, summary(parameter.prior)))
     weights = sum(int(np.prod(each.shape)) for each in ensemble.network.parameters.values())
     said = facts(
         {
-            "Network": network_in_words(ensemble.network),
+            "Network": summary(ensemble.network),
             "Weights": f"{weights:,}, and {len(ensemble.hyperparameters)} hyper-parameters",
-            "Likelihood": in_words(ensemble.likelihood),
-            "Units": _units(subject),
-            "Sampler": sampler_in_words(manifest["sampler"]),
+            "Likelihood": summary(ensemble.likelihood),
+            "Units": _units(context),
+            "Sampler": summary(manifest["sampler"]),
             "Chains": f"{manifest['chains']}, each {manifest['burn_in']:,} transitions of burn-in "
             f"and {ensemble.num_draws:,} saved networks"
             + (f", every {manifest['every']}th" if manifest["every"] > 1 else ""),
@@ -35,7 +35,7 @@ def model_section(subject: Subject) -> Html:
         "model",
         "What was modelled",
         paragraph(
-            f"A Bayesian neural network that predicts {', '.join(subject.targets)}. Instead of one "
+            f"A Bayesian neural network that predicts {', '.join(context.targets)}. Instead of one "
             f"best network there are {len(ensemble):,}, sampled from the posterior; where they "
             "differ the data don't decide."
         ),
@@ -44,28 +44,28 @@ def model_section(subject: Subject) -> Html:
     )
 
 
-def data_section(subject: Subject) -> Html:
+def data_section(context: ReportContext) -> Html:
     """The columns of the training data."""
-    if subject.data is None:
+    if context.data is None:
         return section("data", "Data", paragraph("The run does not keep its data."))
-    x, y = subject.data["x"], subject.data["y"]
-    noted = noted_table(subject.manifest["notes"]) or {}
+    x, y = context.data["x"], context.data["y"]
+    noted = noted_table(context.manifest["notes"]) or {}
     said = {"Training rows": f"{len(x):,}"}
-    if "validation_x" in subject.data:
-        said["Held-out rows"] = f"{len(subject.data['validation_x']):,}"
+    if "validation_x" in context.data:
+        said["Held-out rows"] = f"{len(context.data['validation_x']):,}"
     if "file" in noted:
         said = {"File": str(noted["file"])} | said
         said["Dropped"] = f"{noted.get('dropped', 0):,} rows with missing values"
         if noted.get("ignored"):
             said["Ignored columns"] = ", ".join(map(str, noted["ignored"]))
-    said["Fingerprint"] = f"SHA-256 {str(subject.manifest['data']['sha256'])[:16]}…"
-    rows = [_column(name, "input", own) for name, own in zip(subject.columns, x.T, strict=True)]
-    classes = None if subject.encoding is None else subject.encoding.classes
+    said["Fingerprint"] = f"SHA-256 {str(context.manifest['data']['sha256'])[:16]}…"
+    rows = [_column(name, "input", own) for name, own in zip(context.columns, x.T, strict=True)]
+    classes = None if context.encoding is None else context.encoding.classes
     if classes is None:
-        named = zip(subject.targets, y.T, strict=True)
+        named = zip(context.targets, y.T, strict=True)
         rows += [_column(name, "target", own) for name, own in named]
-    if "y_sd" in subject.data:
-        sds = zip(subject.target_sds, subject.targets, subject.data["y_sd"].T, strict=True)
+    if "y_sd" in context.data:
+        sds = zip(context.target_sds, context.targets, context.data["y_sd"].T, strict=True)
         rows += [_column(name, f"sd of {target}", own) for name, target, own in sds]
     shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
     inside = [facts(said), shown]
@@ -75,7 +75,7 @@ def data_section(subject: Subject) -> Html:
             (label, f"{count:,}", f"{count / len(y):.1%}")
             for label, count in zip(classes, counts, strict=True)
         ]
-        inside.append(table((f"class of {subject.targets[0]}", "rows", "share"), shares))
+        inside.append(table((f"class of {context.targets[0]}", "rows", "share"), shares))
     return section("data", "Data", *inside)
 
 
@@ -85,12 +85,12 @@ def _column(name: str, role: str, values: NDArray[Any]) -> tuple[str, ...]:
     return (name, role + note, *(f"{each:.4g}" for each in numbers))
 
 
-def _units(subject: Subject) -> str:
-    scaling = subject.ensemble.scaling
+def _units(context: ReportContext) -> str:
+    scaling = context.ensemble.scaling
     if not scaling.x_scale and not scaling.y_scale:
         return "as given"
     both = "inputs and targets" if scaling.y_scale else "inputs"
     noise = "priors and noise are" if scaling.y_scale else "priors are"
-    if not subject.ensemble.likelihood.knows_noise:
+    if not context.ensemble.likelihood.knows_noise:
         noise = "the standard deviations of targets are scaled with them, and priors are"
     return f"{both} are shifted and scaled to mean 0 and sd 1; {noise} in these units"

@@ -1,17 +1,18 @@
 """The report: sections in order, written as one file that needs no other."""
 
 import datetime
-import shlex
 from importlib.metadata import version
 from pathlib import Path
 
+from tensorbnn.data import Dataset
+from tensorbnn.messages import PYTHON, Words
+from tensorbnn.report.context import ReportContext, read_context
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
 from tensorbnn.report.model import data_section, model_section
 from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.report.priors import hyperparameters_section, relevances_section, sensitivity_section
 from tensorbnn.report.sampling import functions_section, sampler_section, verdict_box
 from tensorbnn.report.style import STYLE
-from tensorbnn.report.subject import Judged, Subject, read_subject
 from tensorbnn.storage.files import write_file
 
 CITATION = """\
@@ -35,8 +36,14 @@ SECTIONS = {
 
 
 def write_report(
-    run: Path, file: Path, *, judged: Judged | None = None, progress: bool = True
-) -> Subject:
+    run: Path,
+    file: Path,
+    *,
+    judged: Dataset | None = None,
+    judged_name: str = "",
+    words: Words = PYTHON,
+    progress: bool = True,
+) -> ReportContext:
     """Write a page about a run.
 
     Parameters
@@ -48,45 +55,48 @@ def write_report(
     judged
         Rows with targets to judge predictions by; held-out rows of the run by default, or training
         rows where it has none.
+    judged_name
+        What these rows are.
+    words
+        Those of the user, who is told what to do.
     progress
         Show a bar where a computation takes longer than a second.
     """
-    subject = read_subject(run, judged, progress=progress)
-    page = make_page(subject).encode()
+    context = read_context(run, judged, judged_name, words=words, progress=progress)
+    page = make_page(context).encode()
     try:
         write_file(file, page)
     except OSError as error:
         raise OSError(f"{file} can't be written: {error.strerror}") from error
-    return subject
+    return context
 
 
-def make_page(subject: Subject) -> str:
+def make_page(context: ReportContext) -> str:
     """The text of the page."""
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    title = f"{', '.join(subject.targets)}: {subject.path.resolve().name}"
+    title = f"{', '.join(context.targets)}: {context.path.resolve().name}"
     shown = dict(SECTIONS)
-    if subject.ensemble.relevances is None:
+    if context.ensemble.relevances is None:
         del shown["relevances"]
     links = {name: short for name, (short, _) in shown.items()} | {"reproduce": "Reproduce"}
     head = element(
         "header",
         element("h1", title),
         paragraph(
-            f"{len(subject.ensemble):,} sampled networks; report of {made} by tensorbnn "
+            f"{len(context.ensemble):,} sampled networks; report of {made} by tensorbnn "
             f"{version('tensorbnn')}",
             class_="soft",
         ),
         element("nav", *(element("a", short, href=f"#{name}") for name, short in links.items())),
     )
-    sections = [make(subject) for _, make in shown.values()]
-    body = element("main", verdict_box(subject), *sections, _reproduce(subject))
+    sections = [make(context) for _, make in shown.values()]
+    body = element("main", verdict_box(context), *sections, _reproduce(context))
     return document(f"{title} (tensorbnn)", STYLE, head, body)
 
 
-def _reproduce(subject: Subject) -> Html:
-    manifest = subject.manifest
+def _reproduce(context: ReportContext) -> Html:
+    manifest = context.manifest
     command = manifest["notes"].get("command")
-    again = f"import tensorbnn as tb\nensemble = tb.load({str(subject.path)!r})"
     inside: list[Html] = [
         facts(
             {
@@ -106,7 +116,7 @@ def _reproduce(subject: Subject) -> Html:
         inside.append(paragraph("The run was made in Python; its run.json says all options."))
     inside += [
         paragraph("It is read by"),
-        code(f"tensorbnn info {shlex.quote(str(subject.path))}\n\n# or in Python\n{again}"),
+        code(context.words.reading(context.path)),
         paragraph(
             "The same seed gives the same networks on the same kind of machine with the same "
             "versions. Please cite the paper whose model this is:"

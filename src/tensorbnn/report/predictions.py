@@ -4,7 +4,8 @@ import numpy as np
 
 from tensorbnn import plots
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.scoring import ClassScores, Scores
+from tensorbnn.ensemble.scores import ClassScores, Scores
+from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
     draw_against_truth,
     draw_confusion,
@@ -14,97 +15,91 @@ from tensorbnn.report.figures import (
     new_axes,
 )
 from tensorbnn.report.html import Html, element, paragraph, section, table
-from tensorbnn.report.subject import Judged, Subject
 
 # Points of the curve that a run with one input is shown by.
 GRID = 200
 
 
-def predictions_section(subject: Subject) -> Html:
+def predictions_section(context: ReportContext) -> Html:
     """Predicted against true values, or how classes are taken for each other."""
-    judged = subject.judged
-    if judged is None:
-        said = "There are no targets to compare with: give a table with --data."
-        return section("predictions", "Predictions against the truth", paragraph(said))
-    prediction = subject.ensemble.predict(judged.x, every=subject.every, progress=subject.progress)
+    x = context.judged.x
+    prediction = context.ensemble.predict(x, every=context.every, progress=context.progress)
     figures = [
-        *_curves(subject),
+        *_curves(context),
         *(
-            _classes(subject, judged, prediction)
-            if subject.ensemble.likelihood.predicts_classes
-            else _numbers(subject, judged, prediction)
+            _classes(context, prediction)
+            if context.ensemble.likelihood.predicts_classes
+            else _numbers(context, prediction)
         ),
     ]
     return section(
         "predictions",
         "Predictions against the truth",
-        paragraph(f"For {judged.name}. {_warning(judged)}"),
+        paragraph(f"For {context.judged_name}. {_warning(context)}"),
         element("div", *figures, class_="figures"),
     )
 
 
-def calibration_section(subject: Subject) -> Html:
+def calibration_section(context: ReportContext) -> Html:
     """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
-    judged = subject.judged
-    if judged is None:
-        return section("calibration", "Calibration", paragraph("There are no targets to score."))
-    scores = subject.ensemble.score(
-        judged.x, judged.y, every=subject.every, progress=subject.progress
+    judged = context.judged
+    scores = context.ensemble.score(
+        judged.x, judged.targets, every=context.every, progress=context.progress
     )
-    ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), subject.outputs)
+    ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
     figures = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
-        bins = int(np.clip(len(judged.y) // 20, 5, 20))
-        ax = name_outputs(plots.pit(scores, bins=bins, ax=new_axes(4.2)), subject.outputs)
+        bins = int(np.clip(len(judged) // 20, 5, 20))
+        ax = name_outputs(plots.pit(scores, bins=bins, ax=new_axes(4.2)), context.outputs)
         caption = "Where targets lie in their predictive distributions: flat if these are right."
         figures.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(
         "calibration",
         "Calibration",
-        paragraph(f"For {judged.name}. {_warning(judged)}"),
-        table(("score", "value", "means"), _scores(subject, scores)),
+        paragraph(f"For {context.judged_name}. {_warning(context)}"),
+        table(("score", "value", "means"), _scores(context, scores)),
         element("div", *figures, class_="figures"),
     )
 
 
-def _warning(judged: Judged) -> str:
-    if judged.unseen is None:
+def _warning(context: ReportContext) -> str:
+    if context.unseen is None:
         return "It says something about new data if these are not rows of the training data."
-    if judged.unseen:
+    if context.unseen:
         return "The networks have not seen them."
     return (
-        "The networks were fitted to them, so this says little about new data: fit with --hold-out "
-        "0.2, or give a table of others with --data."
+        "The networks were fitted to them, so this says little about new data: fit with "
+        f"{context.words.option('hold_out', '0.2')}, or give a table of others with "
+        f"{context.words.option('data')}."
     )
 
 
-def _curves(subject: Subject) -> list[Html]:
+def _curves(context: ReportContext) -> list[Html]:
     """The fitted curve, where there is one input."""
-    classes = subject.ensemble.likelihood.predicts_classes
-    if subject.ensemble.network.inputs > 1 or classes or subject.data is None:
+    classes = context.ensemble.likelihood.predicts_classes
+    if context.ensemble.network.inputs > 1 or classes or context.data is None:
         return []
-    x, y, sds = subject.data["x"][:, 0], subject.data["y"], subject.data.get("y_sd")
+    x, y, sds = context.data["x"][:, 0], context.data["y"], context.data.get("y_sd")
     pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
-    prediction = subject.ensemble.predict(grid, every=subject.every, progress=subject.progress)
+    prediction = context.ensemble.predict(grid, every=context.every, progress=context.progress)
     found = []
-    for output, name in enumerate(subject.targets):
+    for output, name in enumerate(context.targets):
         ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
-        ax.set(xlabel=subject.columns[0], ylabel=name)
+        ax.set(xlabel=context.columns[0], ylabel=name)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
             draw_error_bars(ax, x, y[:, output], sds[:, output])
             caption += (
-                f" Bars are the standard deviations of the data, {subject.target_sds[output]}."
+                f" Bars are the standard deviations of the data, {context.target_sds[output]}."
             )
-        found.append(drawn(ax, f"Predicted {name} against {subject.columns[0]}", caption))
+        found.append(drawn(ax, f"Predicted {name} against {context.columns[0]}", caption))
     return found
 
 
-def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[Html]:
-    true = subject.ensemble.likelihood.plain.observed(judged.y, prediction.mean.shape[1])
-    true_sd = subject.true_sd
+def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
+    true, true_sd = context.true, context.true_sd
     sd, caption = prediction.sd, "Bars are one standard deviation over networks."
     if true_sd is not None:
         caption = "Bars are one standard deviation: of the data across, over networks upright."
@@ -123,24 +118,24 @@ def _numbers(subject: Subject, judged: Judged, prediction: Prediction) -> list[H
             f"Predicted against true {name}",
             caption,
         )
-        for output, name in enumerate(subject.targets)
+        for output, name in enumerate(context.targets)
     ]
 
 
-def _classes(subject: Subject, judged: Judged, prediction: Prediction) -> list[Html]:
-    if judged.y.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
+def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
+    if context.true.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
         return []
-    mean, true = prediction.mean, judged.y[:, 0].astype(int)
+    mean, true = prediction.mean, context.true[:, 0].astype(int)
     binary = mean.shape[1] == 1
     taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
-    labels = None if subject.encoding is None else subject.encoding.classes
+    labels = None if context.encoding is None else context.encoding.classes
     if labels is None:
         labels = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
     caption = "Rows of each class (down), and what they were taken for (across)."
     return [drawn(draw_confusion(taken, true, labels), "Confusion of classes", caption)]
 
 
-def _scores(subject: Subject, scores: Scores | ClassScores) -> list[tuple[str, str, str]]:
+def _scores(context: ReportContext, scores: Scores | ClassScores) -> list[tuple[str, str, str]]:
     if isinstance(scores, ClassScores):
         return [
             ("log score", f"{scores.log_score:.4g}", "mean log probability of what came true"),
@@ -149,8 +144,8 @@ def _scores(subject: Subject, scores: Scores | ClassScores) -> list[tuple[str, s
             ("calibration error", f"{scores.ece:.3f}", "probabilities are off by so much"),
         ]
     found = [("log score", f"{scores.log_score:.4g}", "mean log density; higher is better")]
-    for output, name in enumerate(subject.targets):
-        of = f" of {name}" if len(subject.targets) > 1 else ""
+    for output, name in enumerate(context.targets):
+        of = f" of {name}" if len(context.targets) > 1 else ""
         found += [
             (f"RMSE{of}", f"{scores.rmse[output]:.4g}", f"in units of {name}"),
             (f"CRPS{of}", f"{scores.crps[output]:.4g}", "lower is better"),

@@ -11,9 +11,9 @@ from tensorbnn.density import Model
 from tensorbnn.ensemble.sensitivity import find_numbers
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import AbstractDense
+from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import drawn, new_axes, plain_ticks
 from tensorbnn.report.html import Html, element, paragraph, section, table
-from tensorbnn.report.subject import Subject, spread
 from tensorbnn.tables.reading import counted
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
 ROWS = 5
 
 
-def relevances_section(subject: Subject) -> Html:
+def relevances_section(context: ReportContext) -> Html:
     """Which inputs matter, where they have scales."""
-    ensemble, columns = subject.ensemble, subject.columns
+    ensemble, columns = context.ensemble, context.columns
     ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
     plain_ticks(ax)
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
@@ -42,9 +42,9 @@ def relevances_section(subject: Subject) -> Html:
     )
 
 
-def hyperparameters_section(subject: Subject) -> Html:
+def hyperparameters_section(context: ReportContext) -> Html:
     """What was learned about them, chain by chain."""
-    ensemble, found = subject.ensemble, subject.diagnosis.hyperparameters
+    ensemble, found = context.ensemble, context.diagnosis.hyperparameters
     if not found:
         said = paragraph("The model has none: all numbers of priors and likelihood are fixed.")
         return section("hyperparameters", "Hyper-parameters", said)
@@ -75,22 +75,22 @@ def hyperparameters_section(subject: Subject) -> Html:
     )
 
 
-def sensitivity_section(subject: Subject) -> Html:
+def sensitivity_section(context: ReportContext) -> Html:
     """How predictions move with the width of the prior."""
     title = "Prior sensitivity"
-    name, width = _width(subject)
+    name, width = _width(context)
     if name is None:
         said = "The layers have no prior width in common that could be moved."
         return section("sensitivity", title, paragraph(said))
-    points = spread(np.arange(len(subject.points.x)), ROWS)
+    points = context.points.evenly(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the picture marks what can't be trusted
-        found = subject.ensemble.sensitivity(
+        found = context.ensemble.sensitivity(
             name,
             [factor * width for factor in FACTORS],
-            subject.points.x[points],
-            every=subject.every,
-            progress=subject.progress,
+            points.x,
+            every=context.every,
+            progress=context.progress,
         )
     figure = new_axes(6.0).figure
     figure.clear()
@@ -103,9 +103,9 @@ def sensitivity_section(subject: Subject) -> Html:
         moved, sd = np.ptp(found.mean[good_ones], axis=0), found.sd[good_ones].mean(axis=0)
         moved = np.divide(moved, sd, out=np.zeros_like(moved), where=sd > 0)
         said += f" There means move by at most {moved.max():.2f} standard deviations."
-    places = [f"{place}: {subject.points.names[row]}" for place, row in enumerate(points, start=1)]
+    places = [f"{place}: {name}" for place, name in enumerate(points.names or (), start=1)]
     caption = (
-        f"Mean and standard deviation of the prediction of {subject.outputs[0]} at "
+        f"Mean and standard deviation of the prediction of {context.outputs[0]} at "
         f"{counted(len(points), 'point')}, and how many networks are left, against {name} (the "
         f"run: {width:g}). Points are {'; '.join(places)}."
     )
@@ -131,10 +131,10 @@ def _number(ax: "Axes") -> None:
         text.set_text(f"point {place}")
 
 
-def _width(subject: Subject) -> tuple[str | None, float]:
+def _width(context: ReportContext) -> tuple[str | None, float]:
     """The pattern that names the widths of all weights' priors, and their common value."""
     widths = set()
-    for layer in subject.ensemble.network.layers:
+    for layer in context.ensemble.network.layers:
         if isinstance(layer, AbstractDense):
             widths.add(_scale(layer.weight_prior))
     if len(widths) != 1 or None in widths:
@@ -142,7 +142,7 @@ def _width(subject: Subject) -> tuple[str | None, float]:
     ending, width = widths.pop() or ("", 0.0)
     pattern = f"*.weights.scale{ending}"
     with contextlib.suppress(ValueError):
-        model = Model(subject.ensemble.network, subject.ensemble.likelihood)
+        model = Model(context.ensemble.network, context.ensemble.likelihood)
         find_numbers(model, pattern)
         return pattern, width
     return None, 0.0

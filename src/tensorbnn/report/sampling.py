@@ -4,34 +4,28 @@ import numpy as np
 
 from tensorbnn import plots
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
-from tensorbnn.report.figures import (
-    draw_histogram,
-    draw_log_density,
-    drawn,
-    name_outputs,
-    new_axes,
-)
+from tensorbnn.report.context import ReportContext
+from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, name_outputs, new_axes
 from tensorbnn.report.html import Html, element, paragraph, section, table
-from tensorbnn.report.subject import Subject
 
 
-def verdict_box(subject: Subject) -> Html:
+def verdict_box(context: ReportContext) -> Html:
     """Whether to believe it, in a box at the top."""
-    diagnosis = subject.diagnosis
+    diagnosis = context.diagnosis
     good = diagnosis.trustworthy
     title = "Converged: the sample can be trusted" if good else "Not yet to be trusted"
     return element(
         "div",
         element("strong", title),
-        diagnosis.verdict,
+        context.verdict,
         id="verdict",
         class_=f"verdict {'good' if good else 'bad'}",
     )
 
 
-def sampler_section(subject: Subject) -> Html:
+def sampler_section(context: ReportContext) -> Html:
     """What each chain did."""
-    ensemble, diagnosis = subject.ensemble, subject.diagnosis
+    ensemble, diagnosis = context.ensemble, context.diagnosis
     info = ensemble.info
     if not info:  # of a run that another program has made
         said = paragraph("The run has no records of its sampler.")
@@ -55,7 +49,7 @@ def sampler_section(subject: Subject) -> Html:
         ),
         table(head, rows),
     ]
-    ax = draw_log_density(ensemble.reports, subject.manifest["burn_in"])
+    ax = draw_log_density(ensemble.reports, context.manifest["burn_in"])
     if ax is not None:
         caption = (
             "Log-density of the network each chain is at. Chains that have arrived wander around "
@@ -65,11 +59,11 @@ def sampler_section(subject: Subject) -> Html:
     return section("sampler", "Sampler behaviour", *inside)
 
 
-def functions_section(subject: Subject) -> Html:
+def functions_section(context: ReportContext) -> Html:
     """R-hat, effective sizes and traces of predictions."""
-    ensemble, diagnosis = subject.ensemble, subject.diagnosis
-    worst = subject.worst_row
-    place = subject.points.names[worst]
+    ensemble, diagnosis = context.ensemble, context.diagnosis
+    worst = context.worst_row
+    place = context.points.row_name(worst)
     output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     figures = []
     if np.isfinite(diagnosis.rhat).any():
@@ -80,10 +74,10 @@ def functions_section(subject: Subject) -> Html:
         ax = draw_histogram(least, "effective sample size", ESS_LIMIT, least=0.0)
         caption = "How many independent networks the sample is worth, in bulk or tails."
         figures.append(drawn(ax, "Effective sample sizes of all points", caption))
-    point = subject.points.x[worst]
-    show = subject.progress
+    point = context.points.x[worst]
+    show = context.progress
     ax = plots.trace(ensemble, point, output=output, ax=new_axes(), progress=show)
-    ax.set_ylabel(f"prediction of {subject.outputs[output]}")  # the caption says where
+    ax.set_ylabel(f"prediction of {context.outputs[output]}")  # the caption says where
     caption = f"What each chain predicts where they agree least, at {place}."
     figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
@@ -91,15 +85,15 @@ def functions_section(subject: Subject) -> Html:
         ax.set_xlabel("rank of the prediction")
         caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
         figures.append(drawn(ax, "Rank histogram of each chain", caption))
-    ax = plots.autocorrelation(ensemble, subject.points.x, ax=new_axes(), progress=show)
-    name_outputs(ax, subject.outputs)
+    ax = plots.autocorrelation(ensemble, context.points.x, ax=new_axes(), progress=show)
+    name_outputs(ax, context.outputs)
     figures.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
     return section(
         "functions",
         "Do chains agree?",
         paragraph(
             f"Weights of a network have no meaning of their own, so chains are compared by what "
-            f"their networks predict, at {len(subject.points.x)} points."
+            f"their networks predict, at {len(context.points.x)} points."
         ),
         _figures(*figures),
     )

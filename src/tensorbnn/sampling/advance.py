@@ -16,38 +16,68 @@ from numpy.typing import NDArray
 
 from tensorbnn.inference.sampler import TransitionInfo, check_step
 from tensorbnn.inference.target import TargetDensity
-from tensorbnn.sampling.reporting import Sums
 
 
-class Kept(NamedTuple):
-    """What is kept of each draw: the position, and the info over the transitions that led to it."""
+class Sums(NamedTuple):
+    """Sums over transitions, for each chain."""
 
-    position: Array
-    info: TransitionInfo
+    acceptance: Array
+    divergent: Array
+    num_steps: Array
+
+    @classmethod
+    def zero(cls, chains: int) -> "Sums":
+        """Sums over nothing."""
+        count = jnp.zeros(chains, jnp.int32)
+        return cls(jnp.zeros(chains), count, count)
+
+    def add(self, info: TransitionInfo) -> "Sums":
+        """The sums with one more transition."""
+        return Sums(
+            acceptance=self.acceptance + info.acceptance,
+            divergent=self.divergent + info.divergent.astype(jnp.int32),
+            num_steps=self.num_steps + info.num_steps.astype(jnp.int32),
+        )
 
 
 class RunningSums(NamedTuple):
     """Sums that go on from call to call."""
 
     begun: Array
-    """Transitions made of a draw that is not whole yet."""
+    """Transitions made towards a draw that is not complete yet."""
     draw: Sums
     """Over these transitions."""
     report: Sums
     """Over the transitions since the last report."""
     meeting: Sums
-    """Over the transitions since chains last met."""
+    """Over the transitions since the last pooling round."""
+
+    @classmethod
+    def zero(cls, chains: int) -> "RunningSums":
+        """Sums before the first transition."""
+        zero = Sums.zero(chains)
+        return cls(jnp.zeros((), jnp.int32), zero, zero, zero)
 
 
-class Call(NamedTuple):
-    """What a call made: draws in the first rows, as many as are whole; and sums."""
+class DrawBlock(NamedTuple):
+    """Consecutive draws: positions, and the info over the transitions that led to each."""
 
     position: Array
     info: TransitionInfo
+
+    def first(self, draws: int) -> "DrawBlock":
+        """The first `draws` draws, as arrays of NumPy."""
+        return jax.tree.map(lambda leaf: np.array(leaf[:, :draws]), self)
+
+
+class CallResult(NamedTuple):
+    """What a call made: draws in the first rows, as many as are complete; and sums."""
+
+    draws: DrawBlock
     sums: RunningSums
-    own: Sums
+    this_call: Sums
     """Over the transitions of the call alone."""
-    made: Array
+    transitions: Array
     """Their number."""
 
 
@@ -61,27 +91,25 @@ def advance(
     first: Array,
     transitions: Array,
     every: Array,
-    sums: RunningSums | None = None,
-    gradients: Array | None = None,
-) -> tuple[Any, Call]:
+    sums: RunningSums,
+    gradients: Array,
+) -> tuple[Any, CallResult]:
     """Make `transitions` transitions, beginning with number `first`; every `every`-th is a draw.
 
-    `sums` are those after the call before; left out, a draw and a report begin here. Where
-    `gradients` ``(chains,)`` are given, the call ends with the transition in which a chain has
-    spent its number of them.
+    `sums` are those after the call before. The call ends early with the transition in which a chain
+    has spent its number of `gradients` ``(chains,)``.
     """
     chains = keys.shape[0]
-    sums = no_sums(chains) if sums is None else sums
     origin = first - sums.begun
-    buffers = _buffers(step, capacity, target, keys, state)
+    empty = _empty_block(step, capacity, target, keys, state)
 
-    def goes_on(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Array:
-        index, _, (*_, own), _ = carry
-        is_rich = jnp.all(own.num_steps < gradients) if gradients is not None else True
-        return (index < first + transitions) & is_rich
+    def keep_going(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Array:
+        index, _, (*_, this_call), _ = carry
+        within_budget = jnp.all(this_call.num_steps < gradients)
+        return (index < first + transitions) & within_budget
 
-    def transition(carry: tuple[Array, Any, tuple[Sums, ...], Kept]) -> Any:
-        index, state, (draw, *others), kept = carry
+    def transition(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Any:
+        index, state, (draw, *others), block = carry
         state, info = step(_fold_in(keys, index), state, target)
         row, part = jnp.divmod(index - origin, every)
         draw = jax.tree.map(lambda leaf: jnp.where(part == 0, jnp.zeros_like(leaf), leaf), draw)
@@ -93,46 +121,34 @@ def advance(
             divergent=draw.divergent,
             num_steps=draw.num_steps,
         )
-        new = Kept(state.position, info)
-        kept = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), kept, new)
-        return index + 1, state, (draw, *others), kept
+        new = DrawBlock(state.position, info)
+        block = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), block, new)
+        return index + 1, state, (draw, *others), block
 
     before = (sums.draw, sums.report, sums.meeting, Sums.zero(chains))
-    carry = (first, state, before, buffers)
-    index, state, totals, kept = jax.lax.while_loop(goes_on, transition, carry)
-    draw, report, meeting, own = totals
-    made = index - first
-    after = ((sums.begun + made) % every).astype(sums.begun.dtype)
-    running = RunningSums(after, draw, report, meeting)
-    return state, Call(kept.position, kept.info, running, own, made)
-
-
-def no_sums(chains: int) -> RunningSums:
-    """Sums before the first transition."""
-    zero = Sums.zero(chains)
-    return RunningSums(jnp.zeros((), jnp.int32), zero, zero, zero)
-
-
-def first_draws(call: Call, draws: int) -> Kept:
-    """The first `draws` draws of a call, without the rest of its buffers."""
-    return jax.tree.map(lambda leaf: np.array(leaf[:, :draws]), Kept(call.position, call.info))
+    carry = (first, state, before, empty)
+    index, state, totals, block = jax.lax.while_loop(keep_going, transition, carry)
+    draw, report, meeting, this_call = totals
+    count = index - first
+    begun = ((sums.begun + count) % every).astype(sums.begun.dtype)
+    return state, CallResult(block, RunningSums(begun, draw, report, meeting), this_call, count)
 
 
 def named_arrays(
-    target: TargetDensity, kept: Kept, capacity: int, first: int = 0
+    target: TargetDensity, block: DrawBlock, capacity: int, first: int = 0
 ) -> dict[str, NDArray[Any]]:
     """Draws as named natural values ``(chains, draws, ...)``.
 
     They are put in rows `first` and on of `capacity`, where they stand in their file: so each is
     computed in the same way however the run was cut, by a program that is compiled once.
     """
-    end = first + kept.position.shape[1]
-    padded = np.pad(kept.position, ((0, 0), (first, capacity - end), (0, 0)), mode="edge")
+    end = first + block.position.shape[1]
+    padded = np.pad(block.position, ((0, 0), (first, capacity - end), (0, 0)), mode="edge")
     parameters, hypers = named(target, padded)
     rows = slice(first, end)
     arrays = {f"parameters/{name}": np.asarray(v)[:, rows] for name, v in parameters.items()}
     arrays |= {f"hyperparameters/{name}": np.asarray(v)[:, rows] for name, v in hypers.items()}
-    return arrays | {f"info/{name}": np.asarray(v) for name, v in kept.info._asdict().items()}
+    return arrays | {f"info/{name}": np.asarray(v) for name, v in block.info._asdict().items()}
 
 
 @jax.jit
@@ -141,15 +157,17 @@ def named(target: TargetDensity, positions: Array) -> Any:
     return jax.vmap(jax.vmap(target.named))(positions)
 
 
-def _buffers(step: Any, capacity: int, target: TargetDensity, keys: Array, state: Any) -> Kept:
+def _empty_block(
+    step: Any, capacity: int, target: TargetDensity, keys: Array, state: Any
+) -> DrawBlock:
     """Room for `capacity` draws of each chain, with the types that `step` returns."""
     chains = keys.shape[0]
-    made = jax.eval_shape(step, keys, state, target)
-    check_step(made, state, chains)
-    info = made[1]
+    found = jax.eval_shape(step, keys, state, target)
+    check_step(found, state, chains)
+    info = found[1]
     types = jax.tree.map(lambda leaf: leaf.dtype, info)
     types = types._replace(divergent=jnp.int32, num_steps=jnp.int32)
-    return Kept(
+    return DrawBlock(
         position=jnp.zeros((chains, capacity, target.dimension)),
         info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),
     )

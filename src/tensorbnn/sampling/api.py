@@ -1,4 +1,4 @@
-"""`sample` and `load`: from a posterior, or from a run on disk, to an ensemble."""
+"""`sample`, `resume` and `load`: from a posterior, or from a run on disk, to an ensemble."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,19 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tensorbnn.checks import check_count
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import MAX_SEED, MAX_TRANSITIONS, Sampler, check_sampler
-from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.sampling.checkpoint import Checkpoint, first_checkpoint
-from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.executor import check_executor, check_sendable
-from tensorbnn.sampling.plan import Plan, start_chains
-from tensorbnn.sampling.recipe import Recipe, make_pace, make_reporting
-from tensorbnn.sampling.running import carry_out
-from tensorbnn.sampling.stopping import check_gradients, make_goal
-from tensorbnn.sampling.storing import make_store
+from tensorbnn.sampling.executor import check_executor, check_sendable, make_backend
+from tensorbnn.sampling.plan import Checkpointing, Plan, initial_chains
+from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.restore import check_not_imported, check_same, create_store, open_run
+from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.stopping import StoppingRule, Until
 from tensorbnn.storage.creation import check_free
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import check_notes
@@ -35,7 +34,7 @@ def sample(
     chains: int = 4,
     burn_in: int = 1000,
     draws: int = 1000,
-    until: Converged | None = None,
+    until: Until | None = None,
     max_minutes: float | None = None,
     max_gradients: float | None = None,
     every: int = 1,
@@ -75,11 +74,12 @@ def sample(
         Networks to save from each chain; with `until`, at least.
     until
         When to stop: chains are made longer until their predictions agree and are known well
-        enough, such as ``tb.Converged(rhat=1.01, ess=400, at=x)``.
+        enough, such as ``tb.Converged(rhat=1.01, ess=400, at=x)``; or any object with
+        ``estimate(ensemble)`` of your own, which returns whether that is so.
     max_minutes
-        Stop when so many minutes are over, wherever chains are then.
+        Stop after this many minutes.
     max_gradients
-        Stop a chain when it has spent so many gradients, burn-in included. After a limit you get
+        Stop a chain when it has spent this many gradients, burn-in included. After a limit you get
         the networks that all chains have, and a warning that says what they fall short of.
     every
         Transitions between two saved networks.
@@ -90,9 +90,9 @@ def sample(
     networks_per_file
         Networks in a file of the run directory.
     checkpoint_draws, checkpoint_seconds
-        A chain saves what it has drawn and where it is after so many draws, `networks_per_file` by
-        default and at most, and after so many seconds, in burn-in too: so much is lost at most if
-        the run is killed.
+        A chain saves what it has drawn and where it is after this many draws, `networks_per_file`
+        by default and at most, and after this many seconds, in burn-in too: no more is lost if the
+        run is killed.
     metrics
         What to report of the networks while the chains run: `SquaredError`, `PercentError`,
         `Accuracy`, or functions ``(predictions, targets) -> float`` of your own, for the expected
@@ -139,9 +139,12 @@ def sample(
     (2, 20, 1, 4)
     """
     check_posterior(posterior)
-    if executor is not None:
-        _check_workers(executor, path)
-    sampler = check_sampler(HMC() if sampler is None else sampler)
+    check_executor(executor)
+    if executor is not None and path is None:
+        raise ValueError(
+            "`executor` needs `path`: each chain is written by the worker that runs it, into a "
+            "directory that all workers see"
+        )
     plan = Plan(
         chains=check_count("chains", chains, least=1),
         burn_in=check_count("burn_in", burn_in, least=0, most=MAX_TRANSITIONS),
@@ -150,29 +153,130 @@ def sample(
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
-        together=executor is None,
-        max_gradients=check_gradients(max_gradients),
+        pooled=executor is None,
     )
-    every_report = check_count("report_every", report_every, least=1)
-    reporting = make_reporting(posterior, named_metrics(metrics), validation, every_report)
-    pace = make_pace(plan, checkpoint_draws, checkpoint_seconds)
+    report_every = check_count("report_every", report_every, least=1)
+    run = Run(
+        posterior,
+        check_sampler(HMC() if sampler is None else sampler),
+        plan,
+        StoppingRule.checked(until, max_minutes, max_gradients, posterior, plan),
+        Reporting.checked(posterior, named_metrics(metrics), validation, report_every),
+        Checkpointing.checked(plan, checkpoint_draws, checkpoint_seconds),
+    )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    recipe = Recipe(posterior, sampler, plan, reporting, pace)
-    goal = make_goal(until, max_minutes, posterior, plan)
-    checkpoints = _first_checkpoints(recipe, start)
-    if executor is not None:
-        check_sendable(executor, recipe)
-    store = make_store(
-        recipe,
-        goal,
-        checkpoints,
+    options: dict[str, Any] = {"store_data": store_data, "notes": check_notes(notes)}
+    checkpoints = _first_checkpoints(run, start)
+    check_sendable(executor, run)
+    create_store(run, checkpoints, path, overwrite=overwrite, **options)
+    run.run(make_backend(executor, checkpoints), progress=progress)
+    return Ensemble._from_posterior(run.store, posterior)
+
+
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    draws: int | None = None,
+    until: Until | None = None,
+    max_minutes: float | None = None,
+    max_gradients: float | None = None,
+    posterior: Posterior | None = None,
+    sampler: Sampler | None = None,
+    seed: int | None = None,
+    chains: int | None = None,
+    burn_in: int | None = None,
+    every: int | None = None,
+    metrics: Sequence[Metric] | None = None,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    checkpoint_draws: int | None = None,
+    checkpoint_seconds: float = 10.0,
+    custom: Mapping[str, type] | None = None,
+    progress: bool = True,
+    executor: Executor | None = None,
+) -> Ensemble:
+    """Go on with a run that was stopped or killed, or make one that is complete longer.
+
+    Every chain goes on from where it was last saved. The finished run is, bit for bit, the one that
+    was never interrupted. What a chain is made of (model, data, sampler, seed, burn-in) can't be
+    changed; given here, it is compared with the run's.
+
+    Parameters
+    ----------
+    path
+        The directory that was given to `sample`.
+    draws
+        Networks of each chain in all; as many as were asked for, if left out. With `until`, at
+        least.
+    until, max_minutes, max_gradients
+        When to stop, as in `sample`; as was asked for there, if left out. Minutes are those of this
+        call, gradients those of the whole run; ``math.inf`` lifts a limit.
+    posterior
+        The posterior of the run. Needed only where the run does not keep its data, or instead of
+        `custom`.
+    sampler, seed, chains, burn_in, every
+        As in the run, which is where they are taken from if left out.
+    metrics
+        Metrics of the run that are functions of your own; the library's are known from the run.
+    validation
+        Data for metrics, where the run does not keep its data.
+    checkpoint_draws, checkpoint_seconds
+        How often chains are saved, as in `sample`.
+    custom
+        Your own layers, priors, likelihoods, samplers and stopping rules in the run, by class name.
+    progress
+        Show a progress bar.
+    executor
+        Where chains run instead of this process, as in `sample`.
+
+    Returns
+    -------
+    Ensemble
+        All networks of the run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> x = np.linspace(-1, 1, 5)
+    >>> network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(1), inputs=1)
+    >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     options = {"burn_in": 50, "path": path, "progress": False}
+    ...     ensemble = tb.sample(posterior, chains=2, draws=20, **options)
+    ...     longer = tb.resume(path, draws=30, progress=False)
+    >>> ensemble, longer
+    (Ensemble(40 networks: 2 chains of 20 draws), Ensemble(60 networks: 2 chains of 30 draws))
+    """
+    check_executor(executor)
+    given = {"seed": seed, "chains": chains, "burn_in": burn_in, "every": every}
+    total = None if draws is None else check_count("draws", draws, least=1)
+    reader = DirectoryStore(path)
+    check_same(reader, given, sampler, posterior)
+    if until is not None or total not in (None, reader.manifest["draws"]):
+        check_not_imported(reader)
+    elif reader.manifest["status"] == "complete":
+        if posterior is None:
+            return Ensemble._from_store(reader, custom or {})
+        return Ensemble._from_posterior(reader, posterior)
+    run, checkpoints = open_run(
         path,
-        store_data=store_data,
-        notes=check_notes(notes),
-        overwrite=overwrite,
+        given=given,
+        draws=total,
+        until=until,
+        max_minutes=max_minutes,
+        max_gradients=max_gradients,
+        posterior=posterior,
+        sampler=sampler,
+        metrics=metrics,
+        validation=validation,
+        checkpointing=(checkpoint_draws, checkpoint_seconds),
+        custom=custom or {},
+        check=lambda run: check_sendable(executor, run),
     )
-    return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=executor)
+    run.run(make_backend(executor, checkpoints), progress=progress)
+    return Ensemble._from_posterior(run.store, run.posterior)
 
 
 def load(
@@ -209,27 +313,18 @@ def load(
     ...     print(ensemble, ensemble.parameters["dense_0.weights"].shape)
     Ensemble(20 networks: 2 chains of 10 draws) (2, 10, 1, 2)
     """
-    return Ensemble.from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
-
-
-def _check_workers(executor: Executor, path: str | os.PathLike[str] | None) -> None:
-    check_executor(executor)
-    if path is None:
-        raise ValueError(
-            "`executor` needs `path`: each chain is written by the worker that runs it, into a "
-            "directory that all workers see"
-        )
+    return Ensemble._from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
 
 
 def _first_checkpoints(
-    recipe: Recipe, start: Mapping[str, ArrayLike] | Ensemble | None
+    run: Run, start: Mapping[str, ArrayLike] | Ensemble | None
 ) -> list[Checkpoint]:
     """Chains before their first transition, where metrics are known to work."""
-    posterior, sampler, plan = recipe.posterior, recipe.sampler, recipe.plan
-    started = start_chains(posterior, sampler, plan, _start_values(start, posterior, plan))
-    with precision(posterior.dtype):
-        recipe.reporting.check(started[0])
-        return [first_checkpoint(each, sampler) for each in started]
+    values = _start_values(start, run.posterior, run.plan)
+    chains = initial_chains(run.posterior, run.sampler, run.plan, values)
+    with precision(run.posterior.dtype):
+        run.reporting.check(chains[0])
+        return [first_checkpoint(each, run.sampler) for each in chains]
 
 
 def _start_values(
@@ -238,7 +333,7 @@ def _start_values(
     """Starting values by name; of an ensemble, those that the new model has."""
     if not isinstance(start, Ensemble):
         return {} if start is None else start
-    parameters, hypers = start.last_draws(plan.chains)
+    parameters, hypers = start._last_draws(plan.chains)
     if not plan.sample_hyperparameters:  # they are held where the model says
         return parameters
     known = {entry.name for entry in posterior.model.phi.entries}

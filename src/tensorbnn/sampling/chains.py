@@ -2,66 +2,73 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorbnn.sampling.advance import Call, advance, first_draws, named_arrays
+from tensorbnn.errors import RunError
+from tensorbnn.inference.target import TargetDensity
+from tensorbnn.sampling.advance import CallResult, DrawBlock, Sums, advance, named_arrays
 from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint
-from tensorbnn.sampling.draws_file import DrawsFile
-from tensorbnn.sampling.interrupt import Stop
+from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.pooling import Meetings
-from tensorbnn.sampling.reporting import Moment, Reporter, Sums
-from tensorbnn.storage.files import RunError
+from tensorbnn.sampling.pooling import Pooling
+from tensorbnn.sampling.reporting import Reporter, Snapshot
+from tensorbnn.sampling.run import Run
 from tensorbnn.storage.store import Store
-
-# One call of the compiled program is to take about this long, so that progress moves and an
-# interrupt is answered.
-SECONDS_PER_CALL = 0.25
-
-
-class Pace(NamedTuple):
-    """How often a chain is saved, at least: after so many draws, and after so many seconds."""
-
-    draws: int
-    seconds: float
 
 
 @final
 class ChainGroup:
-    """Chains that are advanced by one call; on a CPU a single chain."""
+    """Chains that are advanced by one call; on a CPU a single chain.
+
+    Parameters
+    ----------
+    at
+        Where the chains are.
+    run
+        The run that they belong to.
+    reporter, pooling, stop
+        What is told of them, what they learn from each other, and whether they are to stop.
+    call_seconds
+        About how long a call of the compiled program takes, so that progress moves and an interrupt
+        is answered.
+    until_pooled
+        Whether to stop after the last pooling round.
+    """
+
+    after_call: ClassVar[Callable[["ChainGroup"], None] | None] = None
+    """Called after each call, and before what it made is reported and saved: for tests."""
 
     def __init__(
         self,
         at: Checkpoint,
-        step: Any,
-        plan: Plan,
-        store: Store,
+        run: Run,
         reporter: Reporter,
-        pace: Pace,
-        stop: Stop,
-        meetings: Meetings,
+        pooling: Pooling,
+        stop: StopRequest,
         *,
-        until_met: bool,
+        call_seconds: float,
+        until_pooled: bool,
     ) -> None:
         self._at, self._saved = at, at
-        self._meetings, self._until_met = meetings, until_met
-        self._step, self._plan, self._store = step, plan, store
-        self._reporter, self._pace, self._stop = reporter, pace, stop
+        self._run, self._plan, self._store = run, run.plan, run.store
+        self._reporter, self._pooling, self.stop = reporter, pooling, stop
+        self._call_seconds, self._until_pooled = call_seconds, until_pooled
         self._saved_at = time.monotonic()
         self._count = 1  # transitions of the next call, as far as time goes
-        self._file = DrawsFile(store, self.chains, plan, self.drawn)
+        self._buffer = DrawBuffer(run.store, self.chains, run.plan, self.drawn)
         # Held while files are written, and then whether that is still wanted.
         self._writing, self._abandoned = threading.Lock(), False
 
     @property
     def chains(self) -> Sequence[int]:
         """Numbers of the chains."""
-        return self._at.start.chains
+        return self._at.chains.numbers
 
     @property
     def at(self) -> Checkpoint:
@@ -69,24 +76,24 @@ class ChainGroup:
         return self._at
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether a chain has spent its gradients; chains that are advanced together then stop."""
-        return self._plan.is_spent(int(self._at.gradients.max()))
+        return self._run.rule.is_spent(int(self._at.gradients.max()))
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the plan is fulfilled."""
         return self._at.transitions >= self._plan.transitions
 
     @property
     def drawn(self) -> int:
-        """Whole draws of each chain."""
+        """Complete draws of each chain."""
         return self._plan.drawn(self._at.transitions)
 
     def compile(self) -> None:
         """Compile before the threads start, so that each program is compiled once."""
-        _, call = self._advance(0, 1)
-        named_arrays(self._at.start.target, first_draws(call, 1), self._plan.capacity)
+        _, result = advance(*self._arguments(0, 1))
+        named_arrays(self._at.chains.target, result.draws.first(1), self._plan.capacity)
 
     def calls(self) -> Iterator[bool]:
         """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.
@@ -96,26 +103,28 @@ class ChainGroup:
         """
         try:
             self._report()  # one that was due when the chain was stopped
-            while not self.done and not self.spent and not self._stop.asked:
-                met = self._meetings.attend(self._at)
-                if met is not None:
-                    self._at = met
-                    if self._until_met and self._meetings.room(met) is None:
+            while not self.is_done and not self.is_spent and not self.stop.requested:
+                pooled = self._pooling.synchronise(self._at)
+                if pooled is not None:
+                    self._at = pooled
+                    if self._until_pooled and self._pooling.room(pooled) is None:
                         break
                     self._call()
+                    if self.after_call is not None:
+                        self.after_call()
                     self._report()
                     if self._is_checkpoint_due():
                         self._save()
-                yield met is not None
+                yield pooled is not None
         except RunError:  # nothing more can be written
             raise
         except Exception:
             self._save()
             raise
         self._save()
-        if self.spent and not self.drawn:
-            # There is nothing to be had from the others, which may be waiting for this one.
-            self._stop.asked = True
+        if self.is_spent and not self.drawn:
+            # The other chains are of no use without this one, and may be waiting for it.
+            self.stop.request()
 
     def abandon(self) -> None:
         """Write nothing more; waits for a file that is being written, not for a call."""
@@ -123,27 +132,28 @@ class ChainGroup:
             self._abandoned = True
 
     def _call(self) -> None:
-        """One call of the compiled program, of about `SECONDS_PER_CALL`."""
-        every = self._every
-        began = time.monotonic()
-        state, call = self._advance(min(self._count, self._room()), every)
-        call_arrays: Call = jax.tree.map(np.asarray, call)
-        count = int(call_arrays.made)
+        """One call of the compiled program, of about `call_seconds`."""
+        every, began = self._every, time.monotonic()
+        arguments = self._arguments(min(self._count, self._room()), every)
+        state, on_device = advance(*arguments)
+        result: CallResult = jax.tree.map(np.asarray, on_device)
+        count = int(result.transitions)
         rows, rest = divmod(int(self._at.sums.begun) + count, every)
         seconds = time.monotonic() - began
         burning_in = self._at.transitions < self._plan.burn_in
         last = rows if rest else rows - 1  # the row of the last transition
         self._at = self._at._replace(
-            start=self._at.start._replace(state=state),
+            chains=self._at.chains._replace(state=state),
             transitions=self._at.transitions + count,
-            step_size=call_arrays.info.step_size[:, last],
-            sums=call.sums,
-            gradients=self._at.gradients + call_arrays.own.num_steps,
+            step_size=result.draws.info.step_size[:, last],
+            sums=on_device.sums,
+            gradients=self._at.gradients + result.this_call.num_steps,
         )
         if rows and not burning_in:
-            self._file.add(first_draws(call_arrays, rows))
-        self._reporter.show(self._moment(), call_arrays.own, seconds)
-        self._count = min(2 * count, max(1, int(count * SECONDS_PER_CALL / max(seconds, 1e-9))))
+            self._buffer.add(result.draws.first(rows))
+        self._reporter.show(self._snapshot(), result.this_call, seconds)
+        by_time = int(count * self._call_seconds / max(seconds, 1e-9))
+        self._count = min(2 * count, max(1, by_time))
 
     @property
     def _every(self) -> int:
@@ -153,29 +163,30 @@ class ChainGroup:
         """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
         size, most = self._plan.networks_per_file, self._plan.capacity
         room = self._reporter.room(self._at.transitions)
-        meeting = self._meetings.room(self._at)
-        room = room if meeting is None else min(room, meeting)
+        until_round = self._pooling.room(self._at)
+        room = room if until_round is None else min(room, until_round)
         if self._at.transitions < self._plan.burn_in:
             return min(room, most, self._plan.burn_in - self._at.transitions)
-        inside = self.drawn % size
-        draws = min(self._pace.draws - inside % self._pace.draws, size - inside, most)
+        inside, per_checkpoint = self.drawn % size, self._run.checkpointing.draws
+        draws = min(per_checkpoint - inside % per_checkpoint, size - inside, most)
         return min(room, draws * self._every - int(self._at.sums.begun))
 
     def _is_checkpoint_due(self) -> bool:
         inside = self.drawn % self._plan.networks_per_file
-        by_draws = self._file.has_new and inside % self._pace.draws == 0
-        return by_draws or time.monotonic() - self._saved_at >= self._pace.seconds
+        by_draws = self._buffer.has_new and inside % self._run.checkpointing.draws == 0
+        return by_draws or time.monotonic() - self._saved_at >= self._run.checkpointing.seconds
 
-    def _advance(self, transitions: int, every: int) -> tuple[Any, Call]:
-        start, most = self._at.start, self._plan.max_gradients
+    def _arguments(self, transitions: int, every: int) -> tuple[Any, ...]:
+        """Those of `advance`."""
+        chains, most = self._at.chains, self._run.rule.max_gradients
         left = np.iinfo(np.int32).max if most is None else most - self._at.gradients
         gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self._at.gradients)
-        return advance(
-            self._step,
+        return (
+            self._run.sampler.step,
             self._plan.capacity,
-            start.target,
-            start.keys,
-            start.state,
+            chains.target,
+            chains.keys,
+            chains.state,
             jnp.asarray(self._at.transitions),
             jnp.asarray(transitions),
             jnp.asarray(every),
@@ -188,21 +199,21 @@ class ChainGroup:
         epoch = self._at.transitions
         if epoch == 0 or epoch == self._at.reported or not self._reporter.due(epoch):
             return
-        self._reporter.write(self._moment())
+        self._reporter.write(self._snapshot())
         sums = self._at.sums
-        if self._reporter.begins_anew(epoch):
+        if self._reporter.resets_sums(epoch):
             sums = sums._replace(report=Sums.zero(len(self.chains)))
         self._at = self._at._replace(reported=epoch, sums=sums)
 
-    def _moment(self) -> Moment:
+    def _snapshot(self) -> Snapshot:
         at = self._at
-        return Moment(
+        return Snapshot(
             epoch=at.transitions,
             phase="burn-in" if at.transitions <= self._plan.burn_in else "sampling",
             since_report=jax.tree.map(np.asarray, at.sums.report),
             step_size=np.asarray(at.step_size),
-            log_density=np.asarray(at.start.state.log_density),
-            position=at.start.state.position,
+            log_density=np.asarray(at.chains.state.log_density),
+            position=at.chains.state.position,
             restarts=np.asarray(at.restarts),
         )
 
@@ -213,8 +224,95 @@ class ChainGroup:
         with self._writing:
             if self._abandoned:
                 return
-            if self._file.has_new:
-                self._file.write(self._at.start.target, self.drawn)
+            if self._buffer.has_new:
+                self._buffer.write(self._at.chains.target, self.drawn)
             for chain, arrays in zip(self.chains, pack_checkpoint(self._at), strict=True):
                 self._store.write_state(chain, arrays)
         self._saved, self._saved_at = self._at, time.monotonic()
+
+
+@final
+class DrawBuffer:
+    """The file that each of some chains is filling: what is written already, and what is not.
+
+    `drawn` is the number of complete draws of each of them.
+    """
+
+    def __init__(self, store: Store, chains: Sequence[int], plan: Plan, drawn: int) -> None:
+        self._store, self._chains = store, chains
+        self._size, self._capacity = plan.networks_per_file, plan.capacity
+        self._rows = self._saved_rows(drawn, plan.draws)
+        self._new: list[DrawBlock] = []
+
+    @property
+    def has_new(self) -> bool:
+        """Whether there are draws that are not written."""
+        return bool(self._new)
+
+    def add(self, draws: DrawBlock) -> None:
+        """Take the draws of a call."""
+        self._new.append(draws)
+
+    def write(self, target: TargetDensity, drawn: int) -> None:
+        """Write the file with what is new; `drawn` counts that."""
+        block: DrawBlock = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self._new)
+        new = block.position.shape[1]
+        index, first = divmod(drawn - new, self._size)
+        arrays = self._named(target, block, first)
+        if self._rows:
+            before, after = slice(first), slice(first + new, None)
+            arrays = {
+                name: np.concatenate([rows[:, before], arrays[name], rows[:, after]], axis=1)
+                for name, rows in self._rows.items()
+            }
+        for row, chain in enumerate(self._chains):
+            own = {name: values[row] for name, values in arrays.items()}
+            self._store.write_chunk(chain, index, own)
+        self._rows, self._new = ({} if first + new == self._size else arrays), []
+
+    def _named(
+        self, target: TargetDensity, block: DrawBlock, first: int
+    ) -> dict[str, NDArray[Any]]:
+        """Draws by name, from row `first` of the file on, in parts that are cut as the file is."""
+        parts, done, new = [], 0, block.position.shape[1]
+        while done < new:
+            row = (first + done) % self._capacity
+            own = slice(done, min(done + self._capacity - row, new))
+            part: DrawBlock = jax.tree.map(lambda leaf, own=own: leaf[:, own], block)
+            parts.append(named_arrays(target, part, self._capacity, row))
+            done = own.stop
+        return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+
+    def _saved_rows(self, drawn: int, most: int) -> dict[str, NDArray[Any]]:
+        """Draws of the last file that is not full, each ``(chains, draws, ...)``.
+
+        The file may hold more than the state counts, where a run was killed between the two: they
+        are drawn again, with the same bits, and stay meanwhile, since they may have been read. A
+        run that is to have fewer draws, `most`, keeps no more.
+        """
+        index, draws = divmod(drawn, self._size)
+        chunks = self._saved_chunks(index, needed=draws > 0)
+        if not chunks:
+            return {}
+        lengths = [min(len(each) for each in chunk.values()) for chunk in chunks]
+        for chain, length in zip(self._chains, lengths, strict=True):
+            if length < draws:
+                raise RunError(
+                    f"chain {chain} can't go on: its last file (number {index}) holds fewer than "
+                    f"the {draws} draws that were written"
+                )
+        end = min(*lengths, most - index * self._size)
+        return {name: np.stack([chunk[name][:end] for chunk in chunks]) for name in chunks[0]}
+
+    def _saved_chunks(self, index: int, *, needed: bool) -> list[dict[str, NDArray[Any]]]:
+        """File number `index` of each chain; none where it is not `needed` and some have none."""
+        try:
+            if not needed and not all(
+                index in self._store.chunk_sizes(chain, range(index)) for chain in self._chains
+            ):
+                return []
+            return [self._store.read_chunk(chain, index, "") for chain in self._chains]
+        except RunError:
+            if needed:
+                raise
+            return []

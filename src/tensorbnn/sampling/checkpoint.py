@@ -2,10 +2,10 @@
 
 A chain's file holds the sampler's state (``state/...``), the sums that go on from call to call
 (``sums/...``), the numbers of its transitions and gradients, the transition of its last report and
-what a report would say of the last transition; the number of its meetings, and what it told at each
-of them, which a chain that is behind still has to hear; hyper-parameters that are held are in it,
-too.
-Starting values are not needed again: the file is there before the first transition.
+what a report would say of the last transition; the number of its pooling rounds (``met``), and what
+it shared in each of them (``told``), which a chain that is behind still needs; and
+hyper-parameters that are held. Starting values are not needed again: the file is there before the
+first transition.
 """
 
 from collections.abc import Sequence
@@ -17,73 +17,72 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.errors import StateError
 from tensorbnn.inference.sampler import POOLING_ROUNDS, Sampler
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import Posterior, precision
-from tensorbnn.sampling.advance import RunningSums, no_sums
-from tensorbnn.sampling.plan import Plan, Start, chain_keys
-from tensorbnn.storage.files import RunError
+from tensorbnn.sampling.advance import RunningSums
+from tensorbnn.sampling.plan import ChainState, Plan, chain_keys
 from tensorbnn.storage.store import Store
 
+# What a chain shares first: acceptance since the last pooling round, and log-density.
+HEALTH_VALUES = 2
+
 _SUMS = ("draw", "report", "meeting")
-# Acceptance since the last meeting, and log-density.
-FARES = 2
+# Fields of a checkpoint by their names on disk: numbers of all chains, and arrays of each.
+_COUNTS = {"transitions": "transitions", "reported": "reported", "met": "rounds_done"}
+_ARRAYS = {"step_size": "step_size", "told": "shared", "restarts": "restarts"}
 
 
 class Checkpoint(NamedTuple):
     """Where chains that are advanced together are."""
 
-    start: Start
-    """The chains with the state they are in."""
+    chains: ChainState
     transitions: int
     reported: int
     """Transitions at the last report."""
     step_size: Array
     """Of the last transition, ``(chains,)``."""
     sums: RunningSums
-    met: int
-    """Meetings of chains that are over."""
-    told: Array
-    """What each chain told at every meeting, ``(chains, POOLING_ROUNDS, values)``."""
+    rounds_done: int
+    """Pooling rounds of chains that are over."""
+    shared: Array
+    """What each chain shared in every round, ``(chains, POOLING_ROUNDS, values)``."""
     restarts: Array
-    """How often each chain was started again, ``(chains,)``."""
+    """How often each chain was restarted, ``(chains,)``."""
     gradients: NDArray[np.int64]
     """Spent so far, ``(chains,)``."""
 
 
-def first_checkpoint(start: Start, sampler: Sampler) -> Checkpoint:
+def first_checkpoint(chains: ChainState, sampler: Sampler) -> Checkpoint:
     """Chains before their first transition."""
-    chains = len(start.chains)
-    sums = no_sums(chains)
-    told = jnp.zeros((chains, POOLING_ROUNDS, values_told(sampler, start.state)))
-    step_size = jnp.zeros_like(sums.report.acceptance)
-    restarts, gradients = jnp.zeros(chains, jnp.int32), np.zeros(chains, np.int64)
-    return Checkpoint(start, 0, 0, step_size, sums, 0, told, restarts, gradients)
-
-
-def values_told(sampler: Sampler, state: Any) -> int:
-    """Number of values that a chain tells: how well it fares, and what the sampler has to say."""
-    if sampler.share is None:
-        return FARES
-    return FARES + int(jax.eval_shape(sampler.share, state).shape[1])
+    count = len(chains.numbers)
+    sums = RunningSums.zero(count)
+    return Checkpoint(
+        chains=chains,
+        transitions=0,
+        reported=0,
+        step_size=jnp.zeros_like(sums.report.acceptance),
+        sums=sums,
+        rounds_done=0,
+        shared=jnp.zeros((count, POOLING_ROUNDS, _values_shared(sampler, chains.state))),
+        restarts=jnp.zeros(count, jnp.int32),
+        gradients=np.zeros(count, np.int64),
+    )
 
 
 def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
     """The arrays of each chain's file."""
-    shared = {
-        "transitions": np.asarray(at.transitions, np.int64),
-        "reported": np.asarray(at.reported, np.int64),
-        "sums/begun": np.asarray(at.sums.begun),
-        "met": np.asarray(at.met, np.int64),
-    }
-    if at.start.target.held_phi is not None:
-        shared["held_phi"] = np.asarray(at.start.target.held_phi)
+    same = {name: np.asarray(getattr(at, of), np.int64) for name, of in _COUNTS.items()}
+    same["sums/begun"] = np.asarray(at.sums.begun)
+    if at.chains.target.held_phi is not None:
+        same["held_phi"] = np.asarray(at.chains.target.held_phi)
     own = jax.tree.map(np.asarray, _own_arrays(at))
     return [
-        shared
+        same
         | {"gradients": np.asarray(at.gradients[row])}
         | {name: np.asarray(array[row]) for name, array in own.items()}
-        for row in range(len(at.start.chains))
+        for row in range(len(at.chains.numbers))
     ]
 
 
@@ -99,69 +98,68 @@ def read_checkpoint(
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)
         keys = chain_keys(plan)[1][chain : chain + 1]
-        template = first_checkpoint(Start([chain], target, keys, state), sampler)
+        empty = first_checkpoint(ChainState([chain], target, keys, state), sampler)
         _check_names(saved, chain, {"state/" + name for name in _leaves(state)})
         found = {
             name: jnp.asarray(_expect(saved, chain, name, leaf.shape[1:], leaf.dtype))[None]
-            for name, leaf in _own_arrays(template).items()
-        }
-        state = _rebuild(state, found, "state/")
-        sums = {
-            name: _rebuild(getattr(template.sums, name), found, f"sums/{name}.") for name in _SUMS
+            for name, leaf in _own_arrays(empty).items()
         }
         begun = jnp.asarray(_expect(saved, chain, "sums/begun", (), np.dtype(np.int32)))
-        return Checkpoint(
-            start=template.start._replace(state=state),
-            transitions=int(_expect(saved, chain, "transitions", ())),
-            reported=int(_expect(saved, chain, "reported", ())),
-            step_size=found["step_size"],
+        sums = {name: _rebuild(getattr(empty.sums, name), found, f"sums/{name}.") for name in _SUMS}
+        counts = {of: int(_expect(saved, chain, name, ())) for name, of in _COUNTS.items()}
+        fields: dict[str, Any] = counts | {of: found[name] for name, of in _ARRAYS.items()}
+        return empty._replace(
+            chains=empty.chains._replace(state=_rebuild(state, found, "state/")),
             sums=RunningSums(begun, **sums),
-            met=int(_expect(saved, chain, "met", ())),
-            told=found["told"],
-            restarts=found["restarts"],
             gradients=_expect(saved, chain, "gradients", (), np.dtype(np.int64))[None],
+            **fields,
         )
 
 
-def together(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Chains as they are advanced: each alone on a CPU; elsewhere those that are equally far."""
-    if jax.default_backend() == "cpu":
-        return list(checkpoints)
+def merge_equal(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Chains that are equally far as one, to be advanced together."""
     groups: dict[tuple[int, int, int], list[Checkpoint]] = {}
     for each in checkpoints:
-        groups.setdefault((each.transitions, each.reported, each.met), []).append(each)
+        groups.setdefault((each.transitions, each.reported, each.rounds_done), []).append(each)
     return [_merge(group) for group in groups.values()]
 
 
 def _merge(group: list[Checkpoint]) -> Checkpoint:
-    first = group[0]
-
     def join(*parts: Any) -> Any:
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
-    start = first.start._replace(
-        chains=[chain for each in group for chain in each.start.chains],
-        keys=jnp.concatenate([each.start.keys for each in group]),
-        state=join(*(each.start.state for each in group)),
+    first, chains = group[0], [each.chains for each in group]
+    merged = first.chains._replace(
+        numbers=[number for each in chains for number in each.numbers],
+        keys=jnp.concatenate([each.keys for each in chains]),
+        state=join(*(each.state for each in chains)),
     )
     sums = {name: join(*(getattr(each.sums, name) for each in group)) for name in _SUMS}
+    arrays: dict[str, Any] = {
+        of: join(*(getattr(each, of) for each in group)) for of in _ARRAYS.values()
+    }
     return first._replace(
-        start=start,
+        chains=merged,
         sums=first.sums._replace(**sums),
-        step_size=jnp.concatenate([each.step_size for each in group]),
-        told=jnp.concatenate([each.told for each in group]),
-        restarts=jnp.concatenate([each.restarts for each in group]),
         gradients=np.concatenate([each.gradients for each in group]),
+        **arrays,
     )
+
+
+def _values_shared(sampler: Sampler, state: Any) -> int:
+    """Number of values that a chain shares: its health, and what the sampler has to share."""
+    if sampler.share is None:
+        return HEALTH_VALUES
+    return HEALTH_VALUES + int(jax.eval_shape(sampler.share, state).shape[1])
 
 
 def _own_arrays(at: Checkpoint) -> dict[str, Array]:
-    """Arrays with the chains as first axis, by name."""
-    arrays = {f"state/{name}": leaf for name, leaf in _leaves(at.start.state).items()}
+    """Arrays with the chains as first axis, by their names on disk."""
+    arrays = {f"state/{name}": leaf for name, leaf in _leaves(at.chains.state).items()}
     for name in _SUMS:
         sums = getattr(at.sums, name)
         arrays |= {f"sums/{name}.{field}": leaf for field, leaf in _leaves(sums).items()}
-    return arrays | {"step_size": at.step_size, "told": at.told, "restarts": at.restarts}
+    return arrays | {name: getattr(at, of) for name, of in _ARRAYS.items()}
 
 
 def _leaves(tree: Any) -> dict[str, Array]:
@@ -179,7 +177,7 @@ def _rebuild(template: Any, arrays: dict[str, Array], prefix: str) -> Any:
 def _check_names(saved: dict[str, NDArray[Any]], chain: int, wanted: set[str]) -> None:
     unknown = sorted({name for name in saved if name.startswith("state/")} - wanted)
     if unknown:
-        raise RunError(_other_state(chain, f"it has {unknown[0]}, which this one does not know"))
+        raise StateError(chain, f"it has {unknown[0]}, which this one does not know")
 
 
 def _expect(
@@ -191,17 +189,8 @@ def _expect(
 ) -> NDArray[Any]:
     array = saved.get(name)
     if array is None:
-        raise RunError(_other_state(chain, f"{name} is missing"))
+        raise StateError(chain, f"{name} is missing")
     if array.shape != shape or (dtype is not None and array.dtype != dtype):
-        raise RunError(
-            _other_state(chain, f"{name} is {array.dtype} {array.shape}, not {dtype or ''} {shape}")
-        )
+        difference = f"{name} is {array.dtype} {array.shape}, not {dtype or ''} {shape}"
+        raise StateError(chain, difference)
     return array
-
-
-def _other_state(chain: int, difference: str) -> str:
-    return (
-        f"the state of chain {chain} was saved by another version of the sampler ({difference}), "
-        "so that the run can't go on from it; its draws stay readable by tb.load, and "
-        "tb.sample(posterior, start=tb.load(path)) samples anew from where they end"
-    )

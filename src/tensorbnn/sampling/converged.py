@@ -1,30 +1,36 @@
-"""Until when to sample: R-hat and effective sample size of the predictions at given inputs.
+"""Have predictions converged? R-hat and effective sample size of those at given inputs.
 
 For chains that agree, R-hat - 1 falls and the effective sample size grows in proportion to their
-length ``n``. A point where they are ``R`` and ``E`` now is so at its aim at about
+length ``n``. A point where they are ``R`` and ``E`` now reaches its aim at about
 
     n * max((R - 1) / (rhat - 1), ess / E)
 
-draws, which tells how long it will take, and which points are to be looked at first: a run has not
-converged as soon as more of them fall short than may. Whether it has is computed from the draws
-alone, by `diagnostics.convergence`.
+draws, which tells how long it will take, and which points to look at first: a run has not converged
+as soon as more of them fall short than may. Whether it has is computed from the draws alone, by
+`diagnostics.convergence`.
 """
 
 import math
-import numbers
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_number, check_positive
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, convergence
+from tensorbnn.ensemble.draws import find_data
 from tensorbnn.ensemble.verdict import have_moved, without_certain
-from tensorbnn.model.checks import check_rows
+from tensorbnn.model.checks import check_inputs, check_rows
+from tensorbnn.posterior import Posterior
 
-# Inputs that are looked at: of the training data so many, given ones at most so many.
+if TYPE_CHECKING:
+    from tensorbnn.ensemble.ensemble import Ensemble
+
+# Inputs that are looked at: at most this many of the training data, and of given ones.
 TRAINING_POINTS = 100
-MOST_POINTS = 1000
+MAX_POINTS = 1000
 # Inputs that are looked at together.
 POINTS_AT_ONCE = 8
 
@@ -57,6 +63,8 @@ class Converged:
     >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, until=until, progress=False)
     >>> bool(np.all(ensemble.diagnose(until.at, progress=False).ess >= 1000))
     True
+    >>> until.estimate(ensemble).converged
+    True
     """
 
     rhat: float = 1.01
@@ -65,35 +73,51 @@ class Converged:
     fraction: float = 0.99
 
     def __post_init__(self) -> None:
-        if not _is_number(self.rhat) or not self.rhat > 1:
-            raise ValueError(f"`rhat` must be a number above 1, such as 1.01, got {self.rhat!r}")
-        if not _is_number(self.ess) or not self.ess > 0:
-            raise ValueError(f"`ess` must be a positive number, such as 400, got {self.ess!r}")
-        if not _is_number(self.fraction) or not 0 < self.fraction <= 1:
-            raise ValueError(
-                f"`fraction` must be above 0 and at most 1, such as 0.99, got {self.fraction!r}"
-            )
+        above_1, share = "a number above 1, such as 1.01", "above 0 and at most 1, such as 0.99"
+        check_number("rhat", self.rhat, above_1, lambda each: each > 1)
+        check_positive("ess", self.ess, such_as="400")
+        check_number("fraction", self.fraction, share, lambda each: 0 < each <= 1)
         if self.at is not None:
             rows = check_rows("at", self.at, "float64")
-            if len(rows) > MOST_POINTS:
+            if len(rows) > MAX_POINTS:
                 raise ValueError(
                     f"`at` has {len(rows):,} rows, which would take long to look at again and "
-                    f"again: give at most {MOST_POINTS:,}, such as "
-                    f"`at=x[::{-(-len(rows) // MOST_POINTS)}]`"
+                    f"again: give at most {MAX_POINTS:,}, such as "
+                    f"`at=x[::{-(-len(rows) // MAX_POINTS)}]`"
                 )
             # Numbers that compare, hash, and can be written to run.json.
             object.__setattr__(self, "at", tuple(map(tuple, rows.tolist())))
 
+    def estimate(self, ensemble: "Ensemble") -> "ConvergenceEstimate | None":
+        """How far the predictions of an ensemble are; ``None`` for too few draws."""
+        x = self.points(ensemble, find_data(ensemble._store)).x
+        return estimate_convergence(ensemble._by_chain(x, every=1, progress=False), self)
+
+    def points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
+        """The inputs at which predictions of a model with these training data are looked at."""
+        if self.at is not None:
+            x = np.asarray(self.at, model.scaling.user_dtype(model.dtype))
+            check_inputs(x, model.network, name="at")
+            return Dataset(x)
+        if data is None:
+            raise ValueError(
+                "`until` looks at predictions for the training data, but `posterior` has none: say "
+                "where to look, such as `until=tb.Converged(at=x)`"
+            )
+        return Dataset(data.x).evenly(TRAINING_POINTS)
+
     def allowed(self, points: int) -> int:
-        """How many of so many inputs may fall short; never all of them."""
+        """How many of this many inputs may fall short; never all of them."""
         return min(math.floor((1 - self.fraction) * points + 1e-9), points - 1)
 
 
-class Standing(NamedTuple):
+class ConvergenceEstimate(NamedTuple):
     """How far the predictions of a run are from where they are to be.
 
     Attributes
     ----------
+    rule
+        Where they are to be.
     draws
         Draws of each chain.
     rhat, ess
@@ -104,63 +128,86 @@ class Standing(NamedTuple):
         proportion above.
     """
 
+    rule: Converged
     draws: int
     rhat: NDArray[Any]
     ess: NDArray[Any]
     exact: NDArray[np.bool_]
 
-    def short(self, until: Converged) -> NDArray[np.bool_]:
+    @property
+    def short(self) -> NDArray[np.bool_]:
         """Where the aim is missed, ``(points,)``; NaN misses it."""
-        return ~((self.rhat < until.rhat) & (self.ess >= until.ess))
+        return ~((self.rhat < self.rule.rhat) & (self.ess >= self.rule.ess))
 
-    def reached(self, until: Converged) -> bool:
+    @property
+    def is_enough(self) -> bool:
+        """Whether as many points as may fall short, or fewer, do."""
+        return bool(self.short.sum() <= self.rule.allowed(len(self.rhat)))
+
+    @property
+    def converged(self) -> bool:
         """Whether the aim is reached, for certain."""
-        few = self.short(until).sum() <= until.allowed(len(self.rhat))
-        return bool(self.exact.all() and few)
+        return bool(self.exact.all()) and self.is_enough
 
-    def needs(self, until: Converged) -> NDArray[Any]:
+    @property
+    def needed(self) -> NDArray[Any]:
         """How many times longer chains must be for each point, ``(points,)``; infinite for NaN."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            by_rhat, by_ess = (self.rhat - 1) / (until.rhat - 1), until.ess / self.ess
+            by_rhat = (self.rhat - 1) / (self.rule.rhat - 1)
+            by_ess = self.rule.ess / self.ess
             return np.nan_to_num(np.maximum(by_rhat, by_ess), nan=np.inf, posinf=np.inf)
 
-    def times_longer(self, until: Converged) -> float:
+    @property
+    def times_longer(self) -> float:
         """How many times longer chains must be, as far as can be told; infinite where it can't."""
-        ordered = np.sort(self.needs(until))[::-1]
-        return max(float(ordered[until.allowed(len(ordered))]), 1.0)
+        ordered = np.sort(self.needed)[::-1]
+        return max(float(ordered[self.rule.allowed(len(ordered))]), 1.0)
 
-    def after(self, draws: int) -> "Standing":
-        """What is to be expected after so many draws."""
+    @property
+    def progress_text(self) -> str:
+        """Where a run that goes on stands."""
+        known = self.rhat[np.isfinite(self.rhat)]
+        rhat = f"R-hat up to {known.max():.3f}" if len(known) else "R-hat unknown"
+        lowest = np.nan_to_num(self.ess).min()
+        text = f"{rhat}, ESS from {lowest:,.0f}, {self.short.sum()} of {len(self.rhat)} x to go"
+        return text if np.isfinite(self.times_longer) else f"{text}, no telling how long"
+
+    def after(self, draws: int) -> "ConvergenceEstimate":
+        """What is to be expected after this many draws."""
         times = draws / self.draws
-        none = np.zeros_like(self.exact)
-        return Standing(draws, 1 + (self.rhat - 1) / times, self.ess * times, none)
+        return self._replace(
+            draws=draws,
+            rhat=1 + (self.rhat - 1) / times,
+            ess=self.ess * times,
+            exact=np.zeros_like(self.exact),
+        )
 
 
-def stand(
+def estimate_convergence(
     values: NDArray[Any],
-    until: Converged,
-    before: Standing | None = None,
+    rule: Converged,
+    before: ConvergenceEstimate | None = None,
     *,
     most: int | None = None,
-) -> Standing | None:
+) -> ConvergenceEstimate | None:
     """Where predictions ``(chains, draws, points, outputs)`` stand; ``None`` for too few draws.
 
     Points are looked at until it is known whether the aim is reached, those first that were worst
-    `before`; or, with `most`, about so many of them. Those that were never looked at always are.
+    `before`; or, with `most`, about that many of them. Those never looked at always are.
     """
     draws, points = values.shape[1:3]
     if draws < LEAST_DRAWS:
         return None
     unknown = np.full(points, np.nan)
-    now = Standing(draws, unknown, unknown.copy(), np.zeros(points, np.bool_))
+    now = ConvergenceEstimate(rule, draws, unknown, unknown.copy(), np.zeros(points, np.bool_))
     if before is not None:
         now = before.after(draws)
     moved = bool(have_moved(values).all())
-    order = np.argsort(-now.needs(until), kind="stable")
+    order = np.argsort(-now.needed, kind="stable")
     for first in range(0, points, POINTS_AT_ONCE):
         chosen = order[first : first + POINTS_AT_ONCE]
-        missed = (now.short(until) & now.exact).sum()
-        enough = missed > until.allowed(points) if most is None else first >= most
+        missed = (now.short & now.exact).sum()
+        enough = missed > rule.allowed(points) if most is None else first >= most
         if enough and before is not None:
             break
         now.rhat[chosen], now.ess[chosen] = _worst(values[:, :, chosen], moved=moved)
@@ -174,8 +221,3 @@ def _worst(values: NDArray[Any], *, moved: bool) -> tuple[NDArray[Any], NDArray[
     if moved:
         rhat, ess = without_certain(values, rhat, ess)
     return rhat.max(axis=1), ess.min(axis=1)
-
-
-def _is_number(value: object) -> bool:
-    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Chains as tasks of an executor: submit, watch, restart, stop.
+"""Run chains as tasks of an executor: submit, watch, resubmit, stop.
 
 Each task runs one chain (`tensorbnn.sampling.worker`) and writes it; here, where the run was
-started, nothing is computed. What the workers have done is read from the run directory. Where a worker is
-lost its chain is submitted again and goes on from where it was last saved.
+started, nothing is computed. What the workers have done is read from the run directory. Where a
+worker is lost its chain is submitted again and goes on from where it was last saved.
 """
 
 import asyncio
@@ -18,18 +18,19 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, final
 
+from tensorbnn.errors import ExecutorError, LockedError, OptionTypeError
 from tensorbnn.progress import Bar
-from tensorbnn.sampling.interrupt import Interrupts, Stop
-from tensorbnn.sampling.local import Outcome
-from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.recipe import Recipe
+from tensorbnn.sampling.checkpoint import Checkpoint
+from tensorbnn.sampling.interrupt import StopRequest
+from tensorbnn.sampling.local import LocalBackend
+from tensorbnn.sampling.pooling import has_rounds_left
 from tensorbnn.sampling.reporting import cells
+from tensorbnn.sampling.run import Backend, Reached, Run
 from tensorbnn.sampling.worker import ChainTask, make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import RunError, write_file
-from tensorbnn.storage.lock import LockedError
+from tensorbnn.storage.files import write_file
 from tensorbnn.warning import warn
 
 POLL_SECONDS = 0.5
@@ -37,12 +38,22 @@ POLL_SECONDS = 0.5
 ATTEMPTS = 3
 
 
+def make_backend(executor: Executor | None, checkpoints: Sequence[Checkpoint]) -> Backend:
+    """Where chains are advanced: by `executor`, or here."""
+    local = LocalBackend(checkpoints)
+    return local if executor is None else ExecutorBackend(executor, local)
+
+
 def check_executor(executor: object) -> None:
-    """Raise where `executor` is none, or one that can't run chains."""
+    """Raise unless `executor` is left out, or can run chains."""
+    if executor is None:
+        return
     if not isinstance(executor, Executor):
-        raise TypeError(
-            "`executor` must be a concurrent.futures.Executor, such as a ProcessPoolExecutor, or "
-            f"client.get_executor() of a Dask client, got {executor!r}"
+        raise OptionTypeError(
+            "executor",
+            "a concurrent.futures.Executor, such as a ProcessPoolExecutor, or "
+            "client.get_executor() of a Dask client",
+            executor,
         )
     if isinstance(executor, ProcessPoolExecutor) and _start_method(executor) == "fork":
         raise ValueError(
@@ -52,16 +63,16 @@ def check_executor(executor: object) -> None:
         )
 
 
-def check_sendable(executor: Executor, recipe: Recipe) -> None:
+def check_sendable(executor: Executor | None, run: Run) -> None:
     """Raise where a part of a run can't be sent to the workers, before anything is started."""
-    if isinstance(executor, ThreadPoolExecutor):
+    if executor is None or isinstance(executor, ThreadPoolExecutor):
         return
-    posterior, dumps = recipe.posterior, _pickler(executor)
+    posterior, dumps = run.posterior, _pickler(executor)
     parts = {
         "the network": posterior.network,
         "the likelihood": posterior.likelihood,
-        "the sampler": recipe.sampler,
-    } | {f"the metric `{name}`": metric for name, metric in recipe.reporting.metrics.items()}
+        "the sampler": run.sampler,
+    } | {f"the metric `{name}`": metric for name, metric in run.reporting.metrics.items()}
     for name, part in parts.items():
         try:
             dumps(part)
@@ -73,56 +84,55 @@ def check_sendable(executor: Executor, recipe: Recipe) -> None:
             ) from error
 
 
-def run_on(
-    executor: Executor,
-    recipe: Recipe,
-    store: DirectoryStore,
-    *,
-    progress: bool = False,
-    stop: Stop | None = None,
-    bar: Bar | None = None,
-) -> Outcome:
-    """Run the chains of a locked run directory to their end, each as a task of `executor`.
+@final
+class ExecutorBackend:
+    """Runs each chain of a run directory as a task of an executor.
 
-    As without one, an interrupt or an error of a chain stops every chain after the call it is in,
-    and saves where it is; so does `stop`. Progress is shown by `bar`, where one is given.
+    A run that was begun without one, whose chains learn from each other, ends that by `local`.
     """
-    stop, plan = Stop() if stop is None else stop, recipe.plan
-    reached = [store.transitions(chain) for chain in range(plan.chains)]
-    with (
-        Interrupts(stop) as interrupts,
-        contextlib.nullcontext(bar)
-        if bar is not None
-        else Bar(
-            "starting", plan.chains * plan.transitions, done=sum(reached), show=progress, delay=0.0
-        ) as bar,
-        contextlib.closing(_Farm(executor, make_task(recipe, store), store, stop)) as farm,
-    ):
-        display = _Display(bar, store, plan, reached)
-        chains = range(plan.chains)
-        farm.submit([each for each in chains if not plan.is_over(*store.progress(each))])
-        while farm.is_busy():
-            farm.wait(POLL_SECONDS)
+
+    doing: ClassVar[str] = "starting"
+
+    def __init__(self, executor: Executor, local: LocalBackend) -> None:
+        self._executor, self._local = executor, local
+
+    @property
+    def transitions(self) -> int:
+        """Those that all chains together have made before."""
+        return self._local.transitions
+
+    def advance(self, run: Run, stop: StopRequest, bar: Bar) -> Reached:
+        """Take every chain to the end of the plan, or as far as it comes until `stop`."""
+        store = run.store
+        if not isinstance(store, DirectoryStore):
+            raise TypeError("an executor needs a run directory")
+        if any(has_rounds_left(at, run.plan) for at in self._local.checkpoints):
+            reached = self._local.advance(run, stop, bar, until_pooled=True)
+            if stop.requested:
+                return reached
+        with contextlib.closing(_Tasks(self._executor, run, store, stop)) as tasks:
+            display = _Display(bar, store, run)
+            tasks.submit()
+            while tasks.are_running():
+                tasks.wait(POLL_SECONDS)
+                display.update()
+                if stop.requested:
+                    tasks.stop()
             display.update()
-            if stop.asked:
-                farm.stop()
-        display.update()
-    for message in farm.warnings:
-        warn(message)
-    if farm.errors:
-        raise farm.errors[0]
-    progressed = [store.progress(chain) for chain in chains]
-    reached, spent = [at for at, _ in progressed], [gradients for _, gradients in progressed]
-    draws = plan.drawn(min(reached))
-    return Outcome(
-        draws,
-        min(reached) >= plan.transitions,
-        interrupts.received,
-        max(spent),
-    )
+        for warning in tasks.warnings:
+            warn(warning)
+        if tasks.errors:
+            raise tasks.errors[0]
+        reached_by = [store.progress(chain) for chain in range(run.plan.chains)]
+        least = min(transitions for transitions, _ in reached_by)
+        return Reached(
+            draws=run.plan.drawn(least),
+            complete=least >= run.plan.transitions,
+            gradients=max(gradients for _, gradients in reached_by),
+        )
 
 
-class _Submitted(NamedTuple):
+class _Task(NamedTuple):
     """A chain that is with an executor."""
 
     chain: int
@@ -133,32 +143,33 @@ class _Submitted(NamedTuple):
     """Transitions of all chains when it was submitted."""
 
 
-class _Farm:
+class _Tasks:
     """The chains of a run that are with an executor, which is replaced where it breaks."""
 
     def __init__(
-        self, executor: Executor, task: ChainTask, store: DirectoryStore, stop: Stop
+        self, executor: Executor, run: Run, store: DirectoryStore, stop: StopRequest
     ) -> None:
-        self._executor, self._task, self._store, self._stop = executor, task, store, stop
-        self._futures: dict[Future[list[str]], _Submitted] = {}
+        self._executor, self._run, self._store, self._stop = executor, run, store, stop
+        self._chains = range(run.plan.chains)
+        self._message: ChainTask = make_task(run, store)
+        self._futures: dict[Future[list[Warning]], _Task] = {}
         self._own: ProcessPoolExecutor | None = None
         self._stopped = False
         self.errors: list[BaseException] = []
         """What ended chains, and with them the run."""
-        self.warnings: dict[str, None] = {}
+        self.warnings: dict[Warning, None] = {}
         """What workers warned of, each once, in order."""
 
-    def is_busy(self) -> bool:
+    def are_running(self) -> bool:
         """Whether a worker may still be writing."""
-        chains = range(self._task.plan.chains)
-        return bool(self._futures) or any(map(self._is_locked, chains))
+        return bool(self._futures) or any(map(self._is_locked, self._chains))
 
-    def submit(self, chains: Sequence[int]) -> None:
-        """Give chains to the executor."""
+    def submit(self) -> None:
+        """Give all chains that are not at their end to the executor."""
         progress = self._progress()
-        for chain in chains:
-            if not self.errors:
-                self._submit(_Submitted(chain, self._executor, 1, progress))
+        for chain in self._chains:
+            if not self.errors and not self._is_done(chain):
+                self._submit(_Task(chain, self._executor, 1, progress))
 
     def wait(self, seconds: float) -> None:
         """Wait until a chain ends, `seconds` at most, and see to those that have ended."""
@@ -188,71 +199,63 @@ class _Farm:
         if self._own is not None:
             self._own.shutdown(wait=not self._futures, cancel_futures=True)
 
-    def _submit(self, what: _Submitted) -> None:
+    def _submit(self, task: _Task) -> None:
         # A task of Dask with the same arguments would be the same task, also if it has failed.
         options = {"pure": False} if _is_dask(self._executor) else {}
         try:
-            future = self._executor.submit(run_chain, self._task, what.chain, **options)
+            future = self._executor.submit(run_chain, self._message, task.chain, **options)
         except BrokenExecutor as error:
             if self._renew(self._executor):
-                self._submit(what)
+                self._submit(task)
             else:
                 self._fail(self._lost("`executor` is broken", error))
         except Exception as error:  # chains that it has taken are to stop, and be saved
-            self._fail(
-                RunError(
-                    f"`executor` takes no chain ({type(error).__name__}: {error}). All that was "
-                    f"saved is whole; go on with tb.resume({str(self._store.path)!r})"
-                )
-            )
+            reason = f"{type(error).__name__}: {error}"
+            self._fail(ExecutorError(self._store.path, "", reason, refused=True))
         else:
-            self._futures[future] = what._replace(executor=self._executor)
+            self._futures[future] = task._replace(executor=self._executor)
 
-    def _end(self, what: _Submitted, error: BaseException | None) -> None:
+    def _end(self, task: _Task, error: BaseException | None) -> None:
         """See to a chain whose task has ended: it is done, has failed, or goes on elsewhere."""
-        if error is not None and not _is_of_executor(error):
-            error.add_note(f"in chain {what.chain} of the run {self._store.path}")
+        if error is not None and not _worker_was_lost(error):
+            error.add_note(f"in chain {task.chain} of the run {self._store.path}")
             self._fail(error)
-        elif not self._stop.asked and not self._is_done(what.chain):
+        elif not self._stop.requested and not self._is_done(task.chain):
             progress = self._progress()
-            attempt = 1 if progress > what.progress else what.attempt + 1
+            attempt = 1 if progress > task.progress else task.attempt + 1
             if attempt > ATTEMPTS:
                 times = f"workers were lost {ATTEMPTS} times while no chain got further"
                 self._fail(self._lost(times, error))
                 return
             if isinstance(error, BrokenExecutor):
-                self._renew(what.executor)
-            self._submit(_Submitted(what.chain, self._executor, attempt, progress))
+                self._renew(task.executor)
+            self._submit(_Task(task.chain, self._executor, attempt, progress))
 
     def _fail(self, error: BaseException) -> None:
         self.errors.append(error)
-        self._stop.asked = True
+        self._stop.request()
 
     def _renew(self, broken: Executor) -> bool:
         """Replace a pool that has broken, unless that is done already; false where it can't be."""
         if broken is not self._executor:
             return True
-        if not isinstance(broken, ProcessPoolExecutor):
+        new = _respawn(broken)
+        if new is None:
             return False
         if self._own is not None:
             self._own.shutdown(wait=False)
-        self._executor = self._own = _like(broken)
+        self._executor = self._own = new
         return True
 
-    def _lost(self, what: str, error: BaseException | None) -> RunError:
-        name = "a worker stopped" if error is None else f"{type(error).__name__}: {error}"
-        return RunError(
-            f"{what} ({name}); what workers print says why. A script that starts processes needs "
-            '`if __name__ == "__main__":`, and workers must be able to import its classes and '
-            "functions. All that was saved is whole; go on with "
-            f"tb.resume({str(self._store.path)!r})"
-        )
+    def _lost(self, what: str, error: BaseException | None) -> ExecutorError:
+        reason = "a worker stopped" if error is None else f"{type(error).__name__}: {error}"
+        return ExecutorError(self._store.path, what, reason)
 
     def _progress(self) -> int:
-        return sum(map(self._store.transitions, range(self._task.plan.chains)))
+        return sum(map(self._store.transitions, self._chains))
 
     def _is_done(self, chain: int) -> bool:
-        return self._task.plan.is_over(*self._store.progress(chain))
+        return self._run.is_over(*self._store.progress(chain))
 
     def _is_locked(self, chain: int) -> bool:
         lock = self._store.chain_lock(chain)
@@ -268,13 +271,14 @@ class _Farm:
 class _Display:
     """Progress as the reports of the chains tell it."""
 
-    def __init__(self, bar: Bar, store: DirectoryStore, plan: Plan, reached: Sequence[int]) -> None:
-        self._bar, self._store, self._plan = bar, store, plan
-        self._reached = list(reached)
-        self._divergences = [("", 0)] * plan.chains
+    def __init__(self, bar: Bar, store: DirectoryStore, run: Run) -> None:
+        self._bar, self._store, self._plan = bar, store, run.plan
+        chains, end = run.plan.chains, run.plan.transitions
+        self._reached = [store.transitions(chain) for chain in range(chains)]
+        self._divergences = [("", 0)] * chains
         self._offset = store.new_reports(0)[1]
-        for chain in reversed(range(plan.chains)):  # of many rows, those set last are shown
-            phase = "done" if reached[chain] >= plan.transitions else "waiting"
+        for chain in reversed(range(chains)):  # of many rows, those set last are shown
+            phase = "done" if self._reached[chain] >= end else "waiting"
             bar.row(chain, {"chain": str(chain), "phase": phase})
 
     def update(self) -> None:
@@ -302,14 +306,14 @@ class _Display:
         self._bar.advance(new, note, work=work, growing=phase == "burn-in")
 
 
-def _error(future: Future[list[str]]) -> BaseException | None:
+def _error(future: Future[list[Warning]]) -> BaseException | None:
     try:
         return future.exception()
     except concurrent.futures.CancelledError as error:
         return error
 
 
-def _is_of_executor(error: BaseException) -> bool:
+def _worker_was_lost(error: BaseException) -> bool:
     """Whether a task failed because its worker was lost, and not by itself."""
     lost = (BrokenExecutor, concurrent.futures.CancelledError, asyncio.CancelledError, LockedError)
     return isinstance(error, lost) or type(error).__module__.startswith("distributed.")
@@ -323,15 +327,15 @@ def _start_method(pool: Any) -> str:
     return str(pool._mp_context.get_start_method())
 
 
-def _like(pool: Any) -> ProcessPoolExecutor:
-    """A pool with the same number of processes, made in the same way."""
-    return ProcessPoolExecutor(
-        pool._max_workers,
-        mp_context=pool._mp_context,
-        initializer=pool._initializer,
-        initargs=pool._initargs,
-        max_tasks_per_child=pool._max_tasks_per_child,
-    )
+def _respawn(broken: Any) -> ProcessPoolExecutor | None:
+    """A pool like one that has broken, or ``None``: Python has no public way to make one."""
+    if not isinstance(broken, ProcessPoolExecutor):
+        return None
+    names = ("_max_workers", "_mp_context", "_initializer", "_initargs", "_max_tasks_per_child")
+    if not all(hasattr(broken, name) for name in names):
+        return None
+    options = {name.lstrip("_"): getattr(broken, name) for name in names}
+    return ProcessPoolExecutor(**options)
 
 
 def _pickler(executor: Executor) -> Callable[[Any], bytes]:

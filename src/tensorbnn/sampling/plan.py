@@ -1,7 +1,8 @@
-"""Where chains start: their keys, their first positions, and the sampler's first state."""
+"""How long and wide a run is, how often it is saved, and where its chains start."""
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,16 +13,19 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from tensorbnn.checks import check_count, check_positive
 from tensorbnn.density import Model
 from tensorbnn.inference.sampler import Sampler, check_state, root_key
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 
-# Where a chain starts again is drawn by a key of its own: its first start has used those before it.
-RESTARTS = 2**31
+# Where a chain restarts is drawn with a key of its own: its first start has used those before it.
+RESTART_KEYS = 2**31
 # Draws that one call keeps at most, however many go into a file.
-MOST_DRAWS_OF_A_CALL = 1000
+MAX_DRAWS_PER_CALL = 1000
+# Fields of `Plan` that ``run.json`` names differently.
+_NAMES_ON_DISK = {"pooled": "together"}
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,8 @@ class Plan:
     networks_per_file: int
     seed: int
     sample_hyperparameters: bool
-    together: bool = True
-    """Whether chains meet in burn-in; those that an executor runs do not."""
-    max_gradients: int | None = None
+    pooled: bool = True
+    """Whether chains learn from each other in burn-in; those that an executor runs do not."""
 
     @property
     def transitions(self) -> int:
@@ -47,40 +50,58 @@ class Plan:
     @property
     def capacity(self) -> int:
         """Draws of a chain for which there is room in a call."""
-        return min(self.networks_per_file, MOST_DRAWS_OF_A_CALL)
+        return min(self.networks_per_file, MAX_DRAWS_PER_CALL)
 
     def drawn(self, transitions: int) -> int:
-        """Whole draws of a chain that has made so many transitions."""
+        """Complete draws of a chain that has made this many transitions."""
         return max(transitions - self.burn_in, 0) // self.every
-
-    def is_over(self, transitions: int, gradients: int) -> bool:
-        """Whether a chain that has made and spent so many is at its end, or may spend no more."""
-        return transitions >= self.transitions or self.is_spent(gradients)
-
-    def is_spent(self, gradients: int) -> bool:
-        """Whether a chain that has spent so many may spend no more."""
-        return self.max_gradients is not None and gradients >= self.max_gradients
 
     def with_draws(self, draws: int) -> "Plan":
         """The same chains, made longer or shorter."""
         return dataclasses.replace(self, draws=draws)
 
+    def to_manifest(self) -> dict[str, Any]:
+        """Its fields as ``run.json`` names them."""
+        return {_NAMES_ON_DISK.get(k, k): each for k, each in dataclasses.asdict(self).items()}
 
-class Start(NamedTuple):
-    """Chains that are advanced together, ready to run: on a CPU one chain, on an accelerator all.
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> "Plan":
+        """The plan of a run on disk."""
+        names = (field.name for field in dataclasses.fields(cls))
+        return cls(**{name: manifest[_NAMES_ON_DISK.get(name, name)] for name in names})
+
+
+class Checkpointing(NamedTuple):
+    """How often a chain is saved, at least: after this many draws, and this many seconds."""
+
+    draws: int
+    seconds: float
+
+    @classmethod
+    def checked(cls, plan: Plan, draws: int | None, seconds: float) -> "Checkpointing":
+        """The user's options, or an error; without `draws`, one file's."""
+        count = plan.networks_per_file if draws is None else draws
+        return cls(
+            check_count("checkpoint_draws", count, least=1),
+            math.inf if seconds == math.inf else check_positive("checkpoint_seconds", seconds),
+        )
+
+
+class ChainState(NamedTuple):
+    """Chains that are advanced together: on a CPU one chain, on an accelerator all.
 
     Every array has the chains as its first axis.
     """
 
-    chains: Sequence[int]
+    numbers: Sequence[int]
     target: TargetDensity
     keys: Array
     state: Any
 
 
-def start_chains(
+def initial_chains(
     posterior: Posterior, sampler: Sampler, plan: Plan, given: Mapping[str, ArrayLike]
-) -> list[Start]:
+) -> list[ChainState]:
     """Draw or take the starting values of every chain, and check that the density is finite there.
 
     `given` holds the user's own starting values by name.
@@ -89,43 +110,40 @@ def start_chains(
         _check_dimension(posterior, plan)
         start_keys, keys = chain_keys(plan)
         values = _given_starts(posterior, plan, given)
-        starts = []
-        for chains in groups(range(plan.chains)):
-            rows = slice(chains.start, chains.stop)
+        found = []
+        size = plan.chains if are_batched() else 1
+        for first in range(0, plan.chains, size):
+            rows = slice(first, first + size)
             own = {name: value[rows] for name, value in values.items()}
             positions, phis = _positions(posterior.model, start_keys[rows], own)
             held = None if plan.sample_hyperparameters else phis[0]
             target = TargetDensity(posterior.model, posterior.data, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
-            check_state(state, len(chains))
+            check_state(state, size)
             # No weak types, which a state that comes from a file does not have: compiled once.
             state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
-            _check_start(chains, state.log_density)
-            starts.append(Start(chains, target, keys[rows], state))
-    return starts
+            chains = range(first, first + size)
+            _check_densities(chains, state.log_density)
+            found.append(ChainState(chains, target, keys[rows], state))
+    return found
 
 
-def start_again(start: Start, row: int, number: int, sampler: Sampler, plan: Plan) -> Start:
-    """The chains, of which that in `row` begins anew elsewhere, for the `number`-th time.
+def restart(chains: ChainState, row: int, number: int, sampler: Sampler, plan: Plan) -> ChainState:
+    """The chains, of which that in `row` starts at another point, for the `number`-th time.
 
-    It goes on with what the sampler learnt together with the other chains, if it did.
+    It keeps what the sampler has learned together with the other chains, if it has.
     """
-    chain = start.chains[row]
-    key = jax.random.fold_in(chain_keys(plan)[0][chain], RESTARTS + number)
-    positions, _ = _positions(start.target.model, key[None], {})
-    fresh = sampler.init(start.target, positions[:, : start.target.dimension], plan.burn_in)
-    state = jax.tree.map(lambda old, new: old.at[row].set(new[0]), start.state, fresh)
-    if sampler.learned:
-        kept = {name: getattr(start.state, name) for name in sampler.learned}
-        state = state._replace(**kept)
-    return start._replace(state=state)
+    key = jax.random.fold_in(chain_keys(plan)[0][chains.numbers[row]], RESTART_KEYS + number)
+    positions, _ = _positions(chains.target.model, key[None], {})
+    fresh = sampler.init(chains.target, positions[:, : chains.target.dimension], plan.burn_in)
+    state = jax.tree.map(lambda old, new: old.at[row].set(new[0]), chains.state, fresh)
+    state = state._replace(**{name: getattr(chains.state, name) for name in sampler.learned})
+    return chains._replace(state=state)
 
 
-def groups(chains: range) -> list[range]:
-    """Chains that are advanced by one call: alone on a CPU, so that none depends on the others."""
-    if jax.default_backend() == "cpu":
-        return [range(chain, chain + 1) for chain in chains]
-    return [chains]
+def are_batched() -> bool:
+    """Whether one call advances all chains; on a CPU each is alone, and depends on no other."""
+    return jax.default_backend() != "cpu"
 
 
 def chain_keys(plan: Plan) -> tuple[Array, Array]:
@@ -150,7 +168,7 @@ def _check_dimension(posterior: Posterior, plan: Plan) -> None:
         )
 
 
-def _check_start(chains: Sequence[int], log_densities: Array) -> None:
+def _check_densities(chains: Sequence[int], log_densities: Array) -> None:
     for chain, value in zip(chains, np.asarray(log_densities), strict=True):
         if not np.isfinite(value):
             raise ValueError(

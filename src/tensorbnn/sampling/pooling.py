@@ -1,11 +1,11 @@
-"""Meetings of chains in burn-in: they tell what they learnt, and those that are stuck start again.
+"""Pooling rounds in burn-in: chains share what they have learned, and stuck ones are restarted.
 
-Chains meet after each of the twenty rounds of burn-in. One that arrives early waits for the
-others; what it does next depends on what all told and on nothing else, so it is the same however
-the run was cut. What a chain told is saved with it: one that was saved before a meeting that others
-have left still hears them.
+Chains come together after each of the twenty rounds of burn-in. One that arrives early waits for
+the others; what it does next depends on what all shared and on nothing else, so it is the same
+however the run was cut. What a chain shared is saved with it: one that was saved before a round
+that others have left still gets to know it.
 
-A chain is stuck where it accepts nothing, where its log-density is no number, or where its
+A chain is stuck where it accepts nothing, where its log-density is NaN or infinite, or where its
 log-density stays far below that of the others.
 """
 
@@ -19,182 +19,181 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.inference.sampler import Sampler, pooling_rounds
-from tensorbnn.sampling.checkpoint import FARES, Checkpoint
-from tensorbnn.sampling.plan import Plan, start_again
-from tensorbnn.sampling.reporting import Sums
+from tensorbnn.sampling.advance import Sums
+from tensorbnn.sampling.checkpoint import HEALTH_VALUES, Checkpoint
+from tensorbnn.sampling.plan import Plan, restart
+from tensorbnn.warning import ChainRestarted, CoarsePrecision, RunWarning
 
-# Meetings at which chains that are stuck start again: later, too little of burn-in is left.
+# Rounds after which stuck chains are restarted: later, too little of burn-in is left.
 FIRST_RESTART, LAST_RESTART = 5, 14
 # A chain that accepts less than this, over two rounds, accepts nothing.
-NOTHING = 0.01
-# Far below: so many times the spread that the log-density of a sample has.
+NO_ACCEPTANCE = 0.01
+# Far below: this many times the spread that the log-density of a sample has.
 FAR = 10.0
 # Rounds over which log-densities are compared.
-LOOK_BACK = 3
+ROUNDS_COMPARED = 3
 # Log-densities that can't be told apart by less are too coarse to accept or reject by.
 COARSE = 0.5
 
 
-class Meetings:
-    """The meetings of chains that run in this process."""
+class Pooling:
+    """The pooling rounds of chains that run in this process."""
 
     def __init__(self, checkpoints: Sequence[Checkpoint], sampler: Sampler, plan: Plan) -> None:
         self._sampler, self._plan = sampler, plan
         self._due = pooling_rounds(plan.burn_in)
-        self._chains = sorted(chain for at in checkpoints for chain in at.start.chains)
-        # How many times each chain has told, and what.
-        self._told: dict[int, tuple[int, NDArray[Any]]] = {}
+        self._chains = sorted(chain for at in checkpoints for chain in at.chains.numbers)
+        # In how many rounds each chain has shared, and what.
+        self._shared: dict[int, tuple[int, NDArray[Any]]] = {}
         for at in checkpoints:
-            for chain, told in zip(at.start.chains, np.asarray(at.told), strict=True):
-                self._told[chain] = (at.met, told)
-        self.restarts: list[str] = []
-        """What there is to tell of chains: which were started again, and what ails them all."""
+            for chain, shared in zip(at.chains.numbers, np.asarray(at.shared), strict=True):
+                self._shared[chain] = (at.rounds_done, shared)
+        self.warnings: list[RunWarning] = []
+        """Which chains were restarted, and why; and what is wrong with all of them."""
 
     def room(self, at: Checkpoint) -> int | None:
-        """Transitions up to the next meeting; ``None`` where there is none."""
-        return self._due[at.met] - at.transitions if at.met < len(self._due) else None
+        """Transitions up to the next round; ``None`` after the last."""
+        if at.rounds_done >= len(self._due):
+            return None
+        return self._due[at.rounds_done] - at.transitions
 
-    def attend(self, at: Checkpoint) -> Checkpoint | None:
-        """The chains after a meeting, if one is due; ``None`` while others have not arrived."""
+    def synchronise(self, at: Checkpoint) -> Checkpoint | None:
+        """The chains after a round, if one is due; ``None`` while others have not arrived."""
         if self.room(at) != 0:
             return at
-        if self._told[at.start.chains[0]][0] == at.met:
-            self._tell(at)
-        heard = self._chains if self._plan.together else at.start.chains
-        if any(self._told[chain][0] <= at.met for chain in heard):
+        if self._shared[at.chains.numbers[0]][0] == at.rounds_done:
+            self._share(at)
+        if any(self._shared[chain][0] <= at.rounds_done for chain in self._peers(at)):
             return None
-        return self._listen(at)
+        return self._pool(at)
 
-    def _tell(self, at: Checkpoint) -> None:
+    def _peers(self, at: Checkpoint) -> Sequence[int]:
+        """The chains from which those at `at` learn, themselves included."""
+        return self._chains if self._plan.pooled else at.chains.numbers
+
+    def _share(self, at: Checkpoint) -> None:
         acceptance = np.asarray(at.sums.meeting.acceptance) / self._due[0]
-        said = [acceptance[:, None], np.asarray(at.start.state.log_density)[:, None]]
+        values = [acceptance[:, None], np.asarray(at.chains.state.log_density)[:, None]]
         if self._sampler.share is not None:
-            said.append(np.asarray(_run(self._sampler.share, at.start.state)))
-        for row, chain in enumerate(at.start.chains):
-            told = np.array(self._told[chain][1])
-            told[at.met] = np.concatenate([each[row] for each in said])
-            self._told[chain] = (at.met + 1, told)
+            values.append(np.asarray(_run(self._sampler.share, at.chains.state)))
+        for row, chain in enumerate(at.chains.numbers):
+            shared = np.array(self._shared[chain][1])
+            shared[at.rounds_done] = np.concatenate([each[row] for each in values])
+            self._shared[chain] = (at.rounds_done + 1, shared)
 
-    def _listen(self, at: Checkpoint) -> Checkpoint:
-        number, chains = at.met, at.start.chains
-        state = at.start.state
-        heard = self._heard(self._chains if self._plan.together else chains, number)
+    def _pool(self, at: Checkpoint) -> Checkpoint:
+        number, chains = at.rounds_done, at.chains.numbers
+        state = at.chains.state
+        known = self._known(self._peers(at), number)
         if self._sampler.pool is not None:
-            listen, counted = self._sampler.pool, jnp.asarray(number, jnp.int32)
-            told = jnp.asarray(heard[:, :, FARES:])
-            if self._plan.together:
-                state = _run(listen, state, told, counted)
-            else:  # each chain hears itself alone
+            pool, counted = self._sampler.pool, jnp.asarray(number, jnp.int32)
+            shared = jnp.asarray(known[:, :, HEALTH_VALUES:])
+            if self._plan.pooled:
+                state = _run(pool, state, shared, counted)
+            else:  # each chain learns from itself alone
                 alone = [
-                    _run(listen, _row(state, row), told[row : row + 1], counted)
+                    _run(pool, _row(state, row), shared[row : row + 1], counted)
                     for row in range(len(chains))
                 ]
                 state = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *alone)
         at = at._replace(
-            start=at.start._replace(state=state),
-            met=number + 1,
-            told=jnp.asarray(np.stack([self._told[chain][1] for chain in chains])),
+            chains=at.chains._replace(state=state),
+            rounds_done=number + 1,
+            shared=jnp.asarray(np.stack([self._shared[chain][1] for chain in chains])),
             sums=at.sums._replace(meeting=Sums.zero(len(chains))),
         )
-        if at.met == len(self._due) and self._chains[0] in chains:  # which speaks for all
-            complaint = coarse(heard[:, number, 1])
-            self.restarts += [] if complaint is None else [complaint]
-        return self._start_stuck_again(at, number)
+        if at.rounds_done == len(self._due) and self._chains[0] in chains:  # it speaks for all
+            warning = coarse_precision(known[:, number, 1])
+            self.warnings += [] if warning is None else [warning]
+        return self._restart_stuck(at, number)
 
-    def _heard(self, chains: Sequence[int], number: int) -> NDArray[Any]:
-        """What chains told up to meeting `number`, ``(chains, POOLING_ROUNDS, values)``."""
-        told = np.stack([self._told[chain][1] for chain in chains])
-        told[:, number + 1 :] = 0.0
-        return told
+    def _known(self, chains: Sequence[int], number: int) -> NDArray[Any]:
+        """What chains shared up to round `number`, ``(chains, POOLING_ROUNDS, values)``."""
+        known = np.stack([self._shared[chain][1] for chain in chains])
+        known[:, number + 1 :] = 0.0
+        return known
 
-    def _start_stuck_again(self, at: Checkpoint, number: int) -> Checkpoint:
-        for row, chain in enumerate(at.start.chains):
-            heard = self._chains if self._plan.together else [chain]
-            told = self._heard(heard, number)[:, : number + 1, :FARES]
-            own = told[heard.index(chain)]
-            others = np.delete(told, heard.index(chain), axis=0)
-            reason = why_again(own, others, at.start.target.dimension)
+    def _restart_stuck(self, at: Checkpoint, number: int) -> Checkpoint:
+        for row, chain in enumerate(at.chains.numbers):
+            peers = list(self._chains) if self._plan.pooled else [chain]
+            known = self._known(peers, number)[:, : number + 1, :HEALTH_VALUES]
+            own = known[peers.index(chain)]
+            others = np.delete(known, peers.index(chain), axis=0)
+            reason = restart_reason(own, others, at.chains.target.dimension)
             if reason is None:
                 continue
             count = int(at.restarts[row]) + 1
-            start = start_again(at.start, row, count, self._sampler, self._plan)
-            at = at._replace(start=start, restarts=at.restarts.at[row].set(count))
-            self.restarts.append(
-                f"chain {chain} {reason} after {at.transitions:,} transitions of burn-in, and was "
-                "started again from another point"
-            )
+            chains = restart(at.chains, row, count, self._sampler, self._plan)
+            at = at._replace(chains=chains, restarts=at.restarts.at[row].set(count))
+            self.warnings.append(ChainRestarted(chain, reason, at.transitions))
         return at
 
 
-def meet_again(at: Checkpoint, plan: Plan) -> bool:
-    """Whether chains are still to meet others."""
-    return plan.together and at.met < len(pooling_rounds(plan.burn_in))
+def has_rounds_left(at: Checkpoint, plan: Plan) -> bool:
+    """Whether chains are still to learn from others."""
+    return plan.pooled and at.rounds_done < len(pooling_rounds(plan.burn_in))
 
 
-def why_again(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
-    """Why a chain is to start again after the last meeting, or ``None``; arguments as in `stuck`.
+def restart_reason(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
+    """Why a chain is to be restarted after the last round; arguments are those of `stuck_reason`.
 
-    What it told before it was last started again does not count, or it would be started again
-    before it had the time to arrive. When that was follows from what all told, as everything here
-    does.
+    What it shared before it was last restarted does not count, or it would be restarted before it
+    had the time to arrive. When that was follows from what all shared, as everything here does.
     """
     since, reason = 0, None
     for count in range(FIRST_RESTART + 1, len(own) + 1):
-        reason = stuck(own[:count], others[:, :count], dimension, since)
+        reason = stuck_reason(own[:count], others[:, :count], dimension, since)
         since = since if reason is None else count
     return reason
 
 
-def stuck(own: NDArray[Any], others: NDArray[Any], dimension: int, since: int = 0) -> str | None:
+def stuck_reason(
+    own: NDArray[Any], others: NDArray[Any], dimension: int, since: int = 0
+) -> str | None:
     """Why a chain is stuck, or ``None``.
 
     Parameters
     ----------
     own
-        Acceptance and log-density of the chain at each meeting so far, ``(meetings, 2)``.
+        Acceptance and log-density of the chain in each round so far, ``(rounds, 2)``.
     others
-        Those of the other chains, ``(chains, meetings, 2)``.
+        Those of the other chains, ``(chains, rounds, 2)``.
     dimension
         Length of a position: log-densities of a sample spread by about the root of half of it.
     since
-        Number of the first meeting after the chain's last start.
+        Number of the first round after the chain's last start.
     """
     if not FIRST_RESTART <= len(own) - 1 <= LAST_RESTART:
         return None
     if not np.isfinite(own[-1, 1]):
         return f"had a log-density of {own[-1, 1]}"
     # Where no chain accepts anything it is the step size, which still adapts, not where they are.
-    others_move = not len(others) or bool(np.any(others[:, -2:, 0] >= NOTHING))
+    others_move = not len(others) or bool(np.any(others[:, -2:, 0] >= NO_ACCEPTANCE))
     rounds = len(own) - since
-    if rounds >= 2 and np.all(own[-2:, 0] < NOTHING) and others_move:
+    if rounds >= 2 and np.all(own[-2:, 0] < NO_ACCEPTANCE) and others_move:
         return f"accepted {own[-2:, 0].mean():.1%} of its proposals"
-    if rounds < LOOK_BACK:
+    if rounds < ROUNDS_COMPARED:
         return None
-    level = own[-LOOK_BACK:, 1]
-    reference = others[:, -LOOK_BACK:, 1]
+    level = own[-ROUNDS_COMPARED:, 1]
+    reference = others[:, -ROUNDS_COMPARED:, 1]
     reference = reference[np.isfinite(reference).all(axis=1)]
     if not len(reference):
         return None
     spread = max(np.sqrt(dimension / 2), float(np.median(np.ptp(reference, axis=1))))
     gap = float(np.median(reference)) - float(level.max())
-    climbs = level[-1] - level[0] > gap / LOOK_BACK
+    climbs = level[-1] - level[0] > gap / ROUNDS_COMPARED
     if gap > FAR * spread and not climbs:
         return f"had a log-density {gap:,.0f} below that of the others"
     return None
 
 
-def coarse(log_densities: NDArray[Any]) -> str | None:
-    """What to do where the type of these numbers rounds them too much, or ``None``."""
+def coarse_precision(log_densities: NDArray[Any]) -> CoarsePrecision | None:
+    """What to tell the user where the type of these numbers rounds them too much."""
     known = log_densities[np.isfinite(log_densities)]
     if not len(known) or np.spacing(np.abs(known)).min() < COARSE:
         return None
     size = known[np.argmin(np.abs(known))]
-    other = "dtype='float64', or " if known.dtype == np.float32 else ""
-    return (
-        f"log-densities are about {size:.2g}, which {known.dtype} rounds to multiples of "
-        f"{np.spacing(np.abs(size)):.2g}, too coarsely to accept or reject by: give tb.Posterior "
-        f"{other}a noise that suits the targets (`standardise=True`, or one that is learned)"
-    )
+    return CoarsePrecision(float(size), str(known.dtype), float(np.spacing(np.abs(size))))
 
 
 @functools.partial(jax.jit, static_argnums=0)

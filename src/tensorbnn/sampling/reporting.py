@@ -18,7 +18,7 @@ Numbers that are not finite are ``null``. Reports only look: no draw depends on 
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,28 +26,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.data import Dataset
+from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.ensemble.metrics import Metric
-from tensorbnn.inference.sampler import TransitionInfo, over_chains
+from tensorbnn.errors import MetricError
+from tensorbnn.inference.sampler import over_chains
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.scaling import Scaling
+from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
-from tensorbnn.sampling.plan import Start
+from tensorbnn.sampling.advance import Sums
+from tensorbnn.sampling.checkpoint import Checkpoint
+from tensorbnn.sampling.plan import ChainState
 from tensorbnn.storage.store import Store
-
-
-class MetricError(RuntimeError):
-    """A metric that failed; the message says which one, and where."""
-
-
-class Rows(NamedTuple):
-    """Rows on which metrics are computed: as the user gave them, and as the engine wants them."""
-
-    x: NDArray[Any]
-    y: NDArray[Any]
-    data: Data
 
 
 @dataclass(frozen=True)
@@ -60,65 +54,74 @@ class Reporting:
         Transitions between two reports of a chain.
     metrics
         Metrics by name.
-    rows
-        The rows on which they are computed, by name: ``training``, ``validation``.
+    rows, data
+        The rows on which they are computed, by name (``training``, ``validation``): in the user's
+        units, and as the engine takes them.
     scaling
         The user's units, in which metrics compare.
     """
 
     every: int = 100
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    rows: Mapping[str, Rows] = field(default_factory=dict)
+    rows: Mapping[str, Dataset] = field(default_factory=dict)
+    data: Mapping[str, Data] = field(default_factory=dict)
     scaling: Scaling = field(default_factory=Scaling)
 
-    def check(self, start: Start, epoch: int = 0) -> None:
+    @classmethod
+    def checked(
+        cls,
+        posterior: Posterior,
+        metrics: Mapping[str, Metric],
+        validation: Dataset | tuple[ArrayLike, ArrayLike] | None,
+        every: int,
+    ) -> "Reporting":
+        """What the user asks for, or an error."""
+        if validation is not None and not metrics:
+            raise ValueError(
+                "`validation` is given but `metrics` is not: say what to report of these data, "
+                "such as `metrics=[tb.SquaredError()]`"
+            )
+        if not metrics:
+            return cls(every)
+        if posterior.dataset is None or posterior.data is None:
+            raise ValueError(
+                "`metrics` compare predictions with targets, but `posterior` has no data: build it "
+                "as tb.Posterior(network, likelihood, x, y), or leave `metrics` out"
+            )
+        rows, data = {"training": posterior.dataset}, {"training": posterior.data}
+        if validation is not None:
+            prepared = posterior.prepare_validation(validation)
+            rows["validation"] = prepared.dataset
+            with precision(posterior.dtype):
+                data["validation"] = forward.arrange(
+                    posterior.network, prepared.inputs, prepared.targets
+                )
+        return cls(every, metrics, rows, data, posterior.scaling)
+
+    def check(self, chains: ChainState, epoch: int = 0) -> None:
         """Compute every metric once, where chains start, so that a bad one is known at once."""
-        self.scores(start.chains, start.target, start.state.position, epoch)
+        self.scores(chains, chains.state.position, epoch)
 
     def scores(
-        self, chains: Sequence[int], target: TargetDensity, positions: Array, epoch: int
+        self, chains: ChainState, positions: Array, epoch: int
     ) -> list[dict[str, float | None]]:
         """Every metric by name for each of `chains`, at `positions` ``(chains, dimension)``."""
-        found: list[dict[str, float | None]] = [{} for _ in chains]
+        target, found = chains.target, [dict[str, float | None]() for _ in chains.numbers]
         for kind, rows in self.rows.items() if self.metrics else ():
-            expected = np.asarray(_expected(target, positions, rows.data))
+            expected = np.asarray(_expected(target, positions, self.data[kind]))
             predictions = self.scaling.natural(expected)
-            targets = target.model.likelihood.observed(rows.y, target.model.network.outputs)
-            for chain, own, scores in zip(chains, predictions, found, strict=True):
+            targets = target.model.likelihood.observed(rows.targets, target.model.network.outputs)
+            for chain, own, scores in zip(chains.numbers, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:
                         scores[f"{kind}.{name}"] = _score(metric(own, targets))
                     except Exception as error:
-                        raise MetricError(
-                            f"the metric `{name}` failed on the {kind} data at epoch {epoch} of "
-                            f"chain {chain}: {type(error).__name__}: {error}"
-                        ) from error
+                        reason = f"{type(error).__name__}: {error}"
+                        raise MetricError(name, kind, epoch, chain, reason) from error
         return found
 
 
-class Sums(NamedTuple):
-    """Sums over transitions, for each chain."""
-
-    acceptance: Array
-    divergent: Array
-    num_steps: Array
-
-    @classmethod
-    def zero(cls, chains: int) -> "Sums":
-        """Sums over nothing."""
-        count = jnp.zeros(chains, jnp.int32)
-        return cls(jnp.zeros(chains), count, count)
-
-    def add(self, info: TransitionInfo) -> "Sums":
-        """The sums with one more transition."""
-        return Sums(
-            acceptance=self.acceptance + info.acceptance,
-            divergent=self.divergent + info.divergent.astype(jnp.int32),
-            num_steps=self.num_steps + info.num_steps.astype(jnp.int32),
-        )
-
-
-class Moment(NamedTuple):
+class Snapshot(NamedTuple):
     """Where chains are after a call; every array has the chains as its axis."""
 
     epoch: int
@@ -135,22 +138,19 @@ class Reporter:
 
     def __init__(
         self,
-        start: Start,
+        at: Checkpoint,
         reporting: Reporting,
-        transitions: int,
+        end: int,
         store: Store,
         bar: Bar,
         *,
-        shown: int = 0,
-        seconds: float = 0.0,
+        seconds: float,
     ) -> None:
-        self._chains, self._target = start.chains, start.target
-        self._reporting, self._end = reporting, transitions
-        self._store, self._bar = store, bar
+        self._chains, self._numbers, self._shown = at.chains, at.chains.numbers, at.transitions
+        self._reporting, self._end, self._store, self._bar = reporting, end, store, bar
         self._began = time.monotonic() - seconds
-        self._shown = shown
-        self._scores: list[dict[str, float | None]] = [{} for _ in start.chains]
-        self._phase, self._divergences = "", np.zeros(len(start.chains), np.int64)
+        self._scores: list[dict[str, float | None]] = [{} for _ in self._numbers]
+        self._phase, self._divergences = "", np.zeros(len(self._numbers), np.int64)
 
     def room(self, epoch: int) -> int:
         """Transitions up to the next report."""
@@ -158,66 +158,64 @@ class Reporter:
 
     def due(self, epoch: int) -> bool:
         """Whether a report is due after `epoch` transitions."""
-        return self.begins_anew(epoch) or epoch == self._end
+        return self.resets_sums(epoch) or epoch == self._end
 
-    def begins_anew(self, epoch: int) -> bool:
-        """Whether sums for reports begin anew after `epoch` transitions.
+    def resets_sums(self, epoch: int) -> bool:
+        """Whether sums for reports begin from zero after `epoch` transitions.
 
         Not with the last report of a run, so that a longer run goes on as if it had not ended.
         """
         return epoch % self._reporting.every == 0
 
-    def write(self, moment: Moment) -> None:
+    def write(self, snapshot: Snapshot) -> None:
         """Write a report of each chain."""
-        self._scores = self._reporting.scores(
-            self._chains, self._target, moment.position, moment.epoch
-        )
-        for report in self._reports(moment):
+        self._scores = self._reporting.scores(self._chains, snapshot.position, snapshot.epoch)
+        for report in self._reports(snapshot):
             self._store.append_report(report)
-        self._show_rows(moment)
+        self._show_rows(snapshot)
 
-    def show(self, moment: Moment, call: Sums, seconds: float) -> None:
+    def show(self, snapshot: Snapshot, call: Sums, seconds: float) -> None:
         """Show where chains are after a call that took `seconds`; metrics as last reported.
 
         `call` are sums over the transitions of the call.
         """
-        if moment.phase != self._phase:
-            self._phase, self._divergences = moment.phase, np.zeros_like(self._divergences)
+        if snapshot.phase != self._phase:
+            self._phase, self._divergences = snapshot.phase, np.zeros_like(self._divergences)
         self._divergences += call.divergent
-        self._show_rows(moment)
-        count, self._shown = moment.epoch - self._shown, moment.epoch
+        self._show_rows(snapshot)
+        count, self._shown = snapshot.epoch - self._shown, snapshot.epoch
         note = f"{np.sum(call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
             note = f"acceptance {np.mean(call.acceptance) / count:.2f}, {note}"
         # In burn-in trajectories may be held short, and grow later.
-        growing = moment.phase == "burn-in"
+        growing = snapshot.phase == "burn-in"
         gradients = float(np.sum(call.num_steps))
-        self._bar.advance(count * len(self._chains), note, work=gradients, growing=growing)
+        self._bar.advance(count * len(self._numbers), note, work=gradients, growing=growing)
 
-    def _show_rows(self, moment: Moment) -> None:
+    def _show_rows(self, snapshot: Snapshot) -> None:
         """Rows of the display: as reports, but with all divergences of the phase."""
-        phase = "done" if moment.epoch == self._end else moment.phase
-        for report, divergences in zip(self._reports(moment), self._divergences, strict=True):
+        phase = "done" if snapshot.epoch == self._end else snapshot.phase
+        for report, divergences in zip(self._reports(snapshot), self._divergences, strict=True):
             shown = report | {"phase": phase, "divergences": divergences}
             self._bar.row(report["chain"], cells(shown))
 
-    def _reports(self, moment: Moment) -> list[dict[str, Any]]:
-        sums, count = moment.since_report, (moment.epoch - 1) % self._reporting.every + 1
+    def _reports(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+        sums, count = snapshot.since_report, (snapshot.epoch - 1) % self._reporting.every + 1
         return [
             {
                 "chain": chain,
-                "epoch": moment.epoch,
-                "phase": moment.phase,
+                "epoch": snapshot.epoch,
+                "phase": snapshot.phase,
                 "acceptance": _finite(sums.acceptance[row] / count),
                 "divergences": int(sums.divergent[row]),
                 "leapfrog_steps": _finite(sums.num_steps[row] / count),
-                "step_size": _finite(moment.step_size[row]),
-                "log_density": _finite(moment.log_density[row]),
-                "restarts": int(moment.restarts[row]),
+                "step_size": _finite(snapshot.step_size[row]),
+                "log_density": _finite(snapshot.log_density[row]),
+                "restarts": int(snapshot.restarts[row]),
                 **self._scores[row],
                 "seconds": round(time.monotonic() - self._began, 3),
             }
-            for row, chain in enumerate(self._chains)
+            for row, chain in enumerate(self._numbers)
         ]
 
 

@@ -1,201 +1,185 @@
-"""What a run is to reach before it ends, and in words what it falls short of where it does not."""
+"""When a run stops: a stopping rule, limits of time and gradients, and what it falls short of."""
 
 import math
-import numbers
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorbnn.ensemble.verdict import point_names
-from tensorbnn.model.checks import check_count, check_inputs
+from tensorbnn.checks import check_count, check_limit
+from tensorbnn.data import Dataset
+from tensorbnn.errors import OptionTypeError
+from tensorbnn.findings import rounded_up
+from tensorbnn.messages import Resume
 from tensorbnn.posterior import Posterior
-from tensorbnn.sampling.converged import TRAINING_POINTS, Converged, Standing
-from tensorbnn.sampling.local import Outcome
+from tensorbnn.sampling.converged import Converged, ConvergenceEstimate
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.storage.files import RunError
+from tensorbnn.warning import Point, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
+
+if TYPE_CHECKING:
+    from tensorbnn.ensemble.ensemble import Ensemble
 
 # Points that a message names.
 POINTS_NAMED = 5
 
 
-class Points(NamedTuple):
-    """Inputs at which predictions are looked at, and their numbers as the user knows them."""
+class Estimate(Protocol):
+    """What a stopping rule says of an ensemble."""
 
-    x: NDArray[Any]
-    rows: NDArray[Any]
+    @property
+    def converged(self) -> bool:
+        """Whether the run may stop."""
+
+    @property
+    def times_longer(self) -> float:
+        """How many times as many draws it needs, as far as can be told; infinite where it can't."""
 
 
-class Goal(NamedTuple):
-    """When a run ends, besides its number of draws and gradients."""
+class Until(Protocol):
+    """A stopping rule: any object with `estimate`. One that is saved is a frozen dataclass."""
 
-    until: Converged | None = None
-    points: Points | None = None
+    def estimate(self, ensemble: "Ensemble") -> Estimate | bool | None:
+        """Whether a run with these networks may stop; ``None`` where it is too early to tell."""
+
+
+class StoppingRule(NamedTuple):
+    """When a run stops, besides its number of draws."""
+
+    until: Until | None = None
+    points: Dataset | None = None
+    """Where a `Converged` looks at predictions."""
     max_minutes: float | None = None
+    max_gradients: int | None = None
+    """Of each chain."""
     deadline: float | None = None
     """Monotonic time at which `max_minutes` are over."""
 
+    @classmethod
+    def checked(
+        cls,
+        until: Until | None,
+        max_minutes: float | None,
+        max_gradients: float | None,
+        posterior: Posterior,
+        plan: Plan,
+    ) -> "StoppingRule":
+        """The user's options, or an error; its minutes begin now."""
+        minutes = check_limit("max_minutes", max_minutes)
+        deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        points = _check_until(until, posterior, plan)
+        gradients = None
+        if max_gradients is not None and max_gradients != math.inf:
+            gradients = check_count("max_gradients", max_gradients)
+        return cls(until, points, minutes, gradients, deadline)
 
-class Ended(NamedTuple):
+    def is_spent(self, gradients: int) -> bool:
+        """Whether a chain that has spent this many gradients may spend no more."""
+        return self.max_gradients is not None and gradients >= self.max_gradients
+
+    def limit_of(self, gradients: int) -> "Limit | None":
+        """The limit that has stopped a run, of which a chain has spent this many gradients."""
+        if self.max_gradients is not None and gradients >= self.max_gradients:
+            return Limit("max_gradients", self.max_gradients)
+        if self.deadline is not None and self.max_minutes is not None:
+            return Limit("max_minutes", self.max_minutes)
+        return None
+
+
+class Limit(NamedTuple):
+    """An option that has stopped a run, and its value."""
+
+    name: str
+    value: float
+
+
+class Outcome(NamedTuple):
     """How a run has ended."""
 
-    outcome: Outcome
-    """Where predictions were to be good enough, `complete` says whether they are."""
-    plan: Plan
-    """As long as it has become."""
-    limit: str | None = None
-    """The option that has ended it."""
-    standing: Standing | None = None
-    """Where predictions stand, where they were to be good enough and a limit came before."""
+    complete: bool
+    """Whether it came to its end; with a stopping rule, whether that is satisfied."""
+    draws: int
+    """Draws that every chain has."""
+    planned: int
+    """As many as they were to have in the end."""
+    gradients: int
+    """The most that a chain has spent."""
+    signal: int | None = None
+    """The signal that stopped it."""
+    limit: Limit | None = None
+    """The limit that stopped it."""
+    estimate: Estimate | None = None
+    """What the stopping rule says, where there is one and a limit came before it was satisfied."""
 
 
-def make_goal(
-    until: Converged | None, max_minutes: float | None, posterior: Posterior, plan: Plan
-) -> Goal:
-    """When a run ends, checked; its minutes begin now."""
-    minutes = check_minutes(max_minutes)
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+def stopped_early(outcome: Outcome, rule: StoppingRule, path: Path | None) -> StoppedByLimit | None:
+    """What a run that a limit has stopped falls short of; ``None`` where it does not."""
+    if outcome.limit is None:
+        return None
+    estimate, draws = outcome.estimate, outcome.draws
+    times: float | None = None
+    if rule.until is None:
+        times = outcome.planned / draws
+    elif estimate is not None and math.isfinite(estimate.times_longer):
+        times = estimate.times_longer
+    facts: dict[str, Any] = {
+        "draws": draws,
+        "planned": outcome.planned,
+        "resume": resumed(outcome, path, times),
+    }
+    limit, value = outcome.limit
+    if rule.until is None:
+        return StoppedByLimit(limit, value, **facts)
+    if not isinstance(rule.until, Converged):
+        return StoppedUnsatisfied(limit, value, **facts, times=times)
+    aims: dict[str, Any] = {"rhat": rule.until.rhat, "ess": rule.until.ess}
+    if not isinstance(estimate, ConvergenceEstimate) or rule.points is None:
+        return StoppedUnconverged(limit, value, **facts, **aims, points=0, short=0)
+    if estimate.is_enough:
+        return None
+    short = np.flatnonzero(estimate.short)
+    worst = short[np.argsort(-estimate.needed[short], kind="stable")][:POINTS_NAMED]
+    return StoppedUnconverged(
+        limit,
+        value,
+        **facts,
+        **aims,
+        points=len(rule.points),
+        short=len(short),
+        worst=[
+            Point(
+                int(row),
+                rule.points.row_name(row),
+                float(estimate.rhat[row]),
+                float(estimate.ess[row]),
+            )
+            for row in worst
+        ],
+        times=times,
+    )
+
+
+def resumed(outcome: Outcome, path: Path | None, times: float | None) -> Resume | None:
+    """How to go on with a run that a limit has stopped, to have this many times the draws."""
+    if path is None or outcome.limit is None:
+        return None
+    if outcome.limit.name == "max_minutes":
+        return Resume(path, "max_minutes", f"{outcome.limit.value:g}")
+    gradients = "..." if times is None else rounded_up(times * outcome.gradients)
+    return Resume(path, "max_gradients", gradients)
+
+
+def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Dataset | None:
     if until is None:
-        return Goal(max_minutes=minutes, deadline=deadline)
-    if not isinstance(until, Converged):
-        raise TypeError(
-            f"`until` must be a tb.Converged, such as tb.Converged(rhat=1.01, ess=400), got "
-            f"{until!r}"
+        return None
+    if isinstance(until, type) or not callable(getattr(until, "estimate", None)):
+        raise OptionTypeError(
+            "until", "a tb.Converged, such as tb.Converged(rhat=1.01, ess=400)", until
         )
+    if not isinstance(until, Converged):
+        return None
     if plan.chains < 2:
         raise ValueError(
             "`until` compares chains, one alone can't show that it has converged: use at least two"
         )
-    return Goal(until, _points(until, posterior), minutes, deadline)
-
-
-def check_minutes(max_minutes: float | None) -> float | None:
-    """A positive number, or ``None`` for no limit."""
-    if max_minutes is None:
-        return None
-    is_number = isinstance(max_minutes, numbers.Real) and not isinstance(max_minutes, bool)
-    if not is_number or not max_minutes > 0:
-        raise ValueError(f"`max_minutes` must be a positive number, got {max_minutes!r}")
-    return float(max_minutes) if math.isfinite(max_minutes) else None
-
-
-def check_gradients(max_gradients: float | None) -> int | None:
-    """A whole number, or ``None`` for no limit."""
-    if max_gradients is None or max_gradients == math.inf:
-        return None
-    return check_count("max_gradients", max_gradients, least=1)
-
-
-def limit_of(outcome: Outcome, plan: Plan, goal: Goal) -> str | None:
-    """The option that has ended a run, if one has."""
-    if outcome.complete or outcome.signal is not None:
-        return None
-    if plan.is_spent(outcome.gradients):
-        return "max_gradients"
-    return None if goal.deadline is None else "max_minutes"
-
-
-def check_drawn(ended: Ended, goal: Goal, path: Path | None) -> None:
-    """Raise where a limit came before the first draw of some chain."""
-    if ended.limit is not None and not ended.outcome.draws:
-        burn_in = f"{ended.plan.burn_in:,} transitions of burn-in"
-        raise RunError(
-            f"{_limit(ended, goal)} came before the first draw (after {burn_in}) of some chain: "
-            f"there is nothing to predict with yet; {_go_on(ended, goal, path, None)}"
-        )
-
-
-def shortfall(ended: Ended, goal: Goal, path: Path | None) -> str | None:
-    """What a run that a limit has ended falls short of; ``None`` where it does not."""
-    draws, until, standing = ended.outcome.draws, goal.until, ended.standing
-    if ended.limit is None:
-        return None
-    if until is None or goal.points is None:
-        text = f"stopped by {_limit(ended, goal)} after {draws:,} of {ended.plan.draws:,} draws of "
-        return f"{text}each chain; {_go_on(ended, goal, path, ended.plan.draws / draws)}"
-    text = f"stopped by {_limit(ended, goal)} after {draws:,} draws of each chain"
-    if standing is None:
-        return f"{text}, too few to judge predictions by; {_go_on(ended, goal, path, None)}"
-    short = standing.short(until)
-    if short.sum() <= until.allowed(len(short)):
-        return None
-    times = standing.times_longer(until)
-    longer = ""
-    if math.isfinite(times):
-        longer = f"about {_rounded_up(times)} times as many draws are needed; "
-    return (
-        f"{text}: at {short.sum()} of {len(short)} x predictions are not known as well as wanted "
-        f"(R-hat below {until.rhat:g}, ESS of at least {until.ess:g}): "
-        f"{_worst(standing, until, goal.points)}; {longer}"
-        f"{_go_on(ended, goal, path, times if math.isfinite(times) else None)}"
-    )
-
-
-def in_words(now: Standing, until: Converged) -> str:
-    """Where a run that goes on stands."""
-    known = now.rhat[np.isfinite(now.rhat)]
-    short, points = now.short(until).sum(), len(now.rhat)
-    rhat = f"R-hat up to {known.max():.3f}" if len(known) else "R-hat unknown"
-    text = f"{rhat}, ESS from {np.nan_to_num(now.ess).min():,.0f}, {short} of {points} x to go"
-    return text if np.isfinite(now.times_longer(until)) else f"{text}, no telling how long"
-
-
-def _points(until: Converged, posterior: Posterior) -> Points:
-    if until.at is not None:
-        x = np.asarray(until.at, posterior.scaling.user_dtype(posterior.dtype))
-        check_inputs(x, posterior.network, name="at")
-        return Points(x, np.arange(len(x)))
-    if posterior.x is None:
-        raise ValueError(
-            "`until` looks at predictions for the training data, but `posterior` has none: say "
-            "where to look, such as `until=tb.Converged(at=x)`"
-        )
-    rows = np.arange(0, len(posterior.x), -(-len(posterior.x) // TRAINING_POINTS))
-    return Points(posterior.x[rows], rows)
-
-
-def _limit(ended: Ended, goal: Goal) -> str:
-    value = goal.max_minutes if ended.limit == "max_minutes" else ended.plan.max_gradients
-    return f"`{ended.limit}` ({value:,g})"
-
-
-def _worst(standing: Standing, until: Converged, points: Points) -> str:
-    """The points that fall short most, in words."""
-    short = np.flatnonzero(standing.short(until))
-    worst = short[np.argsort(-standing.needs(until)[short], kind="stable")]
-    label, names = point_names(worst[:POINTS_NAMED], points.x)
-    if label == "row":
-        names = [str(points.rows[row]) for row in worst[:POINTS_NAMED]]
-    said = [
-        f"{_numbers(standing.rhat[row], standing.ess[row])} at {label} {name}"
-        for row, name in zip(worst, names, strict=False)
-    ]
-    more = len(worst) - len(said)
-    return "; ".join([*said, *([f"and {more} more"] if more else [])])
-
-
-def _numbers(rhat: float, ess: float) -> str:
-    if not math.isfinite(rhat):
-        return "a chain does not move"
-    return f"R-hat {rhat:.3f} and ESS {ess:,.0f}"
-
-
-def _go_on(ended: Ended, goal: Goal, path: Path | None, times: float | None) -> str:
-    """What to do, to have so many times the draws, as far as that is known."""
-    if path is None:
-        return f"give more `{ended.limit}`, and a `path` for a run that can go on"
-    if ended.limit == "max_minutes":
-        return f"go on with tb.resume({str(path)!r}, max_minutes={goal.max_minutes:g})"
-    if times is None:
-        return f"go on with tb.resume({str(path)!r}, max_gradients=...)"
-    gradients = _rounded_up(times * ended.outcome.gradients)
-    return f"go on with tb.resume({str(path)!r}, max_gradients={gradients})"
-
-
-def _rounded_up(number: float) -> str:
-    """Two digits, never below `number`."""
-    digits = 10.0 ** (math.floor(math.log10(number)) - 1)
-    rounded = math.ceil(number / digits - 1e-9) * digits
-    return str(round(rounded)) if rounded >= 10 else f"{rounded:.1f}"
+    return until.points(posterior, posterior.dataset)

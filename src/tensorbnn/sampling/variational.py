@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tensorbnn.checks import check_count
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import pareto_smooth
@@ -15,14 +16,14 @@ from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
 from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.inference.variational import Fit, fit
-from tensorbnn.model.checks import check_count
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.sampling.checkpoint import first_checkpoint
-from tensorbnn.sampling.plan import Plan, Start, start_chains
-from tensorbnn.sampling.recipe import Recipe, make_pace, make_reporting
-from tensorbnn.sampling.running import carry_out
-from tensorbnn.sampling.stopping import Goal
-from tensorbnn.sampling.storing import make_store
+from tensorbnn.sampling.local import LocalBackend
+from tensorbnn.sampling.plan import ChainState, Checkpointing, Plan, initial_chains
+from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.restore import create_store
+from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.stopping import StoppingRule
 from tensorbnn.storage.creation import check_free
 
 # About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
@@ -151,14 +152,11 @@ def variational(
     )
     with precision(posterior.dtype):
         checkpoints = [first_checkpoint(_fitted(posterior, options, plan, found), options)]
-    reporting = make_reporting(posterior, {}, None, plan.draws)
-    recipe = Recipe(posterior, options, plan, reporting, make_pace(plan, None, 10.0))
-    goal = Goal()
-    store = make_store(
-        recipe, goal, checkpoints, path, store_data=store_data, notes={}, overwrite=overwrite
-    )
-    progress = progress and _takes_long(posterior, plan)
-    return carry_out(recipe, store, checkpoints, goal, progress=progress, executor=None)
+    checkpointing = Checkpointing.checked(plan, None, 10.0)
+    run = Run(posterior, options, plan, StoppingRule(), Reporting(plan.draws), checkpointing)
+    create_store(run, checkpoints, path, store_data=store_data, notes={}, overwrite=overwrite)
+    run.run(LocalBackend(checkpoints), progress=progress and _takes_long(posterior, plan))
+    return Ensemble._from_posterior(run.store, posterior)
 
 
 def _takes_long(posterior: Posterior, plan: Plan) -> bool:
@@ -167,13 +165,13 @@ def _takes_long(posterior: Posterior, plan: Plan) -> bool:
     return plan.draws * rows * posterior.num_parameters > MULTIPLICATIONS_PER_SECOND
 
 
-def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) -> Start:
+def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) -> ChainState:
     """The chain that draws from the fitted density, at its mean."""
     model = posterior.model
     theta = found.normals.mean[: model.theta.size]
     named = {name: each[0] for name, each in named_networks(model, theta[None]).items()}
     hypers = {} if plan.sample_hyperparameters else posterior.unflatten_hypers(found.phi)
-    (start,) = start_chains(posterior, options, plan, {**named, **hypers})
+    (chain,) = initial_chains(posterior, options, plan, {**named, **hypers})
     _, pareto_k = pareto_smooth(found.log_ratios[None])
     count = len(found.log_ratios)
     record = Record(
@@ -183,8 +181,8 @@ def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) ->
         pareto_k=pareto_k,
         history=found.history,
     )
-    state: MeanFieldState = start.state
-    return start._replace(
+    state: MeanFieldState = chain.state
+    return chain._replace(
         state=state._replace(
             normals=type(found.normals)(*(each[None] for each in found.normals)),
             record=Record(*(jnp.asarray(each, dtype=float)[None] for each in record)),

@@ -18,29 +18,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorbnn import warning
+from tensorbnn.data import pack_dataset, unpack_dataset
 from tensorbnn.ensemble.metrics import Metric
+from tensorbnn.errors import LockedError, NotSharedError, OtherVersionsError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.sampling.chains import Pace
-from tensorbnn.sampling.interrupt import Stop
-from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.recipe import (
-    Recipe,
-    make_posterior,
-    make_reporting,
-    read_checkpoints,
-    validation_rows,
-    versions,
-)
+from tensorbnn.progress import Bar
+from tensorbnn.sampling.interrupt import StopRequest, catch_signals
+from tensorbnn.sampling.local import LocalBackend
+from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.restore import make_posterior, read_checkpoints, versions
+from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.stopping import StoppingRule
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import Arrays, RunError
-from tensorbnn.storage.lock import HEARTBEAT_SECONDS, STALE_SECONDS, Lock, LockedError
-
-# For how long a worker waits for the one before it, which may be saving its last draws, or be dead
-# without the file system knowing it.
-_PATIENCE_SECONDS = STALE_SECONDS + 2 * HEARTBEAT_SECONDS
+from tensorbnn.storage.files import Arrays
+from tensorbnn.storage.lock import HEARTBEAT_SECONDS, STALE_SECONDS, Lock
+from tensorbnn.warning import collect_warnings
 
 
 class ChainTask(NamedTuple):
@@ -55,34 +50,39 @@ class ChainTask(NamedTuple):
     sampler: Sampler
     metrics: Mapping[str, Metric]
     plan: Plan
-    pace: Pace
+    max_gradients: int | None
+    checkpointing: Checkpointing
     data: Arrays | None
     """The data, where the run directory does not keep them."""
+    patience_seconds: float = STALE_SECONDS + 2 * HEARTBEAT_SECONDS
+    """For how long a worker waits for the one before it, which may be saving its last draws, or be
+    dead without the file system knowing it."""
 
 
-def make_task(recipe: Recipe, store: DirectoryStore) -> ChainTask:
+def make_task(run: Run, store: DirectoryStore) -> ChainTask:
     """What workers are told of a run that is locked."""
-    posterior, rows = recipe.posterior, recipe.reporting.rows
+    posterior, rows = run.posterior, run.reporting.rows
     data: dict[str, Any] = {}
     if posterior.x is not None and store.data() is None:
-        data = {"x": posterior.x, "y": posterior.y}
+        data = pack_dataset(posterior.dataset)
         if "validation" in rows:
-            data |= {"validation_x": rows["validation"].x, "validation_y": rows["validation"].y}
+            data |= pack_dataset(rows["validation"], "validation_")
     return ChainTask(
         path=store.root,
         coordinator=store.writer(),
         versions=versions(),
         network=posterior.network,
         likelihood=posterior.likelihood,
-        sampler=recipe.sampler,
-        metrics=dict(recipe.reporting.metrics),
-        plan=recipe.plan,
-        pace=recipe.pace,
+        sampler=run.sampler,
+        metrics=dict(run.reporting.metrics),
+        plan=run.plan,
+        max_gradients=run.rule.max_gradients,
+        checkpointing=run.checkpointing,
         data=data or None,
     )
 
 
-def run_chain(task: ChainTask, chain: int) -> list[str]:
+def run_chain(task: ChainTask, chain: int) -> list[Warning]:
     """Run one chain to its end, or until it is asked to stop; it is saved in any case.
 
     What there is to warn of is returned: a worker has nobody to tell it.
@@ -91,7 +91,7 @@ def run_chain(task: ChainTask, chain: int) -> list[str]:
     of the process whose pool it belongs to.
     """
     try:
-        with _without_ctrl_c(), warning.kept() as warnings:
+        with _without_ctrl_c(), collect_warnings() as warnings:
             received = _run(task, chain)
     except Exception as error:
         portable = _portable(error)
@@ -107,51 +107,49 @@ def _run(task: ChainTask, chain: int) -> int | None:
     store = _open(task)
     is_abandoned = _is_abandoned if _is_child() else lambda: False
     # A file system that fails for a moment asks for nothing.
-    stop = Stop(also=lambda: os.path.exists(store.stop_file) or is_abandoned())
-    lock = _lock_patiently(store.chain_lock(chain), stop)
+    stop = StopRequest(also=lambda: os.path.exists(store.stop_file) or is_abandoned())
+    lock = _lock_patiently(store.chain_lock(chain), task.patience_seconds, stop)
     if lock is None:
         return None
     with lock:
-        _check_coordinator(task, store)
-        if stop.asked or task.plan.is_over(*store.progress(chain)):
+        if store.writer() != task.coordinator:  # a run that is gone, or another of the same name
+            raise NotSharedError(task.path, socket.gethostname(), is_run=True)
+        run = _restore(task, store)
+        if stop.requested or run.is_over(*store.progress(chain)):
             return None
         store.remove_leftovers(chain)
-        recipe = _make_recipe(task, store)
-        outcome = recipe.run(store, read_checkpoints(store, recipe, [chain]), stop=stop)
-    return signal.SIGTERM if is_abandoned() else outcome.signal
+        backend = LocalBackend(read_checkpoints(run, store, [chain]))
+        with catch_signals(stop):
+            backend.advance(run, stop, Bar("", run.plan.transitions, show=False))
+    return signal.SIGTERM if is_abandoned() else stop.signal
 
 
 def _open(task: ChainTask) -> DirectoryStore:
     if task.versions != versions():
-        raise RunError(
-            f"the worker on {socket.gethostname()} has {versions()}, but the run was started with "
-            f"{task.versions}: install the same versions, or the chains would not be the same"
-        )
+        raise OtherVersionsError(socket.gethostname(), versions(), task.versions)
     try:
         return DirectoryStore(task.path)
     except FileNotFoundError as error:
-        raise RunError(_not_shared(task)) from error
+        raise NotSharedError(task.path, socket.gethostname()) from error
 
 
-def _check_coordinator(task: ChainTask, store: DirectoryStore) -> None:
-    """Raise where this is a task of a run that is gone, or another directory of the same name."""
-    if store.writer() != task.coordinator:
-        raise RunError(
-            f"{_not_shared(task)}; or whoever started the chain is gone, then go on with tb.resume"
-        )
-
-
-def _not_shared(task: ChainTask) -> str:
-    return (
-        f"{task.path}, as the worker on {socket.gethostname()} sees it, is not the run that was "
-        "started: `path` must be a directory that all workers share"
+def _restore(task: ChainTask, store: DirectoryStore) -> Run:
+    data = store.data() if task.data is None else task.data
+    posterior = make_posterior(store, task.network, task.likelihood, data)
+    validation = unpack_dataset(data, "validation_") if task.metrics else None
+    reporting = Reporting.checked(
+        posterior, task.metrics, validation, store.manifest["report_every"]
     )
+    rule = StoppingRule(max_gradients=task.max_gradients)
+    run = Run(posterior, task.sampler, task.plan, rule, reporting, task.checkpointing)
+    run.store = store
+    return run
 
 
-def _lock_patiently(lock: Lock, stop: Stop) -> Lock | None:
+def _lock_patiently(lock: Lock, seconds: float, stop: StopRequest) -> Lock | None:
     """The lock of a chain, or ``None`` where chains are to stop."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not stop.asked:
+    deadline = time.monotonic() + seconds
+    while not stop.requested:
         try:
             return lock.acquire()
         except LockedError:
@@ -159,14 +157,6 @@ def _lock_patiently(lock: Lock, stop: Stop) -> Lock | None:
                 raise
         time.sleep(0.1)
     return None
-
-
-def _make_recipe(task: ChainTask, store: DirectoryStore) -> Recipe:
-    data = store.data() if task.data is None else task.data
-    posterior = make_posterior(store, task.network, task.likelihood, data)
-    validation = validation_rows(data) if task.metrics else None
-    reporting = make_reporting(posterior, task.metrics, validation, store.manifest["report_every"])
-    return Recipe(posterior, task.sampler, task.plan, reporting, task.pace)
 
 
 def _is_child() -> bool:

@@ -17,51 +17,13 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
 from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
+from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.sghmc import SGHMC
-from tensorbnn.model import hyper, layers, likelihoods, priors
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.counts import Poisson
-from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
-from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.model.catalogue import CLASSES
 from tensorbnn.model.network import Network
-from tensorbnn.model.relevance import Relevance
-from tensorbnn.model.robust import StudentTNoise
-from tensorbnn.model.scaling import Scaling
-from tensorbnn.model.weighted import Weighted
 
-_CLASSES: tuple[type, ...] = (
-    layers.Dense,
-    layers.GaussianDense,
-    layers.CauchyDense,
-    *layers.ACTIVATIONS.values(),
-    Relevance,
-    hyper.Hyper,
-    priors.Normal,
-    priors.Cauchy,
-    priors.StudentT,
-    priors.Laplace,
-    priors.Exponential,
-    priors.LogNormal,
-    priors.HalfNormal,
-    priors.GammaPrecision,
-    likelihoods.Gaussian,
-    Bernoulli,
-    Categorical,
-    MeasuredGaussian,
-    StudentTNoise,
-    HeteroscedasticGaussian,
-    Poisson,
-    Weighted,
-    Scaling,
-    HMC,
-    AdaptiveHMC,
-    GHMC,
-    NUTS,
-    MCLMC,
-    SGHMC,
-    MeanField,
-)
-KNOWN = {known.__name__: known for known in _CLASSES}
+SAMPLERS: tuple[type, ...] = (HMC, AdaptiveHMC, GHMC, NUTS, MCLMC, SGHMC, MeanField)
+KNOWN = {known.__name__: known for known in (*CLASSES, *SAMPLERS)}
 
 
 def describe(value: Any) -> Any:
@@ -69,7 +31,9 @@ def describe(value: Any) -> Any:
 
     Examples
     --------
-    >>> describe(priors.Normal(0.0, hyper.Hyper(1.0)))
+    >>> from tensorbnn.model.hyper import Hyper
+    >>> from tensorbnn.model.priors import Normal
+    >>> describe(Normal(0.0, Hyper(1.0)))
     {'type': 'Normal', 'loc': 0.0, 'scale': {'type': 'Hyper', 'start': 1.0, 'prior': None}}
     """
     if isinstance(value, Network):
@@ -103,6 +67,12 @@ def restore(description: Any, custom: Mapping[str, type]) -> Any:
             f"load it with `custom={{{wanted}}}`"
         )
     return _restore(description, custom)
+
+
+def sampler_class(manifest: Mapping[str, Any]) -> type[Sampler] | None:
+    """The class of a run's sampler, if it is the library's."""
+    found = KNOWN.get(manifest.get("sampler", {}).get("type"), object)
+    return found if issubclass(found, Sampler) else None
 
 
 def _check_name(own: type) -> None:

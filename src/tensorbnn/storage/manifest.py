@@ -28,6 +28,7 @@ UNSCALED = describe(Scaling())
 # What a run does not say that was made before it could be asked for.
 _LEFT_OUT = {
     "scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None, "notes": {},
+    "together": True,
 }  # fmt: skip
 
 # A list of numbers, which is written in one line.
@@ -165,6 +166,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "networks_per_file": _count(1),
     "seed": _count(0),
     "sample_hyperparameters": _of_type(bool, "true or false"),
+    "together": _of_type(bool, "true or false"),
     "metrics": (_is_metrics, "descriptions by name"),
     "report_every": _count(1),
     "notes": _of_type(dict, "a dict"),

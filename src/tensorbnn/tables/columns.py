@@ -5,14 +5,13 @@ Whatever can't be is an error that names the column and the row.
 
 import difflib
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.tables.reading import Column, Table, TableError, counted, names_of
+from tensorbnn.tables.reading import Column, Setting, Table, TableError, is_number, names_of
 
 Missing = Literal["refuse", "drop"]
 # A text column with more values than this is a name, a date or free text.
@@ -44,44 +43,38 @@ def is_text(table: Table, name: str, *, is_target: bool = False) -> bool:
     known = sum(value is not None for value in column)
     bad = [row for row, value in enumerate(column) if value is not None and not is_number(value)]
     if bad and all(_COMMAS.fullmatch(str(column[row]).strip()) for row in bad):
-        raise TableError(
-            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: {HOW_NUMBERS} "
-            f"(if these are no numbers use {_as_texts(name, is_target=is_target)})"
-        )
+        raise _no_number(table, name, bad[0], HOW_NUMBERS, is_target=is_target)
     if bad and len(bad) < MOSTLY_NUMBERS * known:
         raise _mixture(table, name, bad, is_target=is_target)
     if bad and _have_one_unit([str(column[row]) for row in bad]):
-        raise TableError(
-            f"column {name!r} has {column[bad[0]]!r} in {table.place(bad[0])}: numbers are written "
-            "without units or other signs, as 1234.5 or -0.5 (if these are no numbers use "
-            f"{_as_texts(name, is_target=is_target)})"
-        )
+        how = "numbers are written without units or other signs, as 1234.5 or -0.5"
+        raise _no_number(table, name, bad[0], how, is_target=is_target)
     return bool(bad)
 
 
 def categories_of(
-    table: Table, name: str, kept: NDArray[np.bool_], *, remedy: str, is_target: bool = False
+    table: Table,
+    name: str,
+    kept: NDArray[np.bool_],
+    *advice: str | Setting,
+    is_target: bool = False,
 ) -> tuple[str, ...]:
-    """The values of a column, numbers in their order before texts in theirs."""
+    """The values of a column, numbers before texts; `advice` is for one that can't have any."""
     labels = as_labels(table, name)
     found = sorted({str(labels[row]) for row in np.flatnonzero(kept)}, key=_order)
+    problem = None
     if len(found) > MOST_CATEGORIES:
-        _check_commas(table, name, is_target=is_target)
-        raise TableError(
-            f"column {name!r} of {table.file} has {len(found):,} different values, such as "
-            f"{found[0]!r}, too many for categories (at most {MOST_CATEGORIES}): {remedy}"
-        )
-    if len(found) == kept.sum() and len(found) >= FEWEST_NAMES:
-        _check_commas(table, name, is_target=is_target)
-        raise TableError(
-            f"column {name!r} of {table.file} has another value in each row, such as {found[0]!r}, "
-            f"from which nothing can be learned: {remedy}"
-        )
-    if len(found) < 2:
-        raise TableError(
-            f"column {name!r} of {table.file} has only one value, {found[0]!r}, which says "
-            f"nothing: {remedy}"
-        )
+        problem = f"has {len(found):,} different values, such as {found[0]!r}, too many for "
+        problem += f"categories (at most {MOST_CATEGORIES})"
+    elif len(found) == kept.sum() and len(found) >= FEWEST_NAMES:
+        problem = f"has another value in each row, such as {found[0]!r}, from which nothing can be "
+        problem += "learned"
+    elif len(found) < 2:
+        problem = f"has only one value, {found[0]!r}, which says nothing"
+    if problem is not None:
+        if len(found) > 1:
+            _check_commas(table, name, is_target=is_target)
+        raise table.error(problem, *advice, column=name)
     return tuple(found)
 
 
@@ -92,17 +85,20 @@ def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.f
         texts = ["nan" if value is None else value for value in column]
         row = next((row for row, text in enumerate(texts) if not is_number(text)), None)
         if row is not None:
-            remedy = f": {HOW_NUMBERS}" if _COMMAS.fullmatch(texts[row]) else ""
-            raise TableError(
-                f"column {name!r} is one of numbers, but has the text {texts[row]!r} in "
-                f"{table.place(row)}{remedy}"
+            raise table.error(
+                f"is one of numbers, but has the text {texts[row]!r}",
+                *([HOW_NUMBERS] if _COMMAS.fullmatch(texts[row]) else []),
+                column=name,
+                rows=[row],
             )
         column = np.array(texts, np.float64)
     bad = np.flatnonzero(np.abs(column) > LARGEST)
     if len(bad):
-        raise TableError(
-            f"column {name!r} has {column[bad[0]]:g} in {table.place(int(bad[0]))}, which is too "
-            "large to compute with: correct it, or leave the row out"
+        raise table.error(
+            f"has {column[bad[0]]:g}",
+            "that is too large to compute with; correct it, or leave the row out",
+            column=name,
+            rows=bad,
         )
     return column[kept]
 
@@ -112,11 +108,11 @@ def as_deviations(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[n
     found = as_numbers(table, name, kept)
     bad = np.flatnonzero(found <= 0)
     if len(bad):
-        row = int(np.flatnonzero(kept)[bad[0]])
-        more = f" ({len(bad):,} rows have such)" if len(bad) > 1 else ""
-        raise TableError(
-            f"column {name!r} has {found[bad[0]]:g} in {table.place(row)}{more}, but a standard "
-            "deviation must be above 0: correct it, or leave the row out"
+        raise table.error(
+            f"has {found[bad[0]]:g}",
+            "a standard deviation must be above 0; correct it, or leave the row out",
+            column=name,
+            rows=np.flatnonzero(kept)[bad],
         )
     return found
 
@@ -131,9 +127,11 @@ def as_codes(
         return np.array([number[str(labels[row])] for row in np.flatnonzero(kept)], np.float64)
     except KeyError:
         row = next(int(row) for row in np.flatnonzero(kept) if str(labels[row]) not in number)
-        raise TableError(
-            f"column {name!r} has the {what} {labels[row]!r} in {table.place(row)}, which the "
-            f"training data did not have: they had {names_of(list(known))}"
+        raise table.error(
+            f"has the {what} {labels[row]!r}",
+            f"the training data did not have it, they had {names_of(list(known))}",
+            column=name,
+            rows=[row],
         ) from None
 
 
@@ -171,9 +169,10 @@ def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArr
             counts[name] = int(gone.sum())
     if counts and missing == "refuse":
         listed = [f"{count:,} in {name!r}" for name, count in counts.items()]
-        raise TableError(
-            f"{table.file} has missing values in {int((~kept).sum()):,} of {table.num_rows:,} rows "
-            f"({names_of(listed)}): fill them, or leave these rows out (--missing drop at the fit)"
+        raise table.error(
+            f"has missing values in {int((~kept).sum()):,} of {table.num_rows:,} rows "
+            f"({names_of(listed)})",
+            *("fill them, or leave these rows out (", Setting("missing", "drop"), " at the fit)"),
         )
     return kept
 
@@ -195,21 +194,22 @@ def check_there(table: Table, names: Sequence[str]) -> None:
                 )
         near = difflib.get_close_matches(name, there, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near and len(there) > 1 else ""
-        raise TableError(f"{table.file} has no column {name!r}: {has}{hint}")
+        raise table.error(f"has no column {name!r}", has + hint)
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number with a decimal point, if any."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text  # which Python allows in numbers, but 12_3 is a name
-
-
-def _as_texts(name: str, *, is_target: bool) -> str:
+def _as_texts(name: str, *, is_target: bool) -> Setting:
     """The option that makes texts of a column of numbers."""
-    return "--task classification" if is_target else f"--categorical {shlex.quote(name)}"
+    return Setting("task", "classification") if is_target else Setting("categorical", name)
+
+
+def _no_number(table: Table, name: str, row: int, how: str, *, is_target: bool) -> TableError:
+    """What is wrong with a column of numbers that are not written as such."""
+    return table.error(
+        f"has {table.columns[name][row]!r}",
+        *(f"{how} (if these are no numbers use ", _as_texts(name, is_target=is_target), ")"),
+        column=name,
+        rows=[row],
+    )
 
 
 def _have_one_unit(texts: Sequence[str]) -> bool:
@@ -220,11 +220,12 @@ def _have_one_unit(texts: Sequence[str]) -> bool:
 
 def _mixture(table: Table, name: str, bad: Sequence[int], *, is_target: bool) -> TableError:
     """What is wrong with a column that has texts in some rows, and numbers in more."""
-    more = f" (and in {counted(len(bad) - 1, 'more row')})" if len(bad) > 1 else ""
-    return TableError(
-        f"column {name!r} is one of numbers, but has the text {table.columns[name][bad[0]]!r} in "
-        f"{table.place(bad[0])}{more}: correct it, leave it empty where there is no value, or "
-        f"use {_as_texts(name, is_target=is_target)}"
+    return table.error(
+        f"is one of numbers, but has the text {table.columns[name][bad[0]]!r}",
+        "correct it, leave it empty where there is no value, or use ",
+        _as_texts(name, is_target=is_target),
+        column=name,
+        rows=bad,
     )
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorbnn.tables.columns import HOW_NUMBERS, is_number
-from tensorbnn.tables.reading import Column, Table, TableError, names_of, read_parts
+from tensorbnn.tables.columns import HOW_NUMBERS
+from tensorbnn.tables.reading import Column, Table, TableError, is_number, no_header, read_parts
 
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 # What may be a comma between thousands: three digits after it, no zero before it.
@@ -25,10 +25,7 @@ class _Found(NamedTuple):
 
     text: str
     name: str
-    place: str
-
-    def __str__(self) -> str:
-        return f"column {self.name!r} has {self.text!r} in {self.place}"
+    row: int
 
 
 class _Looks:
@@ -46,12 +43,12 @@ class _Looks:
             if text is None:
                 continue
             if _COMMA.fullmatch(text):
-                self.comma = self.comma or _Found(text, name, table.place(row))
+                self.comma = self.comma or _Found(text, name, table.number(row))
                 self.is_proven = self.is_proven or not _THOUSANDS.fullmatch(text)
             elif not is_number(text):
                 self.is_number = False
             elif "." in text:
-                self.point = self.point or _Found(text, name, table.place(row))
+                self.point = self.point or _Found(text, name, table.number(row))
 
 
 def comma_columns(
@@ -85,8 +82,10 @@ def comma_columns(
     commas = [each.comma for each in numbers if each.comma]
     if commas:
         points = [each.point for each in numbers if each.point]
-        _check(commas, points, sure=expected or any(each.is_proven for each in numbers))
-        _check_header(table)
+        sure = expected or any(each.is_proven for each in numbers)
+        _check(table.file, commas[0], points[0] if points else None, sure=sure)
+        if all(_COMMA.fullmatch(name) or is_number(name) for name in table.columns):
+            raise no_header(table.file, list(table.columns))
     return frozenset(each.name for each in commas)
 
 
@@ -110,26 +109,22 @@ def read_numbers(
         yield with_points(table, commas)
 
 
-def _check(commas: list[_Found], points: list[_Found], *, sure: bool) -> None:
-    if points:
-        raise TableError(
-            f"{commas[0]}, but {points[0]}: write all numbers with a decimal comma, or all with a "
-            "decimal point, and nothing between thousands"
+def _check(file: Path, comma: _Found, point: _Found | None, *, sure: bool) -> None:
+    advice = None
+    if point is not None:
+        advice = (
+            f"column {point.name!r} has {point.text!r} in data row {point.row:,}; write all "
+            "numbers with a decimal comma, or all with a decimal point, and nothing between "
+            "thousands"
         )
-    if not sure:
-        raise TableError(
-            f"{commas[0]}, and no number of the table shows whether that is a decimal comma or one "
-            f"between thousands: {HOW_NUMBERS}"
+    elif not sure:
+        advice = (
+            "no number of the table shows whether that is a decimal comma or one between "
+            f"thousands; {HOW_NUMBERS}"
         )
-
-
-def _check_header(table: Table) -> None:
-    names = list(table.columns)
-    if all(_COMMA.fullmatch(name) or is_number(name) for name in names):
-        raise TableError(
-            f"{table.file} begins with numbers ({names_of(names)}): its first line must name the "
-            "columns"
-        )
+    if advice is not None:
+        has = f"has {comma.text!r}"
+        raise TableError(has, advice, file=file, column=comma.name, rows=[comma.row])
 
 
 def _with_point(text: str | float | None) -> str | None:

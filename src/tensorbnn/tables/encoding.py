@@ -6,14 +6,14 @@ which a run keeps, so that later tables are turned into numbers alike or refused
 columns of standard deviations, their error bars, which are no inputs.
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.data import Dataset
 from tensorbnn.tables.columns import (
     Missing,
     as_codes,
@@ -26,19 +26,12 @@ from tensorbnn.tables.columns import (
     complete_rows,
     is_text,
 )
-from tensorbnn.tables.reading import Table, TableError, counted, names_of
+from tensorbnn.tables.reading import Setting, Table, TableError, counted, names_of
 
 Task = Literal["regression", "classification"]
-
-
-class Numbers(NamedTuple):
-    """Rows of a table as numbers."""
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64] | None
-    """Targets, then their standard deviations, where they have any: as `Posterior` takes them."""
-    kept: NDArray[np.bool_]
-    """Which rows of the table they are."""
+# Columns of a row that are named beside its number, and where it has none.
+BESIDE_NUMBER = 3
+ALONE = 6
 
 
 @dataclass(frozen=True)
@@ -99,8 +92,12 @@ class Encoding:
             return found
         return found + (self.targets if self.classes is None else ()) + self.target_sds
 
-    def encode(self, table: Table, *, targets: bool = False) -> Numbers:
-        """Inputs, and targets where they are wanted, of the rows without missing values."""
+    def encode(self, table: Table, *, targets: bool = False) -> Dataset:
+        """Inputs, and targets where they are wanted, of the rows without missing values.
+
+        ``y`` is as `Posterior` takes it: targets, then their standard deviations where there are
+        any. Rows are numbered as in the file, from 1.
+        """
         wanted = [each.name for each in self.inputs]
         if targets:
             wanted += [*self.targets, *self.target_sds]
@@ -109,11 +106,12 @@ class Encoding:
         if not kept.any():
             raise TableError(f"every row of {table.file} has a missing value")
         x = np.column_stack([_encode_input(table, each, kept) for each in self.inputs])
+        rows = table.number(0) + np.flatnonzero(kept)
         if not targets:
-            return Numbers(x, None, kept)
+            return Dataset(x, rows=rows)
         y = [self._target(table, name, kept) for name in self.targets]
         sds = [as_deviations(table, name, kept) for name in self.target_sds]
-        return Numbers(x, np.column_stack(y + sds), kept)
+        return Dataset(x, np.column_stack(y + sds), rows=rows)
 
     def describe(self) -> dict[str, Any]:
         """JSON of all of it."""
@@ -164,9 +162,9 @@ def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) ->
             then += ", then their standard deviations"
         raise TableError(
             f"the network has {counted(inputs, 'input')}{also}, but {table.file} has "
-            f"{counted(len(names), 'column')} ({names_of(names)}); the run was not made by "
-            f"`tensorbnn fit` and does not know which to take: give just its inputs, in "
-            f"their order{then}"
+            f"{counted(len(names), 'column')} ({names_of(names)}); the run was not made from a "
+            "table and does not know which to take",
+            f"give just its inputs, in their order{then}",
         )
     first, known = tuple(map(Input, names[:inputs])), tuple(names[inputs:])
     return Encoding(first, known[:targets] or ("target",), target_sds=known[targets:])
@@ -206,38 +204,69 @@ def learn(
         raise TableError(f"a target is given twice: {names_of(targets)}")
     for name in ignored:
         if name in (*targets, *target_sds):
-            raise TableError(f"column {name!r} is needed for the target and can't be left out, too")
+            raise TableError("is needed for the target and can't be left out, too", column=name)
     for name in set(categorical).intersection(targets):
         raise TableError(
-            f"column {name!r} is a target and no input: where it holds classes use --task "
-            f"classification instead of --categorical {shlex.quote(name)}"
+            "is a target and no input",
+            *("where it holds classes use ", Setting("task", "classification")),
+            *(" instead of ", Setting("categorical", name)),
+            column=name,
         )
     _check_sds(targets, target_sds, categorical)
     names = [name for name in table.columns if name not in {*targets, *target_sds, *ignored}]
     if not names:
-        raise TableError(f"{table.file} has no columns left to predict {names_of(targets)} from")
+        raise table.error(f"has no columns left to predict {names_of(targets)} from")
     kept = complete_rows(table, [*names, *targets, *target_sds], missing)
     if not kept.any():
-        raise TableError(f"every row of {table.file} has a missing value: no row is left")
-    inputs = tuple(
-        Input(
-            name,
-            categories_of(
-                table, name, kept, remedy=f"leave it out with --ignore {shlex.quote(name)}"
-            ),
-        )
-        if name in categorical or is_text(table, name)
-        else Input(name)
-        for name in names
-    )
+        raise TableError(f"every row of {table.file} has a missing value", "no row is left")
+    inputs = []
+    for name in names:
+        categories = None
+        if name in categorical or is_text(table, name):
+            out = "leave it out with ", Setting("ignore", name)
+            categories = categories_of(table, name, kept, *out)
+        inputs.append(Input(name, categories))
     by_values = task is None and is_text(table, targets[0], is_target=True)
     if target_sds and (by_values or task == "classification"):
         raise TableError(
-            f"--target-sd {target_sds[0]} is about numbers, but the target {targets[0]!r} has "
-            "classes: leave --target-sd out"
+            f"the target {targets[0]!r} has classes, which have no standard deviations",
+            *("leave ", Setting("target_sd", target_sds[0]), " out"),
         )
     classes = _learn_classes(table, targets, task, kept)
-    return Encoding(inputs, tuple(targets), classes, missing, tuple(target_sds))
+    return Encoding(tuple(inputs), tuple(targets), classes, missing, tuple(target_sds))
+
+
+def row_names(
+    x: NDArray[Any], encoding: Encoding | None, numbers: Sequence[int] | None = None
+) -> list[str]:
+    """A name for each row of inputs.
+
+    Parameters
+    ----------
+    x
+        Inputs ``(rows, inputs)``.
+    encoding
+        How columns became inputs; ``None`` where they are unknown.
+    numbers
+        The number of each row in its table, from 1; ``None`` where it has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wells = Encoding((Input("depth"), Input("rock", ("chalk", "clay"))), ("flow",))
+    >>> row_names(np.array([[97.0, 0.0, 1.0]]), wells, [12])
+    ['data row 12 (depth = 97, rock=clay)']
+    >>> row_names(np.array([[97.0, 0.0, 1.0]]), None)
+    ['x0 = 97, x1 = 0, x2 = 1']
+    """
+    said = [_inputs_of(row, encoding) for row in x]
+    if numbers is None or len(numbers) != len(x):
+        return [_first(each, ALONE) for each in said]
+    few = bool(said) and len(said[0]) <= BESIDE_NUMBER
+    return [
+        f"data row {number:,} ({', '.join(each)})" if few else f"data row {number:,}"
+        for number, each in zip(numbers, said, strict=True)
+    ]
 
 
 def _check_sds(
@@ -246,19 +275,23 @@ def _check_sds(
     """Each target has one, which is nothing else; several targets may share one."""
     if target_sds and len(target_sds) != len(targets):
         raise TableError(
-            "give one --target-sd for each --target, in the same order: there are "
-            f"{len(target_sds)} ({names_of(target_sds)}) for {len(targets)} ({names_of(targets)})"
+            f"there are {len(target_sds)} columns of standard deviations ({names_of(target_sds)}) "
+            f"for {counted(len(targets), 'target')} ({names_of(targets)})",
+            *("give one ", Setting("target_sd"), " for each ", Setting("target")),
+            ", in the same order",
         )
     for name in target_sds:
         if name in targets:
             raise TableError(
-                f"column {name!r} is a target and can't hold standard deviations, too: give "
-                "--target-sd another column"
+                "is a target and can't hold standard deviations, too",
+                *("give ", Setting("target_sd"), " another column"),
+                column=name,
             )
         if name in categorical:
             raise TableError(
-                f"column {name!r} holds standard deviations and is no input: leave out "
-                f"--categorical {shlex.quote(name)}"
+                "holds standard deviations and is no input",
+                *("leave out ", Setting("categorical", name)),
+                column=name,
             )
 
 
@@ -270,18 +303,19 @@ def _learn_classes(
         texts = [name for name in targets if is_text(table, name, is_target=True)]
     if task == "regression" and texts:
         text = next(value for value in as_labels(table, texts[0]) if value is not None)
-        raise TableError(
-            f"column {texts[0]!r} of {table.file} holds texts such as {text!r}, which can't be a "
-            "target of a regression: use --task classification"
+        raise table.error(
+            f"holds texts such as {text!r}, which can't be a target of a regression",
+            *("use ", Setting("task", "classification")),
+            column=texts[0],
         )
     if task != "classification" and not texts:
         return None
     if len(targets) > 1:
         raise TableError(f"classes are one column, but there are {len(targets)} targets")
-    remedy = "if it holds numbers use --task regression"
+    advice: list[str | Setting] = ["if it holds numbers use ", Setting("task", "regression")]
     if texts:
-        remedy = "if these are numbers write them without units or other signs, as 1234.5"
-    return categories_of(table, targets[0], kept, remedy=remedy, is_target=True)
+        advice = ["if these are numbers write them without units or other signs, as 1234.5"]
+    return categories_of(table, targets[0], kept, *advice, is_target=True)
 
 
 def _encode_input(table: Table, column: Input, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -298,3 +332,23 @@ def _labels(values: Any) -> Any:
 
 def _texts(values: Any) -> Any:
     return None if values is None else tuple(str(each) for each in values)
+
+
+def _inputs_of(row: NDArray[Any], encoding: Encoding | None) -> list[str]:
+    """What each column of a row has; of a category only the one that it is in."""
+    values = row.tolist()
+    if encoding is None:
+        return [f"x{number} = {value:.4g}" for number, value in enumerate(values)]
+    found = []
+    for column in encoding.inputs:
+        width = len(column.categories or (None,))
+        own, values = values[:width], values[width:]
+        if column.categories is None:
+            found.append(f"{column.name} = {own[0]:.4g}")
+        else:
+            found.append(f"{column.name}={column.categories[own.index(max(own))]}")
+    return found
+
+
+def _first(said: list[str], most: int) -> str:
+    return ", ".join(said[:most]) + (", …" if len(said) > most else "")

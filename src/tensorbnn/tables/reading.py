@@ -17,6 +17,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.messages import PYTHON, Message, Words
+
 # Texts that stand for a value that is not there.
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "n/a", "null", "NULL", "None"})
 _NAN = frozenset({"nan", "+nan", "-nan"})  # in any case, as all that Python takes for one
@@ -30,8 +32,50 @@ Column = NDArray[np.float64] | list[str | None]
 """Numbers, NaN where one is missing; or texts, ``None`` where one is missing."""
 
 
-class TableError(ValueError):
-    """A table that can't be used; the message says which file, where and what to do."""
+class Setting(NamedTuple):
+    """An option that advice names, by its name in the settings of a fit."""
+
+    name: str
+    value: str | None = None
+
+
+class TableError(Message, ValueError):
+    """A table that can't be used.
+
+    Parameters
+    ----------
+    problem
+        What is wrong with the column, the row or the file, in words that follow its name.
+    advice
+        What to do, in pieces.
+    file, column, rows
+        Where it is; rows are counted from 1, and the first one is named.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *advice: str | Setting,
+        file: Path | None = None,
+        column: str | int | None = None,
+        rows: Sequence[int] = (),
+    ) -> None:
+        super().__init__(problem, *advice)
+        self.problem, self.advice = problem, advice
+        self.file, self.column, self.rows = file, column, rows
+
+    def message(self, words: Words = PYTHON) -> str:
+        """The place, the problem, and what to do."""
+        row = f"data row {self.rows[0]:,} of {self.file}" if self.rows else f"{self.file}"
+        text = self.problem if self.file is None else f"{row} {self.problem}"
+        if self.column is not None:
+            of = "" if self.rows else f" of {self.file}" if self.file else ""
+            place = f" in {row}" if self.rows else ""
+            text = f"column {self.column!r}{of} {self.problem}{place}"
+        if len(self.rows) > 1:
+            text += f" (and in {counted(len(self.rows) - 1, 'more row')})"
+        advice = [each if isinstance(each, str) else words.option(*each) for each in self.advice]
+        return ": ".join([text, "".join(advice)] if advice else [text])
 
 
 class Table(NamedTuple):
@@ -40,7 +84,7 @@ class Table(NamedTuple):
     file: Path
     columns: dict[str, Column]
     first: int = 0
-    """The number of the first row, from 0."""
+    """Rows of the file before these."""
     separator: str = ","
     """What stands between the fields of a text file."""
 
@@ -49,9 +93,20 @@ class Table(NamedTuple):
         """Number of rows."""
         return len(next(iter(self.columns.values())))
 
-    def place(self, row: int) -> str:
-        """A row in words, counted from 1 as people do."""
-        return f"data row {self.first + row + 1:,} of {self.file}"
+    def number(self, row: int) -> int:
+        """The number of a row of this part in the file, from 1 as people count."""
+        return self.first + int(row) + 1
+
+    def error(
+        self,
+        problem: str,
+        *advice: str | Setting,
+        column: str | None = None,
+        rows: Iterable[int] = (),
+    ) -> TableError:
+        """What is wrong with it, or in these rows of this part."""
+        numbers = [self.number(row) for row in rows]
+        return TableError(problem, *advice, file=self.file, column=column, rows=numbers)
 
 
 def read_table(file: Path) -> Table:
@@ -71,7 +126,7 @@ def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
     if not file.exists():
         raise TableError(f"there is no file {file}")
     if file.is_dir():
-        raise TableError(f"{file} is a directory, not a table")
+        raise TableError("is a directory, not a table", file=file)
     kind = suffix(file)
     parts = _parquet(file, rows) if kind in (".parquet", ".pq") else _text(file, kind, rows)
     first = 0
@@ -80,9 +135,9 @@ def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
             yield table._replace(first=first)
             first += table.num_rows
     except (OSError, EOFError, zlib.error) as error:
-        raise TableError(f"{file} can't be read: {error}") from error
+        raise TableError("can't be read", str(error), file=file) from error
     if not first:
-        raise TableError(f"{file} has no rows")
+        raise TableError("has no rows", file=file)
 
 
 def suffix(file: Path) -> str:
@@ -91,7 +146,9 @@ def suffix(file: Path) -> str:
     for known in SUFFIXES:
         if name.endswith((known, f"{known}.gz")):
             return known
-    raise TableError(f"{file} is no kind of table that is known by its name: {', '.join(SUFFIXES)}")
+    raise TableError(
+        "is no kind of table that is known by its name", ", ".join(SUFFIXES), file=file
+    )
 
 
 def names_of(columns: Sequence[str]) -> str:
@@ -105,18 +162,29 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number with a decimal point, if any."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # which Python allows in numbers, but 12_3 is a name
+
+
 def _text(file: Path, kind: str, rows: int) -> Iterator[Table]:
     opener: Any = gzip.open if file.name.lower().endswith(".gz") else open
     with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
         try:
             yield from _fields(file, kind, lines, rows)
         except UnicodeDecodeError as error:
+            line = _bad_line(file, opener)
             raise TableError(
-                f"{file} is not text in UTF-8 ({error.reason} in line {_bad_line(file, opener):,}):"
-                " save it as UTF-8"
+                f"is not text in UTF-8 ({error.reason} in line {line:,})",
+                "save it as UTF-8",
+                file=file,
             ) from error
         except csv.Error as error:
-            raise TableError(f"{file} can't be read: {error}") from error
+            raise TableError("can't be read", str(error), file=file) from error
 
 
 def _bad_line(file: Path, opener: Any) -> int:
@@ -145,8 +213,11 @@ def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[Table]
         for place, row in enumerate(part, start=number + 1):
             if len(row) != len(names):
                 raise TableError(
-                    f"data row {place:,} of {file} has {counted(len(row), 'field')}, but its first "
-                    f"line names {counted(len(names), 'column')}: {names_of(names)}"
+                    f"has {counted(len(row), 'field')}, but its first line names "
+                    f"{counted(len(names), 'column')}",
+                    names_of(names),
+                    file=file,
+                    rows=[place],
                 )
         number += len(part)
         columns = zip(names, zip(*part, strict=True), strict=True)
@@ -188,27 +259,29 @@ def _value(text: str) -> str | None:
 
 def _check_names(file: Path, names: Sequence[str]) -> None:
     if not names:
-        raise TableError(f"{file} is empty")
-    if all(_is_number(name) for name in names):
-        raise TableError(
-            f"{file} begins with numbers ({names_of(names)}): its first line must name the columns"
-        )
+        raise TableError("is empty", file=file)
+    if all(is_number(name) for name in names):
+        raise no_header(file, names)
     for place, name in enumerate(names, start=1):
         if not name:
             raise TableError(
-                f"column {place} of {file} has no name: name it, or leave it out (pandas writes "
-                "such a column unless it is told `index=False`)"
+                "has no name",
+                "name it, or leave it out (pandas writes such a column unless it is told "
+                "`index=False`)",
+                file=file,
+                column=place,
             )
         if names.index(name) != place - 1:
-            raise TableError(f"{file} has two columns named {name!r}: rename one of them")
+            raise TableError(f"has two columns named {name!r}", "rename one of them", file=file)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def no_header(file: Path, names: Sequence[str]) -> TableError:
+    """What is wrong with a file whose first line is no header."""
+    return TableError(
+        f"begins with numbers ({names_of(names)})",
+        "its first line must name the columns",
+        file=file,
+    )
 
 
 def _parquet(file: Path, rows: int) -> Iterator[Table]:
@@ -227,7 +300,7 @@ def _parquet(file: Path, rows: int) -> Iterator[Table]:
                     names = batch.schema.names
                     yield Table(file, {name: _column(batch.column(name)) for name in names})
     except pyarrow.ArrowException as error:
-        raise TableError(f"{file} can't be read: {str(error).splitlines()[0]}") from error
+        raise TableError("can't be read", str(error).splitlines()[0], file=file) from error
 
 
 def _column(values: Any) -> Column:

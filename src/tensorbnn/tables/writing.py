@@ -14,22 +14,6 @@ from tensorbnn.tables.columns import number_text
 from tensorbnn.tables.reading import Column, suffix
 
 
-def check_free(file: Path, *, force: bool) -> None:
-    """Raise where `file` can't be written, before anything is computed."""
-    suffix(file)
-    check_no_directory(file)
-    if file.exists() and not force:
-        raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
-
-
-def check_no_directory(file: Path) -> None:
-    """Raise where `file` can't be one."""
-    if file.is_dir():
-        raise IsADirectoryError(f"{file} is a directory: choose a file for --out")
-
-
 class TableWriter:
     """Writes parts of a table under a temporary name, which becomes the file's at the end.
 

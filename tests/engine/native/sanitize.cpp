@@ -34,12 +34,12 @@ std::unique_ptr<T[]> random_array(size_t count, double scale = 1) {
 Network random_network() {
   Network network;
   network.num_stages = number(1, 4);
-  network.likelihood = static_cast<Likelihood>(number(0, 3));
+  network.likelihood = static_cast<Likelihood>(number(0, num_likelihoods - 1));
   int units = network.inputs = number(1, 20);
   size_t at = 0;
   for (int s = 0; s < network.num_stages; ++s) {
     Stage& stage = network.stages[s];
-    stage.activation = static_cast<Activation>(number(0, 10));
+    stage.activation = static_cast<Activation>(number(0, num_activations - 1));
     stage.dense = stage.activation < Activation::Sloped;
     stage.inputs = units;
     stage.outputs = units = stage.dense ? number(1, 40) : units;
@@ -47,15 +47,11 @@ Network random_network() {
     stage.weights = at;
     stage.biases = at += stage.dense ? static_cast<size_t>(stage.inputs) * stage.outputs : 0;
     stage.slopes = at += stage.dense ? stage.outputs : 0;
-    const bool own = stage.activation == Activation::PReLU ||
-                     stage.activation == Activation::SquarePReLU;
-    at += own ? units : 0;
+    at += has_slopes(stage.activation) ? units : 0;
   }
   network.outputs = units;
   network.targets = num_targets(network.likelihood, units);
-  const bool has_noise = network.likelihood == Likelihood::Gaussian ||
-                         network.likelihood == Likelihood::MeasuredGaussian;
-  network.widths = has_noise && number(0, 1) ? units : 1;
+  network.widths = has_widths(network.likelihood) && number(0, 1) ? units : 1;
   network.num_parameters = at;
   return network;
 }
@@ -74,7 +70,7 @@ Prior random_prior(const Network& network) {
     Entry& entry = prior.entries[e];
     entry.start = hyper ? network.num_parameters + e : 0;
     entry.size = hyper ? 1 : network.num_parameters;
-    entry.family = static_cast<Family>(number(0, 6));
+    entry.family = static_cast<Family>(number(0, num_families - 1));
     entry.location_kind = LocationKind::Value;
     entry.positive = entry.family > Family::StudentT || (hyper && e == 1);
     entry.heavy = !entry.positive &&

@@ -11,9 +11,6 @@
 namespace tensorbnn {
 namespace {
 
-// Chains stand along the lanes where there are enough of them, and so few rows.
-constexpr int most_rows_of_chains = 64;
-
 // From the kernel's sum that goes with a width of the noise to its part of the log-likelihood and of
 // the gradient: by an sd, or by the factor of measured sds, whose own logarithms, the same for all
 // parameters, are left to the caller.
@@ -21,8 +18,7 @@ class Ending {
  public:
   template <class T>
   Ending(const Network& network, const Data<T>& data)
-      : gaussian_(network.likelihood == Likelihood::Gaussian ||
-                  network.likelihood == Likelihood::MeasuredGaussian),
+      : gaussian_(has_widths(network.likelihood)),
         count_(static_cast<double>(data.rows()) * network.outputs / network.widths) {}
 
   double value(double sum, double sd) {

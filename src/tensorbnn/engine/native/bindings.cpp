@@ -26,15 +26,16 @@ using Out = ffi::ResultBuffer<data_type<T>>;
 // Returns whether they are a network.
 bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
                   int64_t likelihood, int64_t widths, Network& network) {
-  if (stages.size() % 4 || stages.size() / 4 > most_stages || stages.size() / 4 != slopes.size() ||
-      stages.size() == 0 || likelihood < 0 ||
-      likelihood > static_cast<int64_t>(Likelihood::MeasuredGaussian))
+  const size_t count = stages.size() / stage_numbers;
+  if (stages.size() != count * stage_numbers || count > most_stages || count != slopes.size() ||
+      count == 0 || likelihood < 0 || likelihood >= num_likelihoods)
     return false;
-  network.num_stages = static_cast<int>(stages.size() / 4);
+  network.num_stages = static_cast<int>(count);
   network.likelihood = static_cast<Likelihood>(likelihood);
   size_t at = 0;
   for (int s = 0; s < network.num_stages; ++s) {
-    const int64_t* from = stages.begin() + 4 * s;
+    const int64_t* from = stages.begin() + stage_numbers * s;
+    if (from[1] < 0 || from[1] >= num_activations) return false;
     Stage& stage = network.stages[s];
     stage.dense = from[0] != 0;
     stage.activation = static_cast<Activation>(from[1]);
@@ -46,17 +47,14 @@ bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slope
     stage.biases = at;
     if (stage.dense) at += stage.outputs;
     stage.slopes = at;
-    if (stage.activation == Activation::PReLU || stage.activation == Activation::SquarePReLU)
-      at += stage.outputs;
+    if (has_slopes(stage.activation)) at += stage.outputs;
   }
   network.num_parameters = at;
   network.inputs = network.stages[0].inputs;
   network.outputs = network.stages[network.num_stages - 1].outputs;
   network.targets = num_targets(network.likelihood, network.outputs);
   network.widths = static_cast<int>(widths);
-  const bool has_noise = network.likelihood == Likelihood::Gaussian ||
-                         network.likelihood == Likelihood::MeasuredGaussian;
-  return widths == 1 || (has_noise && widths == network.outputs);
+  return widths == 1 || (has_widths(network.likelihood) && widths == network.outputs);
 }
 
 template <class T>
@@ -122,8 +120,9 @@ ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stag
 bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others,
                 int64_t num_hypers, ffi::Span<const int64_t> sd_from, double constant,
                 int64_t dimension, Prior& prior) {
-  const size_t count = entries.size() / 9;
-  if (entries.size() % 9 || count > most_entries || others.size() != 3 * count ||
+  const size_t count = entries.size() / entry_numbers;
+  if (entries.size() != count * entry_numbers || count > most_entries ||
+      others.size() != count * entry_other_numbers ||
       num_hypers > most_hypers || num_hypers > static_cast<int64_t>(count) ||
       sd_from.size() > most_widths)
     return false;
@@ -136,7 +135,7 @@ bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others
   }
   prior.constant = constant;
   for (size_t e = 0; e < count; ++e) {
-    const int64_t* from = entries.begin() + 9 * e;
+    const int64_t* from = entries.begin() + entry_numbers * e;
     Entry& entry = prior.entries[e];
     entry.start = static_cast<size_t>(from[0]);
     entry.size = static_cast<size_t>(from[1]);
@@ -147,10 +146,12 @@ bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others
     entry.truncated = from[6] != 0;
     entry.location_from = static_cast<int>(from[7]);
     entry.scale_from = static_cast<int>(from[8]);
-    entry.dof = others.begin()[3 * e];
-    entry.prior_location = others.begin()[3 * e + 1];
-    entry.prior_scale = others.begin()[3 * e + 2];
-    const bool inside = from[0] >= 0 && from[1] >= 0 && from[0] + from[1] <= dimension;
+    const double* other = others.begin() + entry_other_numbers * e;
+    entry.dof = other[0];
+    entry.prior_location = other[1];
+    entry.prior_scale = other[2];
+    const bool inside = from[0] >= 0 && from[1] >= 0 && from[0] + from[1] <= dimension &&
+                        from[2] >= 0 && from[2] < num_families;
     if (!inside || from[7] >= num_hypers || from[8] >= num_hypers) return false;
   }
   return true;

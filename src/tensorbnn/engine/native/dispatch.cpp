@@ -79,6 +79,32 @@ int threads_for_call(int available) {
 using tensorbnn::current;
 using tensorbnn::known;
 
+const char* tensorbnn_numbers() {
+  using namespace tensorbnn;
+  static const std::string numbers = [] {
+    std::string all;
+    const auto add = [&](const char* name, int64_t number) {
+      all += std::string(name) + " " + std::to_string(number) + "\n";
+    };
+#define TENSORBNN_ADD(kind, name) add(#kind "." #name, static_cast<int64_t>(kind::name));
+    TENSORBNN_ACTIVATIONS(TENSORBNN_ADD)
+    TENSORBNN_LIKELIHOODS(TENSORBNN_ADD)
+    TENSORBNN_FAMILIES(TENSORBNN_ADD)
+    TENSORBNN_LOCATION_KINDS(TENSORBNN_ADD)
+#undef TENSORBNN_ADD
+    add("most_stages", most_stages);
+    add("most_hypers", most_hypers);
+    add("most_entries", most_entries);
+    add("most_widths", most_widths);
+    add("most_rows_of_chains", most_rows_of_chains);
+    add("stage_numbers", stage_numbers);
+    add("entry_numbers", entry_numbers);
+    add("entry_other_numbers", entry_other_numbers);
+    return all;
+  }();
+  return numbers.c_str();
+}
+
 const char* tensorbnn_instruction_sets() {
   static const std::string names = [] {
     std::string all;

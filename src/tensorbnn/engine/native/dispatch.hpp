@@ -12,6 +12,8 @@ const Kernel<T>& current_kernel();
 }  // namespace tensorbnn
 
 extern "C" {
+// The numbers by which Python names things, "name number" a line: see numbers.hpp.
+const char* tensorbnn_numbers();
 // Names of the instruction sets that this machine has, best first, separated by spaces.
 const char* tensorbnn_instruction_sets();
 // The one in use.

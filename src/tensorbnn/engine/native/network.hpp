@@ -8,21 +8,15 @@
 
 namespace tensorbnn {
 
-enum class Activation : int64_t {
-  Identity,
-  Tanh,
-  Sigmoid,
-  Exp,
-  ReLU,
-  ELU,
-  LeakyReLU,    // its slope above zero; others are written Sloped
-  Sloped,       // a fixed slope of any sign
-  PReLU,        // one slope a unit, a parameter
-  SquarePReLU,  // the same, squared
-  Softmax,
-};
+// Whether each unit has a slope, which is a parameter.
+inline bool has_slopes(Activation activation) {
+  return activation == Activation::PReLU || activation == Activation::SquarePReLU;
+}
 
-enum class Likelihood : int64_t { Gaussian, Bernoulli, Categorical, MeasuredGaussian };
+// Whether the likelihood has widths of the noise.
+inline bool has_widths(Likelihood likelihood) {
+  return likelihood == Likelihood::Gaussian || likelihood == Likelihood::MeasuredGaussian;
+}
 
 // Rows of the array of targets: a measured one has its standard deviations after the values.
 inline int num_targets(Likelihood likelihood, int outputs) {
@@ -38,8 +32,6 @@ struct Stage {
   size_t weights, biases, slopes;  // where they begin among the parameters
   double slope;
 };
-
-constexpr int most_stages = 128;
 
 struct Network {
   int num_stages;

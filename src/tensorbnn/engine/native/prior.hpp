@@ -4,21 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "numbers.hpp"
+
 namespace tensorbnn {
-
-// A log-normal prior is a Normal one of the logarithm.
-enum class Family : int64_t {
-  Normal,
-  Laplace,
-  Cauchy,
-  StudentT,
-  Exponential,
-  HalfNormal,
-  GammaPrecision,
-};
-
-// What of a hyper-parameter is a location: its value, or the logarithm of it or of its inverse.
-enum class LocationKind : int64_t { Value, Logarithm, NegativeLogarithm };
 
 struct Entry {
   size_t start, size;  // in the position
@@ -30,11 +18,6 @@ struct Entry {
   int location_from, scale_from;  // a hyper-parameter, or -1
   double dof, prior_location, prior_scale;  // the last two where truncated
 };
-
-constexpr int most_hypers = 256, most_entries = 512;
-
-// Outputs may have a width of the noise each: its standard deviation, or a factor of such.
-constexpr int most_widths = 256;
 
 // Entries of hyper-parameters come first, each after those it depends on; then parameters.
 struct Prior {

@@ -1,18 +1,24 @@
-"""Priors and likelihoods written as in Python, ``Normal(0, Hyper(1))``, read without running it.
+"""The model that `fit` samples; priors and likelihoods are written as in Python.
 
-Only calls of the library's own priors, likelihoods and `Hyper`, with numbers as arguments, can be
-written. A few lower-case words stand for what is used most.
+``Normal(0, Hyper(1))`` is read without running it: only calls of the library's own priors,
+likelihoods and `Hyper`, with numbers as arguments, can be written. A few lower-case words stand for
+what is used most.
 """
 
+import argparse
 import ast
 from typing import Any, TypeVar
 
+from tensorbnn.model.classes import Bernoulli
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.layers import CauchyDense, Dense
+from tensorbnn.model.layers import ACTIVATIONS, CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
+from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.storage.description import KNOWN
+from tensorbnn.tables.encoding import Encoding
+from tensorbnn.tabular import TabularModel
 
 _T = TypeVar("_T")
 
@@ -24,6 +30,20 @@ PRIORS: dict[str, Prior] = {
 
 LEARNED_WIDTH = Hyper(0.3)
 """In units of the targets' standard deviation: around a third, give or take a factor of e."""
+
+
+def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:
+    """The network and the likelihood that the options ask for."""
+    prior = read_prior(options.prior)
+    return TabularModel(
+        hidden=options.hidden,
+        activation=ACTIVATIONS[options.activation](),
+        weight_prior=prior,
+        bias_prior=prior,
+        noise=LEARNED_WIDTH,
+        relevance=options.relevance,
+        likelihood=_likelihood(options.likelihood, encoding),
+    )
 
 
 def read_prior(text: str) -> Prior:
@@ -38,11 +58,6 @@ def read_prior(text: str) -> Prior:
         return PRIORS[text.lower()]
     words = f"{', '.join(PRIORS)}, or such as 'Normal(0, 1)'"
     return _read(text, Prior, "a prior", words)  # type: ignore[type-abstract]
-
-
-def learned_noise(targets: int) -> Gaussian:
-    """Gaussian noise of each target that is learned."""
-    return Gaussian(sd=for_each_column(LEARNED_WIDTH, targets))
 
 
 def read_likelihood(text: str, targets: int = 1) -> Likelihood:
@@ -61,14 +76,46 @@ def read_likelihood(text: str, targets: int = 1) -> Likelihood:
         if issubclass(known, Likelihood) and known is not Weighted  # which needs one inside
     }
     words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
-    learned = {
-        "gaussian": learned_noise(targets),
-        "studenttnoise": StudentTNoise(scale=for_each_column(LEARNED_WIDTH, targets)),
-    }
+    width = for_each_column(LEARNED_WIDTH, targets)
+    learned = {"gaussian": Gaussian(sd=width), "studenttnoise": StudentTNoise(scale=width)}
     if text.lower() in kinds:
         # Noise that is not known is learned.
         return learned.get(text.lower()) or kinds[text.lower()]()
     return _read(text, Likelihood, "a likelihood", words)  # type: ignore[type-abstract]
+
+
+def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
+    """The one that is asked for, if it goes with the targets."""
+    if text is None:
+        return None
+    classes, likelihood = encoding.classes, read_likelihood(text, len(encoding.targets))
+    is_measured = isinstance(likelihood, MeasuredGaussian)
+    if encoding.target_sds and not is_measured:
+        raise ValueError(
+            f"--likelihood {text} does not go with --target-sd, which says how targets scatter: "
+            "leave one of them out, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
+            "learn whether the standard deviations are too small or too large"
+        )
+    if isinstance(likelihood, Weighted):
+        raise ValueError(f"{text} needs a weight for each row, which only Python can give it")
+    if classes is not None and not likelihood.predicts_classes:
+        raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
+    if is_measured and not encoding.target_sds:
+        raise ValueError(
+            f"{text} takes the standard deviation of each target from the table: name its column "
+            "with --target-sd, one for each --target"
+        )
+    if classes is None and likelihood.predicts_classes:
+        raise ValueError(
+            f"{text} is a likelihood of classes, but the target is a number: use --task "
+            "classification"
+        )
+    if isinstance(likelihood, Bernoulli) and classes and len(classes) > 2:
+        raise ValueError(
+            f"{text} is a likelihood of two classes, but {encoding.targets[0]!r} has "
+            f"{len(classes)}: use --likelihood categorical, or leave it out"
+        )
+    return likelihood
 
 
 def _read(text: str, kind: type[_T], what: str, words: str) -> _T:

@@ -1,22 +1,22 @@
 """What a report is about: a run, its data, the names of its columns, and rows to judge it by."""
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.messages import PYTHON, Words
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
-from tensorbnn.report.advice import as_options
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding
-from tensorbnn.tables.naming import row_names
+from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding, row_names
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
 DIAGNOSED_ROWS = 100
@@ -24,42 +24,25 @@ MOST_NETWORKS = 4000
 MOST_ROWS = 1000
 
 
-class Points(NamedTuple):
-    """Inputs at which a run is diagnosed."""
-
-    x: NDArray[Any]
-    names: list[str]
-    """What the user calls each."""
-    places: NDArray[Any] | None = None
-    """Which training rows they are, from 0, where they are any."""
-
-
-class Judged(NamedTuple):
-    """Rows whose targets are known."""
-
-    x: NDArray[Any]
-    y: NDArray[Any]
-    """As `Ensemble.score` takes it: without weights, with measured standard deviations."""
-    name: str
-    """What they are, in words."""
-    unseen: bool | None
-    """Whether the networks were not fitted to them; ``None`` where only the user knows."""
-    numbers: NDArray[Any] | None = None
-    """The number of each in the user's table, from 1, where they come from one."""
-
-
-class Subject(NamedTuple):
+@dataclass(frozen=True)
+class ReportContext:
     """All that the sections of a report look at."""
 
     path: Path
-    manifest: dict[str, Any]
+    manifest: Mapping[str, Any]
     ensemble: Ensemble
     data: dict[str, NDArray[Any]] | None
     """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
     encoding: Encoding | None
-    judged: Judged | None
-    points: Points
+    judged: Dataset
+    """Rows whose targets are known, as `Ensemble.score` takes them."""
+    judged_name: str
+    """What they are."""
+    unseen: bool | None
+    """Whether the networks were not fitted to them; ``None`` where only the user knows."""
+    points: Dataset
     diagnosis: Diagnosis
+    words: Words
     progress: bool
 
     @property
@@ -79,8 +62,7 @@ class Subject(NamedTuple):
         """A name for each target."""
         if self.encoding is not None:
             return self.encoding.targets
-        known = self.true if self.judged is not None else (self.data or {}).get("y")
-        columns = 1 if known is None else known.shape[1]
+        columns = self.true.shape[1]
         return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
 
     @property
@@ -101,19 +83,21 @@ class Subject(NamedTuple):
         return tuple(f"{name} sd" for name in self.targets)
 
     @property
-    def true(self) -> NDArray[Any] | None:
+    def true(self) -> NDArray[Any]:
         """Targets of the rows to judge by, alone."""
-        if self.judged is None:
-            return None
-        ensemble = self.ensemble
-        return ensemble.likelihood.plain.observed(self.judged.y, ensemble.network.outputs)
+        likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
+        return likelihood.observed(self.judged.targets, outputs)
 
     @property
     def true_sd(self) -> NDArray[Any] | None:
         """Measured standard deviations of `true`, where there are any."""
-        if self.judged is None:
-            return None
-        return _deviations(self.judged.y, self.ensemble)
+        return _deviations(self.judged.targets, self.ensemble)
+
+    @property
+    def verdict(self) -> str:
+        """In the words of whoever made the run."""
+        by_fit = isinstance(self.manifest["notes"].get("command"), str)
+        return self.diagnosis.verdict.message(self.words if by_fit else PYTHON)
 
     @property
     def worst_row(self) -> int:
@@ -122,58 +106,55 @@ class Subject(NamedTuple):
         return int(np.argmax(rhat))
 
 
-def read_subject(path: Path, judged: Judged | None, *, progress: bool) -> Subject:
+def read_context(
+    path: Path,
+    judged: Dataset | None = None,
+    judged_name: str = "",
+    *,
+    words: Words = PYTHON,
+    progress: bool = True,
+) -> ReportContext:
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
-    kept = store.data()
-    table = noted_table(store.manifest["notes"])
+    notes, kept = store.manifest["notes"], store.data()
+    table = noted_table(notes)
+    encoding = None if table is None else restore_encoding(table)
+    unseen = None
     if judged is None:
-        judged = _own_rows(kept, ensemble.likelihood)
-    data = _targets_alone(kept, ensemble)
-    points = _points(judged, data, store.manifest)
-    if points is None:
-        raise ValueError(
-            f"{path} keeps no data to look at its predictions by: give a table with --data"
-        )
-    diagnosis = ensemble.diagnose(points.x, names=points.names, progress=progress)
-    if isinstance(store.manifest["notes"].get("command"), str):  # made by `fit`
-        diagnosis = dataclasses.replace(diagnosis, verdict=as_options(diagnosis.verdict))
-    return Subject(
+        if kept is None:
+            raise ValueError(
+                f"{path} keeps no data to look at its predictions by: give a table with "
+                f"{words.option('data')}"
+            )
+        unseen = "validation_x" in kept
+        judged, judged_name = _own_rows(kept, ensemble.likelihood, unseen=unseen)
+    if kept is None:
+        some = judged.evenly(DIAGNOSED_ROWS)
+        points = Dataset(some.x, names=row_names(some.x, encoding, some.rows))
+    else:
+        points = diagnosed_rows(notes, kept["x"])
+    return ReportContext(
         path=path,
         manifest=store.manifest,
         ensemble=ensemble,
-        data=data,
-        encoding=None if table is None else restore_encoding(table),
+        data=_targets_alone(kept, ensemble),
+        encoding=encoding,
         judged=judged,
+        judged_name=judged_name,
+        unseen=unseen,
         points=points,
-        diagnosis=diagnosis,
+        diagnosis=ensemble.diagnose(points.x, names=points.names, progress=progress),
+        words=words,
         progress=progress,
     )
 
 
-def training_points(manifest: Mapping[str, Any], x: NDArray[Any]) -> Points:
+def diagnosed_rows(notes: Mapping[str, Any], x: NDArray[Any]) -> Dataset:
     """Training inputs at which a run is diagnosed, spread evenly over all."""
-    table = noted_table(manifest["notes"])
-    rows, places = spread(x, DIAGNOSED_ROWS), spread(np.arange(len(x)), DIAGNOSED_ROWS)
-    if table is None:
-        return Points(rows, row_names(rows, None), places)
-    names = row_names(rows, restore_encoding(table), table.get("diagnosed"))
-    return Points(rows, names, places)
-
-
-def _points(
-    judged: Judged | None, data: dict[str, NDArray[Any]] | None, manifest: Mapping[str, Any]
-) -> Points | None:
-    """Where to diagnose: at training rows, or where the run keeps none at those of the user."""
-    if data is not None:
-        return training_points(manifest, data["x"])
-    if judged is None:
-        return None
-    table = noted_table(manifest["notes"])
+    table, some = noted_table(notes), Dataset(x).evenly(DIAGNOSED_ROWS)
     encoding = None if table is None else restore_encoding(table)
-    rows, numbers = spread(judged.x, DIAGNOSED_ROWS), judged.numbers
-    own = None if numbers is None else spread(numbers, DIAGNOSED_ROWS).tolist()
-    return Points(rows, row_names(rows, encoding, own))
+    numbers = None if table is None else table.get("diagnosed")
+    return Dataset(some.x, rows=some.rows, names=row_names(some.x, encoding, numbers))
 
 
 def _targets_alone(
@@ -196,23 +177,12 @@ def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:
     return likelihood.targets(y, outputs)[:, outputs:]
 
 
-def _own_rows(data: dict[str, NDArray[Any]] | None, likelihood: Likelihood) -> Judged | None:
-    if data is None:
-        return None
-    held_out = "validation_x" in data
-    x, y = ("validation_x", "validation_y") if held_out else ("x", "y")
-    name = "held-out rows" if held_out else "training rows"
-    return _some(data[x], likelihood.unweighted(data[y]), name, unseen=held_out)
-
-
-def _some(x: NDArray[Any], y: NDArray[Any], name: str, *, unseen: bool) -> Judged:
-    some, targets = spread(x, MOST_ROWS), spread(y, MOST_ROWS)
-    shown = (
-        f"{len(some):,} {name}" if len(some) == len(x) else f"{len(some):,} of {len(x):,} {name}"
-    )
-    return Judged(some, targets, shown, unseen)
-
-
-def spread(rows: NDArray[Any], most: int) -> NDArray[Any]:
-    """At most so many rows, evenly over all."""
-    return np.asarray(rows[:: -(-len(rows) // most)])
+def _own_rows(
+    data: dict[str, NDArray[Any]], likelihood: Likelihood, *, unseen: bool
+) -> tuple[Dataset, str]:
+    """Held-out rows of the run, or training rows where it has none, and what they are."""
+    x, y = ("validation_x", "validation_y") if unseen else ("x", "y")
+    rows = Dataset(data[x], likelihood.unweighted(data[y]))
+    some, name = rows.evenly(MOST_ROWS), f"{'held-out' if unseen else 'training'} rows"
+    of = "" if len(some) == len(rows) else f" of {len(rows):,}"
+    return some, f"{len(some):,}{of} {name}"

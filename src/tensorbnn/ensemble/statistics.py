@@ -2,12 +2,22 @@
 
 The networks are the first axis. Weights are ``(networks,)`` and sum to one; ``None`` stands for
 equal ones, with which each function is what NumPy has under its name.
+
+The entropy of predicted classes is that of the mean probabilities, in nats, and
+
+    H(sum_j w_j p_j) = sum_j w_j H(p_j) + mutual information
+
+over networks ``j`` with class probabilities ``p_j``. The first term is what no more data could
+remove, the second what they could.
 """
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tensorbnn.model.layers import Softmax
+from tensorbnn.model.likelihoods import Likelihood
 
 # Values that are sorted at once.
 SORTED_AT_ONCE = 2**20
@@ -75,6 +85,40 @@ def histogram(
     return np.reshape(shares, (*values.shape[1:], bins))
 
 
+def entropy(probabilities: NDArray[Any], likelihood: Likelihood) -> NDArray[Any]:
+    """Entropy of classes whose probabilities are last: one for all, or one for each column.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.classes import Bernoulli, Categorical
+    >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), Categorical()).round(3).tolist()
+    [0.693, 0.0]
+    >>> entropy(np.array([[0.5], [1.0]]), Bernoulli()).round(3).tolist()
+    [[0.693], [0.0]]
+    """
+    own = np.asarray(probabilities, np.float64)
+    if likelihood.link is Softmax:
+        return _terms(own).sum(axis=-1)
+    return _terms(own) + _terms(1 - own)
+
+
+def mutual_information(
+    probabilities: NDArray[Any], likelihood: Likelihood, weights: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Mutual information of class and network, of probabilities ``(networks, rows, columns)``.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.classes import Bernoulli
+    >>> agree, differ = np.array([[[0.5]], [[0.5]]]), np.array([[[0.0]], [[1.0]]])
+    >>> [mutual_information(each, Bernoulli(), None).item() for each in (agree, differ)]
+    [0.0, 0.6931471805599453]
+    """
+    together = entropy(average(probabilities, weights), likelihood)
+    # Never below zero but for rounding.
+    return np.maximum(together - average(entropy(probabilities, likelihood), weights), 0.0)
+
+
 def _sorted_quantile(
     columns: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any]
 ) -> NDArray[Any]:
@@ -89,3 +133,9 @@ def _sorted_quantile(
     places = np.maximum(places, lowest)
     ranked = np.take_along_axis(columns, order, axis=0)
     return np.take_along_axis(ranked, places, axis=0)
+
+
+def _terms(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """``-p log p``, zero where ``p`` is."""
+    safe = np.where(probabilities > 0, probabilities, 1.0)
+    return 0.0 - safe * np.log(safe)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorbnn.cli.expressions import read_likelihood, read_prior
+from tensorbnn.cli.models import read_likelihood, read_prior
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.model.classes import Bernoulli, Categorical
@@ -14,16 +15,17 @@ from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.report.context import diagnosed_rows
 from tensorbnn.sampling.api import load
-from tensorbnn.storage.creation import check_free
+from tensorbnn.storage import creation
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.decimals import read_numbers
 from tensorbnn.tables.encoding import Encoding, noted_table, plain_encoding, restore_encoding
-from tensorbnn.tables.reading import Table
+from tensorbnn.tables.reading import Table, suffix
 
 
-class OpenedRun(NamedTuple):
-    """A run that is there."""
+class SavedRun(NamedTuple):
+    """A run with at least one draw of each chain."""
 
     path: Path
     store: DirectoryStore
@@ -82,8 +84,8 @@ class OpenedRun(NamedTuple):
         return ("0", "1") if isinstance(likelihood, Bernoulli) and outputs == 1 else None
 
 
-def open_run(path: Path) -> OpenedRun:
-    """A run with at least one draw of each chain."""
+def open_run(path: Path) -> SavedRun:
+    """The run at `path`, or an error that says what is missing."""
     check_run(path)
     store = DirectoryStore(path)
     if not all(store.chunk_sizes(chain) for chain in range(store.manifest["chains"])):
@@ -91,13 +93,19 @@ def open_run(path: Path) -> OpenedRun:
             f"{path} has no networks of some chain yet, or was stopped before: see `tensorbnn info "
             f"{shlex.quote(str(path))}`"
         )
-    return OpenedRun(path, store, load(path))
+    return SavedRun(path, store, load(path))
 
 
 def check_run(path: Path) -> None:
     """Raise where there is nothing at `path`."""
     if not path.exists():
         raise FileNotFoundError(f"there is no run {path}")
+
+
+def training_points(store: DirectoryStore) -> Dataset | None:
+    """Training rows at which a run is diagnosed; ``None`` where it keeps none."""
+    data = store.data()
+    return None if data is None else diagnosed_rows(store.manifest["notes"], data["x"])
 
 
 def check_free_run(path: Path, *, force: bool, option: str, hint: str = "") -> None:
@@ -110,13 +118,25 @@ def check_free_run(path: Path, *, force: bool, option: str, hint: str = "") -> N
             )
         return
     try:
-        check_free(path, overwrite=force)
+        creation.check_free(path, overwrite=force)
     except FileExistsError:
         raise FileExistsError(f"{path} exists and is not a run: choose another {option}") from None
 
 
+def check_free_file(file: Path, *, force: bool, is_table: bool = True) -> None:
+    """Raise where `file` can't be written, before anything is computed."""
+    if is_table:
+        suffix(file)
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a directory: choose a file for --out")
+    if file.exists() and not force:
+        raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
+
+
 def other_weights(
-    run: OpenedRun, prior: str | None, likelihood: str | None, *, progress: bool
+    run: SavedRun, prior: str | None, likelihood: str | None, *, progress: bool
 ) -> Weights | None:
     """Weights for another prior or likelihood, where one is given."""
     if prior is None and likelihood is None:

@@ -1,0 +1,104 @@
+"""What the library tells its users, in the words of the command line: flags and commands."""
+
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TextIO
+
+from tensorbnn.messages import Message, Remedy, Resume, Words, words_in_use
+
+REMEDIES = {
+    Remedy.TWO_CHAINS: "fit again with --chains 2 or more",
+    Remedy.FIND_STEPS: "fit again with a longer --burn-in, or with smaller steps (a higher "
+    "--target-acceptance)",
+    Remedy.LONGER_BURN_IN: "fit again with a longer --burn-in",
+    Remedy.ODD_CHAIN: "look at its trace; fit again with a longer --burn-in or another --seed, and "
+    "trust none of the chains until all agree",
+    Remedy.SEPARATE_MODES: "run longer (tensorbnn resume), or fit again with a longer --burn-in; "
+    "if they stay apart they sit in different modes: fit a smaller network (--hidden), or with "
+    "another --seed",
+    Remedy.SAMPLE_OTHER: "fit the other model anew",
+    Remedy.SAMPLE_OTHER_FROM_HERE: "fit it anew, by `tensorbnn fit`",
+    Remedy.SAFER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",
+    Remedy.SMALLER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",
+    Remedy.READ: "tensorbnn info, diagnose, predict and report can read it at any time",
+}
+
+
+@dataclass(frozen=True)
+class CommandLine(Words):
+    """The words of a command."""
+
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """By the names of arguments in Python."""
+    points: Sequence[str] = ()
+    """What the user calls the rows at which predictions are compared."""
+
+    def at(self, points: Sequence[str]) -> "CommandLine":
+        """The same, for predictions that are compared at these rows."""
+        return replace(self, points=points)
+
+    def option(self, name: str, value: str | None = None) -> str:
+        """Its flag, with a value if there is one; in Python's words where it has none."""
+        if name not in self.flags:
+            return super().option(name, value)
+        return self.flags[name] if value is None else f"{self.flags[name]} {shlex.quote(value)}"
+
+    def remedy(self, remedy: Remedy | Resume) -> str:
+        """What a user of the commands can do."""
+        if isinstance(remedy, Remedy):
+            return REMEDIES.get(remedy) or super().remedy(remedy)
+        aim = "" if remedy.option is None else f" {self.option(remedy.option)} {remedy.value}"
+        return f"tensorbnn resume {shlex.quote(str(remedy.path))}{aim}"
+
+    def reading(self, path: Path) -> str:
+        """By a command, or in Python."""
+        quoted = shlex.quote(str(path))
+        return f"tensorbnn info {quoted}\n\n# or in Python\n{super().reading(path)}"
+
+    def point(self, row: int, name: str) -> str:
+        """A row as it is called in the user's table."""
+        return self.points[row] if self.points else super().point(row, name)
+
+
+def render(told: object, words: Words) -> str:
+    """An error, a warning or a verdict in one line."""
+    text = told.message(words) if isinstance(told, Message) else str(told)
+    return " ".join(text.split())
+
+
+def print_error(told: object, words: Words | None = None) -> None:
+    """One line on standard error."""
+    print(f"tensorbnn: {render(told, words or CommandLine())}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_lines(words: Words) -> Iterator[None]:
+    """Print each warning of the library as a line, once: a computation may warn for each row."""
+    printed = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        del category, filename, lineno, file, line
+        if (text := render(message, words)) not in printed:
+            printed.add(text)
+            print_error(f"warning: {text}")
+
+    token = words_in_use.set(words)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = show
+            yield
+    finally:
+        words_in_use.reset(token)

@@ -1,0 +1,242 @@
+"""Tables of options, from which come parser, settings in TOML, and the line that repeats a command.
+
+An option that was not given is looked up in the settings, if the command has any, then in the
+table's defaults.
+"""
+
+import argparse
+import difflib
+import shlex
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a command."""
+
+    name: str
+    """Of its value and of its key in settings; with dashes, of its flag."""
+    help: str | None = None
+    type: Callable[[str], Any] = str
+    default: Any = None
+    kind: Literal["value", "list", "switch", "positional"] = "value"
+    choices: Sequence[str] | None = None
+    group: str | None = None
+    """The heading in the help."""
+    also: tuple[str, ...] = ()
+    """Other flags for it."""
+    python: str = ""
+    """Its name in Python, where that is another."""
+    needed: str = ""
+    """What an error asks for where it is missing."""
+    path: Literal["file", "directory"] | None = None
+    """What a shell completes."""
+    in_settings: bool = True
+    in_line: bool = True
+    """Whether the line that repeats a command has it."""
+
+    @property
+    def flag(self) -> str:
+        """Such as ``--burn-in``."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def add_to(self, parser: Any, *, required: bool) -> None:
+        """Declare it; what is not given leaves no trace."""
+        given: dict[str, Any] = {"help": self._help(), "default": argparse.SUPPRESS}
+        if self.kind == "switch":
+            given["action"] = "store_true"
+        else:
+            given |= {"type": self.type, "choices": self.choices}
+        if self.kind == "list":
+            given["action"] = "append"
+        if self.kind == "positional":
+            action = parser.add_argument(
+                self.name, nargs=None if required or not self.needed else "?", **given
+            )
+        else:
+            flags = self.flag, *self.also
+            action = parser.add_argument(*flags, dest=self.name, required=required, **given)
+        if self.path is not None:
+            action.complete = self.path  # for shtab
+
+    def read(self, value: Any) -> Any:
+        """A value of a settings file as the command line would give it."""
+        if self.kind == "list":
+            return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+        if self.kind == "switch":
+            if not isinstance(value, bool):
+                raise ValueError(f"must be true or false, got {value!r}")
+            return value
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        try:
+            made = self.type(text)
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(str(error)) from error
+        except ValueError as error:
+            raise ValueError(f"can't be {text!r}") from error
+        if self.choices is not None and made not in self.choices:
+            raise ValueError(f"must be one of {list(self.choices)}, got {text!r}")
+        return made
+
+    def words(self, value: Any) -> list[str]:
+        """The words of a command line that give it this value."""
+        if self.kind == "positional":
+            return [str(value)]
+        if value is None or value is False or value == self.default:
+            return []
+        if self.kind == "switch":
+            return [self.flag]
+        each_time = value if self.kind == "list" else [value]
+        return [word for each in each_time for word in (self.flag, _text(each))]
+
+    def _help(self) -> str | None:
+        if self.kind in ("list", "switch") or self.default is None:
+            return self.help
+        return f"{self.help} (default: {_text(self.default)})"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command; `run` returns the exit code."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    run: Callable[[argparse.Namespace], int]
+    description: str | None = None
+    epilog: str | None = None
+    formatter: type[argparse.HelpFormatter] = argparse.HelpFormatter
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether options may come from a file."""
+        return any(each.name == "settings" for each in self.options)
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """Flags by the names of arguments in Python."""
+        return {each.python or each.name: each.flag for each in self.options}
+
+    def add_to(self, commands: Any) -> None:
+        """Declare the command and its options."""
+        parser = commands.add_parser(
+            self.name,
+            help=self.help,
+            description=self.description,
+            epilog=self.epilog,
+            formatter_class=self.formatter,
+        )
+        groups: dict[str | None, Any] = {None: parser}
+        for each in self.options:
+            if each.group not in groups:
+                groups[each.group] = parser.add_argument_group(each.group)
+            required = bool(each.needed) and not self.has_settings
+            each.add_to(groups[each.group], required=required)
+        parser.set_defaults(command=self, parser=parser)
+
+    def complete(self, given: argparse.Namespace) -> argparse.Namespace:
+        """All options, those that were not given from the settings, or by default."""
+        found = {each.name: _default(each) for each in self.options}
+        if getattr(given, "settings", None) is not None:
+            found |= _read_settings(given.settings, self.options)
+        found |= vars(given)
+        for each in self.options:
+            if each.needed and not found[each.name]:
+                given.parser.error(f"{each.needed} is needed")
+        return argparse.Namespace(**found)
+
+    def line(self, options: argparse.Namespace) -> str:
+        """The command line that does the same again, settings included."""
+        words = ["tensorbnn", self.name]
+        for each in self.options:
+            if each.in_line:
+                words += each.words(getattr(options, each.name))
+        return shlex.join(words)
+
+
+RUN = Option("run", "the run directory", Path, kind="positional", path="directory")
+FORCE = Option("force", "replace a file that is at --out", kind="switch", in_settings=False)
+JSON = Option("json", "print the result as JSON", kind="switch", in_settings=False, in_line=False)
+RESULT = (
+    JSON,
+    Option("quiet", "show no progress", kind="switch", in_settings=False, in_line=False),
+)
+"""What every command with a result has."""
+
+
+def other_model(purpose: str) -> tuple[Option, Option]:
+    """Another prior or likelihood, by re-weighting."""
+    return (
+        Option("prior", f"{purpose} this prior of weights and biases"),
+        Option("likelihood", f"{purpose} this likelihood"),
+    )
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """``50,50`` as numbers, each at least 1; an empty text is none."""
+    try:
+        found = tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        found = (0,)
+    if any(each < 1 for each in found):
+        raise argparse.ArgumentTypeError(f"must be whole numbers such as 50,50, got {text!r}")
+    return found
+
+
+def probabilities(text: str) -> tuple[float, ...]:
+    """``0.05,0.5,0.95`` as numbers between 0 and 1."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < each < 1 for each in found):
+        raise argparse.ArgumentTypeError(
+            f"must be numbers between 0 and 1 such as 0.05,0.5,0.95, got {text!r}"
+        )
+    return found
+
+
+def fraction(text: str) -> float:
+    """A number from 0 to below 1."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1:
+        raise argparse.ArgumentTypeError(f"must be a number such as 0.2, got {text!r}")
+    return found
+
+
+def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
+    try:
+        content: Mapping[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {file}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is not TOML: {error}") from error
+    known = {each.name: each for each in options if each.in_settings}
+    found = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise ValueError(f"{file} has the unknown setting {key!r}: {hint}")
+        try:
+            found[name] = known[name].read(value)
+        except ValueError as error:
+            raise ValueError(f"{file}: {key} {error}") from error
+    return found
+
+
+def _default(option: Option) -> Any:
+    empty: dict[str, Any] = {"list": [], "switch": False}
+    return empty.get(option.kind, option.default)
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,245 @@
+"""Rows of data: as the user gives them, and as a model takes them.
+
+`prepare` is the only way from the user's units to those of a model.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.model.checks import DType, as_rows, check_inputs, check_rows
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
+
+# A row is called by its inputs where there are at most so many.
+INPUTS_SHOWN = 3
+
+Index = slice | NDArray[Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs, and targets where they are known, in the units you give them in.
+
+    Wherever a pair ``(x, y)`` is taken, such as for `validation`, a `Dataset` is taken, too.
+
+    Parameters
+    ----------
+    x
+        Inputs ``(rows, inputs)``, or ``(rows,)`` for one input.
+    y
+        Targets ``(rows, columns)``, or ``(rows,)`` for one column, as `Posterior` takes them.
+    rows
+        The number by which you know each row, ``(rows,)``: 0, 1, ... by default. A part of a
+        dataset keeps those of the whole.
+    names
+        What messages call each row; by default its inputs where these are three at most, its
+        number otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorbnn as tb
+    >>> x = np.linspace(-1, 1, 10)
+    >>> data = tb.Dataset(x, np.sin(x))
+    >>> data
+    Dataset(10 rows, 1 input, 1 target)
+    >>> data.evenly(3).rows.tolist()
+    [0, 4, 8]
+    >>> training, validation = data.split(0.2, seed=0)
+    >>> len(training), len(validation)
+    (8, 2)
+    >>> data.row_name(0)
+    'x = -1'
+    """
+
+    x: NDArray[Any]
+    y: NDArray[Any] | None
+    rows: NDArray[Any]
+    names: tuple[str, ...] | None
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        rows: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        inputs = as_rows("x", x)
+        targets = None if y is None else as_rows("y", y)
+        count = len(inputs)
+        if targets is not None and len(targets) != count:
+            raise ValueError(f"`x` has {count} rows but `y` has {len(targets)}")
+        numbers = np.arange(count) if rows is None else np.asarray(rows)
+        if numbers.shape != (count,):
+            raise ValueError(
+                f"`rows` must be a number for each of the {count} rows, got shape {numbers.shape}"
+            )
+        if names is not None and len(names) != count:
+            raise ValueError(
+                f"`names` must be one for each of the {count} rows of `x`, got {len(names)}"
+            )
+        object.__setattr__(self, "x", inputs)
+        object.__setattr__(self, "y", targets)
+        object.__setattr__(self, "rows", numbers)
+        object.__setattr__(self, "names", None if names is None else tuple(names))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        columns = {"input": self.x.shape[1], "target": 0 if self.y is None else self.y.shape[1]}
+        counts = [f"{n} {name}{'s' * (n > 1)}" for name, n in columns.items() if n]
+        return f"Dataset({len(self)} row{'s' * (len(self) > 1)}, {', '.join(counts)})"
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The targets `y`, or an error where they are unknown."""
+        if self.y is None:
+            raise ValueError("the targets of these rows are unknown: give tb.Dataset(x, y)")
+        return self.y
+
+    def take(self, chosen: Index) -> "Dataset":
+        """Some of the rows: a slice, their places or a mask."""
+        names = self.names
+        return Dataset(
+            self.x[chosen],
+            None if self.y is None else self.y[chosen],
+            rows=self.rows[chosen],
+            names=None if names is None else [names[at] for at in np.arange(len(self))[chosen]],
+        )
+
+    def evenly(self, most: int) -> "Dataset":
+        """At most so many rows, spread evenly over all."""
+        return self.take(slice(None, None, -(-len(self) // most)))
+
+    def split(self, fraction: float, *, seed: int = 0) -> tuple["Dataset", "Dataset"]:
+        """All rows but a random `fraction` of them, and these; each in the order they have here.
+
+        The same seed gives the same rows.
+        """
+        count = round(fraction * len(self))
+        if not 0 < count < len(self):
+            raise ValueError(
+                f"`fraction` ({fraction:g}) must leave at least one of the {len(self)} rows on "
+                "either side"
+            )
+        order = np.random.default_rng(seed).permutation(len(self))
+        return self.take(np.sort(order[count:])), self.take(np.sort(order[:count]))
+
+    def row_name(self, row: int) -> str:
+        """What a message calls the row at this place."""
+        if self.names is not None:
+            return self.names[row]
+        if self.x.shape[1] > INPUTS_SHOWN:
+            return f"row {self.rows[row]}"
+        inputs = ", ".join(f"{each:.3g}" for each in self.x[row].tolist())
+        return f"x = {inputs}" if self.x.shape[1] == 1 else f"x = ({inputs})"
+
+
+def pack_dataset(dataset: Dataset | None, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Inputs and targets by the names under which a run keeps them; none for the prior."""
+    if dataset is None or dataset.y is None:
+        return {}
+    return {f"{prefix}x": dataset.x, f"{prefix}y": dataset.y}
+
+
+def unpack_dataset(arrays: Mapping[str, NDArray[Any]] | None, prefix: str = "") -> Dataset | None:
+    """What `pack_dataset` packed, where it is among these arrays."""
+    if arrays is None or f"{prefix}x" not in arrays:
+        return None
+    return Dataset(arrays[f"{prefix}x"], arrays[f"{prefix}y"])
+
+
+class Prepared(NamedTuple):
+    """Rows that are checked: in the user's units, and in those of the model."""
+
+    dataset: Dataset
+    inputs: NDArray[Any]
+    """``(rows, inputs)``."""
+    targets: NDArray[Any]
+    """``(rows, n)`` as the likelihood takes them; no columns where they are unknown."""
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the model."""
+        return "float32" if self.inputs.dtype == np.float32 else "float64"
+
+    def take(self, chosen: Index) -> "Prepared":
+        """Some of the rows."""
+        return Prepared(self.dataset.take(chosen), self.inputs[chosen], self.targets[chosen])
+
+
+def as_dataset(name: str, given: Dataset | tuple[ArrayLike, ArrayLike]) -> Dataset:
+    """The user's rows with targets, a `Dataset` or a pair, which an argument `name` takes."""
+    if isinstance(given, Dataset):
+        if given.y is None:
+            raise ValueError(f"`{name}` must have targets, as tb.Dataset(x, y) has")
+        return given
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise TypeError(
+            f"`{name}` must be a pair (x, y) or a tb.Dataset, got {type(given).__name__}"
+        )
+    with in_argument(name):
+        return with_targets(*given)
+
+
+def with_targets(x: ArrayLike, y: ArrayLike) -> Dataset:
+    """The user's rows, whose targets must be given."""
+    return Dataset(x, as_rows("y", y))
+
+
+@contextlib.contextmanager
+def in_argument(name: str) -> Iterator[None]:
+    """Say of what is wrong with `x` and `y` which argument they are part of."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"in `{name}`, {error}") from error
+
+
+def prepare(
+    dataset: Dataset, network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
+) -> Prepared:
+    """The user's rows, checked, and as a model takes them, in the type `dtype`."""
+    user_dtype = scaling.user_dtype(dtype)
+    x = check_rows("x", dataset.x, user_dtype)
+    y = None if dataset.y is None else check_rows("y", dataset.y, user_dtype)
+    check_inputs(x, network)
+    targets = np.empty((len(x), 0), dtype)
+    if y is not None:
+        targets = _inside(y, network, likelihood, scaling).astype(dtype)
+    checked = Dataset(x, y, rows=dataset.rows, names=dataset.names)
+    return Prepared(checked, scaling.inputs(x, dtype), targets)
+
+
+def prepare_targets(
+    y: ArrayLike, network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
+) -> NDArray[Any]:
+    """Targets alone, checked, as the likelihood takes them, ``(rows, n)``."""
+    rows = check_rows("y", y, scaling.user_dtype(dtype))
+    return _inside(rows, network, likelihood, scaling).astype(dtype)
+
+
+def _inside(
+    y: NDArray[Any], network: Network, likelihood: Likelihood, scaling: Scaling
+) -> NDArray[Any]:
+    """Targets ``(rows, n)`` of the model, of a likelihood that may be the user's own."""
+    outputs = network.outputs
+    targets = likelihood.targets(likelihood.inside(y, scaling, outputs), outputs)
+    shape: tuple[int, ...] = getattr(targets, "shape", ())
+    if len(shape) != 2 or shape[0] != len(y):
+        raise TypeError(
+            f"`targets` of {type(likelihood).__name__} must return an array of shape "
+            f"({len(y)}, n), with a row for each of `y`, but returned "
+            f"{f'one of shape {shape}' if shape else repr(targets)}"
+        )
+    return targets

@@ -1,0 +1,27 @@
+"""The classes of models that a saved run may name: those listed here, and no others."""
+
+from tensorbnn.model import layers, priors
+from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.counts import Poisson
+from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.model.relevance import Relevance
+from tensorbnn.model.robust import StudentTNoise
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.model.weighted import Weighted
+
+LAYERS: tuple[type[layers.Layer], ...] = (
+    *(layers.Dense, layers.GaussianDense, layers.CauchyDense, Relevance),
+    *layers.ACTIVATIONS.values(),
+)
+PRIORS: tuple[type[Prior], ...] = (
+    *(priors.Normal, priors.Cauchy, priors.StudentT, priors.Laplace),
+    *(priors.Exponential, priors.LogNormal, priors.HalfNormal, priors.GammaPrecision),
+)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (
+    *(Gaussian, Bernoulli, Categorical, MeasuredGaussian),
+    *(StudentTNoise, HeteroscedasticGaussian, Poisson, Weighted),
+)
+CLASSES: tuple[type, ...] = (*LAYERS, Hyper, *PRIORS, *LIKELIHOODS, Scaling)

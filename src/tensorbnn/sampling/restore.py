@@ -1,0 +1,330 @@
+"""A run to disk and back: what ``run.json`` says of it, and the run that it says.
+
+A run goes on as it was begun. What ``run.json`` can't say (metrics of the user's own, data that are
+not kept) is given again, and compared as far as possible.
+"""
+
+import datetime
+import hashlib
+import importlib.metadata
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
+from tensorbnn.engine import choice
+from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
+from tensorbnn.errors import RunError, RunMismatchError
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint, read_checkpoint
+from tensorbnn.sampling.converged import Converged
+from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.stopping import StoppingRule, Until
+from tensorbnn.storage.description import describe, restore
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.files import FORMAT, Arrays
+from tensorbnn.storage.store import MemoryStore
+from tensorbnn.warning import DamageWarning, MetricsLost, OtherVersion, warn
+
+Custom = Mapping[str, type]
+
+
+def create_store(
+    run: Run,
+    checkpoints: Sequence[Checkpoint],
+    path: str | os.PathLike[str] | None,
+    *,
+    store_data: bool,
+    notes: Mapping[str, Any],
+    overwrite: bool,
+) -> None:
+    """Make the place where a new run goes: a directory with all that says what it is, or memory."""
+    posterior = run.posterior
+    data = pack_dataset(posterior.dataset)
+    if path is None:
+        # What an ensemble asks of a run whose posterior is at hand.
+        manifest = {
+            "chains": run.plan.chains,
+            "status": "running",
+            "sampler": {"type": type(run.sampler).__name__},
+            "sample_hyperparameters": run.plan.sample_hyperparameters,
+        }
+        run.store = MemoryStore(manifest, data or None)
+        return
+    manifest = new_manifest(posterior, describe(run.sampler), run.plan) | {
+        "instruction_set": choice.instruction_set(posterior.engine),
+        "until": describe(run.rule.until),
+        "max_minutes": run.rule.max_minutes,
+        "max_gradients": run.rule.max_gradients,
+        "metrics": describe_metrics(run.reporting.metrics),
+        "report_every": run.reporting.every,
+        "notes": notes,
+    }
+    if data and "validation" in run.reporting.rows:
+        data |= pack_dataset(run.reporting.rows["validation"], "validation_")
+    states = [state for each in checkpoints for state in pack_checkpoint(each)]
+    kept = data if data and store_data else None
+    run.store = DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
+
+
+def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """What ``run.json`` says of any run that begins."""
+    return {
+        "format": FORMAT,
+        **versions(),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "status": "running",
+        **_described(posterior),
+        "sampler": sampler,
+        **plan.to_manifest(),
+    }
+
+
+def open_run(
+    path: str | os.PathLike[str],
+    *,
+    given: Mapping[str, int | None],
+    draws: int | None,
+    until: Until | None,
+    max_minutes: float | None,
+    max_gradients: float | None,
+    posterior: Posterior | None,
+    sampler: Sampler | None,
+    metrics: Sequence[Metric] | None,
+    validation: tuple[ArrayLike, ArrayLike] | None,
+    checkpointing: tuple[int | None, float],
+    custom: Custom,
+    check: Callable[[Run], None],
+) -> tuple[Run, list[Checkpoint]]:
+    """A run on disk that is to go on, locked, and where its chains are.
+
+    What is `given` is compared with what the run says, and `check` may object. From here on the run
+    is marked as one that goes on.
+    """
+    store = DirectoryStore.open_to_write(path)
+    try:
+        check_same(store, given, sampler, posterior)
+        manifest = store.manifest
+        plan = Plan.from_manifest(manifest)
+        plan = plan if draws is None else plan.with_draws(draws)
+        own = restore_posterior(store, custom) if posterior is None else posterior
+        rule = StoppingRule.checked(
+            restore_until(store, custom) if until is None else until,
+            manifest["max_minutes"] if max_minutes is None else max_minutes,
+            manifest["max_gradients"] if max_gradients is None else max_gradients,
+            own,
+            plan,
+        )
+        run = Run(
+            own,
+            restore(manifest["sampler"], custom) if sampler is None else sampler,
+            plan,
+            rule,
+            _restore_reporting(store, own, metrics, validation),
+            Checkpointing.checked(plan, *checkpointing),
+        )
+        check(run)
+        run.store = store
+        return run, _take_up(run, store)
+    except BaseException:
+        store.close()
+        raise
+
+
+def read_checkpoints(run: Run, store: DirectoryStore, chains: Sequence[int]) -> list[Checkpoint]:
+    """Where these chains of a run are.
+
+    Running a chain from there again gives the same files again, and nothing is done for one that is
+    at its end.
+    """
+    parts = (run.posterior, run.sampler, run.plan)
+    with precision(run.posterior.dtype):
+        return [read_checkpoint(store, chain, *parts) for chain in chains]
+
+
+def restore_until(store: DirectoryStore, custom: Custom | None = None) -> Until | None:
+    """The stopping rule of a run, if it has one."""
+    known = {"Converged": Converged, **(custom or {})}
+    found: Until | None = restore(store.manifest["until"], known)
+    return found
+
+
+def restore_posterior(store: DirectoryStore, custom: Custom) -> Posterior:
+    """The posterior of a run that keeps its data."""
+    manifest = store.manifest
+    network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
+    data = store.data()
+    if data is None and manifest["data"] is not None:
+        raise ValueError(
+            f"the run {store.path} does not keep its data: give them as `posterior`, such as "
+            "tb.resume(path, posterior=tb.Posterior(network, likelihood, x, y))"
+        )
+    return make_posterior(store, network, likelihood, data)
+
+
+def make_posterior(
+    store: DirectoryStore, network: Network, likelihood: Likelihood, data: Arrays | None
+) -> Posterior:
+    """The posterior of a run on disk, whose `data` are those it was begun with, or an error."""
+    manifest, known = store.manifest, data or {}
+    options = {
+        "dtype": manifest["dtype"],
+        "engine": manifest["engine"],
+        "standardise": restore(manifest["scaling"], {}),
+    }
+    _check_engine(manifest, network, likelihood)
+    posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
+    if fingerprint(posterior) != manifest["data"]:
+        raise RunError(
+            f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
+            "readable by tb.load"
+        )
+    return posterior
+
+
+def check_same(
+    store: DirectoryStore,
+    given: Mapping[str, int | None],
+    sampler: Sampler | None,
+    posterior: Posterior | None,
+) -> None:
+    """Raise where what is given is not what the run was begun with."""
+    wanted: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
+    if sampler is not None:
+        wanted["sampler"] = describe(sampler)
+    if posterior is not None:
+        check_posterior(posterior)
+        wanted |= _described(posterior)
+    for name, value in wanted.items():
+        if value != store.manifest[name]:
+            raise RunMismatchError(store.path, name, store.manifest[name], value)
+
+
+def check_not_imported(store: DirectoryStore) -> None:
+    """Raise where a run was made by another program, which keeps no sampler to go on with."""
+    if "imported" in store.manifest:
+        raise RunError(
+            f"{store.path} was imported from {store.manifest['imported']}, which keeps nothing of "
+            "its sampler, and can't go on: sample anew from where it ended, by "
+            "tb.sample(posterior, start=tb.load(path))"
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions on which the bits of a run depend."""
+    packages = {"library": "tensorbnn", "jax": "jax", "blackjax": "blackjax"}
+    return {name: importlib.metadata.version(package) for name, package in packages.items()}
+
+
+def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
+    """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
+    data = pack_dataset(posterior.dataset)
+    if not data:
+        return None
+    digest = hashlib.sha256()
+    for name in ("x", "y"):
+        array: NDArray[Any] = np.ascontiguousarray(data[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    shapes = {name: list(array.shape) for name, array in data.items()}
+    return {"shapes": shapes, "sha256": digest.hexdigest()}
+
+
+def _described(posterior: Posterior) -> dict[str, Any]:
+    return {
+        "network": describe(posterior.network),
+        "likelihood": describe(posterior.likelihood),
+        "dtype": posterior.dtype,
+        "engine": posterior.engine,
+        "data": fingerprint(posterior),
+        "scaling": describe(posterior.scaling),
+    }
+
+
+def _restore_reporting(
+    store: DirectoryStore,
+    posterior: Posterior,
+    metrics: Sequence[Metric] | None,
+    validation: tuple[ArrayLike, ArrayLike] | None,
+) -> Reporting:
+    described, given = store.manifest["metrics"], named_metrics(metrics)
+    unknown = sorted(set(given) - set(described))
+    if unknown:
+        raise ValueError(
+            f"`metrics` has {unknown}, but the run reports {sorted(described)}: a run goes on with "
+            "its own metrics"
+        )
+    known = restore_metrics(described) | given
+    missing = [name for name in described if name not in known]
+    if missing:
+        warn(MetricsLost(missing))
+    named = {name: known[name] for name in described if name in known}
+    kept: Dataset | tuple[ArrayLike, ArrayLike] | None = validation
+    if named and kept is None:
+        data = store.data()
+        kept = unpack_dataset(data, "validation_")
+        if data is None and _had_validation(store):
+            warn(MetricsLost())
+    rows = kept if named else None
+    return Reporting.checked(posterior, named, rows, store.manifest["report_every"])
+
+
+def _had_validation(store: DirectoryStore) -> bool:
+    reports = store.reports(skip_damaged=True)
+    return any(name.startswith("validation.") for report in reports for name in report)
+
+
+def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Likelihood) -> None:
+    """A run keeps its engine: another one would change the last digits of its draws."""
+    problem = choice.why_not_native(network, likelihood)
+    if manifest["engine"] == "native" and problem is not None:
+        raise RunError(
+            f"the run was begun with the native engine, which can't be used here: {problem}"
+        )
+    then, now = manifest.get("instruction_set"), choice.instruction_set(manifest["engine"])
+    if then is not None and then != now:
+        warn(OtherVersion("instruction set", str(then), str(now)))
+
+
+def _take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
+    """Where the chains are; from here on the run is marked as one that goes on."""
+    checkpoints = read_checkpoints(run, store, range(run.plan.chains))
+    drawn = max(run.plan.drawn(at.transitions) for at in checkpoints)
+    if run.plan.draws < drawn:
+        raise ValueError(
+            f"`draws` is {run.plan.draws}, but {store.path} has {drawn} draws of a chain already: "
+            f"`draws` counts all of them, give at least {drawn}"
+        )
+    with precision(run.posterior.dtype):
+        run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
+    _warn_of_versions(run, store)
+    try:  # full files are not needed to go on; better known now than at the end
+        for chain in range(run.plan.chains):
+            store.chunk_sizes(chain)
+    except RunError as error:
+        warn(DamageWarning(error))
+    # First how long the run is to be: readers don't look for a last report that is trimmed.
+    store.update(
+        draws=run.plan.draws,
+        max_gradients=run.rule.max_gradients,
+        until=describe(run.rule.until),
+        max_minutes=run.rule.max_minutes,
+        status="running",
+    )
+    run.trim_reports({chain: at.transitions for at in checkpoints for chain in at.chains.numbers})
+    return checkpoints
+
+
+def _warn_of_versions(run: Run, store: DirectoryStore) -> None:
+    for name, now in versions().items():
+        then = store.manifest.get(name, now)  # an older run does not say
+        matters = name != "blackjax" or name in type(run.sampler).packages
+        if then != now and matters:
+            warn(OtherVersion(name, str(then), now))

@@ -1,0 +1,216 @@
+"""A run: all that says what its chains do, and the loop that takes them to their end.
+
+Chains are run to the number of draws in the plan; with a stopping rule they are made longer by a
+quarter, again and again, until it is satisfied.
+"""
+
+import contextlib
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, NoReturn, Protocol
+
+from tensorbnn.errors import LimitBeforeDrawsError, RunError
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.messages import Message, Resume, words_in_use
+from tensorbnn.posterior import Posterior
+from tensorbnn.progress import Bar, say
+from tensorbnn.sampling.interrupt import StopRequest, catch_signals
+from tensorbnn.sampling.monitor import Monitor
+from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.stopping import Outcome, StoppingRule, resumed, stopped_early
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.store import Store
+from tensorbnn.warning import Interrupted, warn
+
+
+class Reached(NamedTuple):
+    """How far chains came."""
+
+    draws: int
+    """Draws that every one of them has."""
+    complete: bool
+    """Whether all are at the end of the plan."""
+    gradients: int
+    """The most that one of them has spent."""
+
+
+class Backend(Protocol):
+    """Where chains run. It knows where they are, also between two plans."""
+
+    @property
+    def doing(self) -> str:
+        """What it does first, for the progress bar."""
+
+    @property
+    def transitions(self) -> int:
+        """Those that all chains together have made."""
+
+    def advance(self, run: "Run", stop: StopRequest, bar: Bar) -> Reached:
+        """Take every chain to the end of the plan, or as far as it comes until `stop`."""
+
+
+@dataclass
+class Run:
+    """All that says what chains do, and where what they make goes."""
+
+    posterior: Posterior
+    sampler: Sampler
+    plan: Plan
+    rule: StoppingRule
+    reporting: Reporting
+    checkpointing: Checkpointing
+    store: Store = field(init=False)
+
+    def run(self, backend: Backend, *, progress: bool) -> Outcome:
+        """Take all chains to the end of the plan, and make it longer until the rule is satisfied.
+
+        An interrupt or a limit stops them, with all that they have drawn saved. How that ended is
+        recorded and said, and the store is closed.
+        """
+        stop, total = StopRequest.at(self.rule.deadline), self.plan.chains * self.plan.transitions
+        done, deadline = backend.transitions, self.rule.deadline
+        bar = Bar(backend.doing, total, done=done, show=progress, delay=0.0, deadline=deadline)
+        parts = (self.posterior, self.plan, self.rule, self.store, bar)
+        with contextlib.closing(self.store):
+            with (
+                self._recording_errors(),
+                catch_signals(stop),
+                bar,
+                Monitor(*parts, watch=progress) as monitor,
+            ):
+                while True:
+                    reached = backend.advance(self, stop, bar)
+                    complete = reached.complete
+                    if self.rule.until is None or not complete:
+                        break
+                    complete = monitor.converged()
+                    if complete or stop.requested:
+                        break
+                    monitor.plan = self.extend()
+                outcome = self._outcome(reached, monitor, stop, complete=complete)
+            stopped = "interrupted" if outcome.limit is None else "stopped"
+            self.store.update(status="complete" if outcome.complete else stopped)
+        self._tell(outcome)
+        return outcome
+
+    @property
+    def path(self) -> Path | None:
+        """The run directory, as it was given."""
+        return self.store.path if isinstance(self.store, DirectoryStore) else None
+
+    def is_over(self, transitions: int, gradients: int) -> bool:
+        """Whether a chain that has made and spent this many is at its end, or may spend no more."""
+        return transitions >= self.plan.transitions or self.rule.is_spent(gradients)
+
+    def extend(self) -> Plan:
+        """Make the plan longer by a quarter."""
+        before = self.plan
+        self.plan = before.with_draws(-(-5 * before.draws // 4))
+        # First how long the run is to be: readers don't look for a last report that is trimmed.
+        self.store.update(draws=self.plan.draws, status="running")
+        self.trim_reports(dict.fromkeys(range(before.chains), before.transitions))
+        return self.plan
+
+    def trim_reports(self, reached: Mapping[int, int]) -> None:
+        """Leave out reports that will be written again, and those a longer run does not have.
+
+        `reached` are transitions by chain.
+        """
+        every, end = self.reporting.every, self.plan.transitions
+        self.store.replace_reports(
+            [
+                report
+                for report in self.store.reports(skip_damaged=True)
+                if report["epoch"] <= reached.get(report["chain"], -1)
+                and (report["epoch"] % every == 0 or report["epoch"] == end)
+            ]
+        )
+
+    def _outcome(
+        self, reached: Reached, monitor: Monitor, stop: StopRequest, *, complete: bool
+    ) -> Outcome:
+        limit = None
+        if not complete and stop.signal is None:
+            limit = self.rule.limit_of(reached.gradients)
+        return Outcome(
+            complete=complete,
+            draws=reached.draws,
+            planned=self.plan.draws,
+            gradients=reached.gradients,
+            signal=stop.signal,
+            limit=limit,
+            estimate=None if limit is None else monitor.final(),
+        )
+
+    @contextlib.contextmanager
+    def _recording_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            with contextlib.suppress(RunError):  # the first error is the one to be told
+                self.store.update(status="interrupted")
+            if isinstance(error, KeyboardInterrupt) and self.path is not None:
+                _say(StoppedAtOnce(Resume(self.path)))
+            raise
+
+    def _tell(self, outcome: Outcome) -> None:
+        """Raise or warn of how the run ended, where it did not come to its end."""
+        if outcome.signal is not None:
+            self._answer_signal(outcome, outcome.signal)
+        if outcome.limit is not None and not outcome.draws:
+            resume = resumed(outcome, self.path, None)
+            raise LimitBeforeDrawsError(*outcome.limit, self.plan.burn_in, resume)
+        warning = stopped_early(outcome, self.rule, self.path)
+        if warning is not None:
+            warn(warning)
+
+    def _answer_signal(self, outcome: Outcome, number: int) -> None:
+        """Say how far a run came; only one in memory that Ctrl-C has stopped goes on from here."""
+        if self.path is not None:
+            resume = None if outcome.complete else Resume(self.path)
+            _say(Stopped(self.path, outcome.draws, outcome.planned, resume))
+            _raise_signal(number)
+        if number == signal.SIGTERM or not outcome.draws:
+            _raise_signal(number)
+        warn(Interrupted(outcome.draws, outcome.planned))
+
+
+@dataclass(frozen=True)
+class Stopped(Message):
+    """A signal has stopped a run that is saved at `path`; `resume` unless it was complete."""
+
+    path: Path
+    draws: int
+    planned: int
+    resume: Resume | None
+
+    @property
+    def text(self) -> str:
+        if self.resume is None:
+            return "stopped, but all {planned:,} draws of each chain are saved in {path}"
+        return (
+            "stopped after {draws:,} of {planned:,} draws of each chain, which are saved; go on "
+            "with {resume}"
+        )
+
+
+@dataclass(frozen=True)
+class StoppedAtOnce(Message):
+    """A second Ctrl-C has stopped a run that is saved."""
+
+    text = "stopped at once; go on with {resume} from the last checkpoint"
+    resume: Resume
+
+
+def _say(message: Message) -> None:
+    say(message.message(words_in_use.get()))
+
+
+def _raise_signal(number: int) -> NoReturn:
+    """What Python and shells expect of a program that a signal has stopped."""
+    if number == signal.SIGTERM:
+        raise SystemExit(128 + number)
+    raise KeyboardInterrupt

@@ -1,0 +1,136 @@
+"""From the columns of a table to a posterior: the one recipe of command line and estimators.
+
+Dense layers with one activation between them, inputs and real targets standardised, and the
+likelihood that goes with the targets. Front-ends differ by the values of a `TabularModel` alone.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn.model.checks import DType
+from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layers import Dense, Layer
+from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
+from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.model.network import Network
+from tensorbnn.model.priors import HalfNormal, Normal
+from tensorbnn.model.relevance import Relevance
+from tensorbnn.model.scaling import standardisation
+from tensorbnn.model.weighted import Weighted
+from tensorbnn.posterior import Posterior
+
+
+@dataclass(frozen=True, kw_only=True)
+class TabularModel:
+    """What is believed of the columns of a table.
+
+    Parameters
+    ----------
+    hidden
+        Units of each hidden layer.
+    activation
+        After each of them.
+    weight_prior
+        Prior of all weights; ``None`` for `scaled_prior` of each layer.
+    bias_prior
+        Prior of all biases.
+    noise
+        Standard deviation of the noise of numbers: where it starts to be learned, in units of the
+        targets' standard deviations, or known numbers in the targets' units, one for each.
+    relevance
+        Whether each input has a scale that is learned.
+    likelihood
+        In place of the one that goes with the targets.
+    """
+
+    hidden: tuple[int, ...]
+    activation: Layer
+    weight_prior: Prior | None
+    bias_prior: Prior
+    noise: Hyper | tuple[float, ...]
+    relevance: bool = False
+    likelihood: Likelihood | None = None
+
+    def posterior(
+        self,
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+        *,
+        y_sd: NDArray[np.float64] | None = None,
+        sample_weight: NDArray[np.float64] | None = None,
+        classes: int | None = None,
+        dtype: DType = "float32",
+        inputs_name: str = "x",
+    ) -> Posterior:
+        """The posterior of rows ``x`` and targets ``y``, each ``(rows, columns)``.
+
+        Parameters
+        ----------
+        x, y
+            In the user's units; classes are numbered from 0.
+        y_sd
+            Standard deviations of the targets, ``(rows, columns)``.
+        sample_weight
+            How often each row counts, ``(rows,)``.
+        classes
+            How many there are; ``None`` for numbers.
+        dtype
+            Type of the model's numbers.
+        inputs_name
+            What the user calls `x`.
+        """
+        targets = y.shape[1]
+        likelihood = self.likelihood
+        if likelihood is None:
+            likelihood = self._likelihood(targets, classes, is_measured=y_sd is not None)
+        scaling = standardisation(
+            x, y, targets=likelihood.real_targets, weights=sample_weight, inputs_name=inputs_name
+        )
+        if isinstance(likelihood, Gaussian) and isinstance(self.noise, tuple):
+            known = [sd / unit for sd, unit in zip(self.noise, scaling.y_scale, strict=True)]
+            likelihood = Gaussian(sd=known[0] if targets == 1 else known)
+        is_labels = isinstance(likelihood, Categorical) and classes is not None
+        outputs = classes if is_labels else likelihood.outputs_per_column * targets
+        if y_sd is not None:
+            y = np.column_stack([y, y_sd])
+        if sample_weight is not None:
+            likelihood, y = Weighted(likelihood), np.column_stack([y, sample_weight])
+        network = self._network(x.shape[1], outputs)
+        return Posterior(network, likelihood, x, y, standardise=scaling, dtype=dtype)
+
+    def _likelihood(self, targets: int, classes: int | None, *, is_measured: bool) -> Likelihood:
+        """The one that goes with the targets."""
+        if is_measured:
+            return MeasuredGaussian()
+        if classes is not None:
+            return Bernoulli() if classes == 2 else Categorical()
+        start = self.noise if isinstance(self.noise, Hyper) else 1.0
+        return Gaussian(sd=for_each_column(start, targets))
+
+    def _network(self, inputs: int, outputs: int) -> Network:
+        layers: list[Layer] = [Relevance()] if self.relevance else []
+        before = inputs
+        for units in self.hidden:
+            layers += [self._dense(units, before), self.activation]
+            before = units
+        return Network(*layers, self._dense(outputs, before), inputs=inputs)
+
+    def _dense(self, units: int, inputs: int) -> Dense:
+        prior = scaled_prior(inputs) if self.weight_prior is None else self.weight_prior
+        return Dense(units, prior, self.bias_prior)
+
+
+def scaled_prior(inputs: int) -> Normal:
+    """A prior under which a unit is about one where its inputs are, whatever their number.
+
+    Examples
+    --------
+    >>> scaled_prior(4)
+    Normal(loc=0.0, scale=Hyper(start=0.5, prior=HalfNormal(scale=1.0)))
+    """
+    scale = 1 / math.sqrt(inputs)
+    return Normal(0.0, Hyper(scale, HalfNormal(2 * scale)))
