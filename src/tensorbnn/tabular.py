@@ -45,7 +45,7 @@ class TabularModel:
     def posterior(
         self,
         x: NDArray[np.float64],
-        y: NDArray[np.float64],
+        y: NDArray[Any],
         *,
         y_sd: NDArray[np.float64] | None = None,
         sample_weight: NDArray[np.float64] | None = None,
