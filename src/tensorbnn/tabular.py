@@ -6,6 +6,7 @@ likelihood that goes with the targets. Front-ends differ by the values of a `Tab
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
