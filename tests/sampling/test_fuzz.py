@@ -9,12 +9,14 @@ import warnings
 
 import numpy as np
 import pytest
-from tensorbnn.sampling.recipe import read_checkpoints
-from tensorbnn.sampling.restoring import read_recipe
 
 import tensorbnn as tb
-from tensorbnn.sampling.checkpoint import pack_checkpoint
+from tensorbnn.posterior import precision
+from tensorbnn.sampling.checkpoint import pack_checkpoint, read_checkpoint
+from tensorbnn.sampling.plan import Plan
+from tensorbnn.sampling.restore import restore_posterior
 from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.manifest import restore
 from tests.sampling import small_runs
 
 MEGABYTE = 2**20 if sys.platform == "darwin" else 2**10  # in the units of `ru_maxrss`
@@ -137,8 +139,10 @@ class Reading:
 def restore_checkpoints(path):
     """What `tb.resume` does before it samples."""
     store = DirectoryStore(path)
-    recipe = read_recipe(store)
-    return [pack_checkpoint(each) for each in read_checkpoints(store, recipe, range(2))]
+    posterior, sampler = restore_posterior(store, {}), restore(store.manifest["sampler"], {})
+    parts = (posterior, sampler, Plan.from_manifest(store.manifest))
+    with precision(posterior.dtype):
+        return [pack_checkpoint(read_checkpoint(store, chain, *parts)) for chain in range(2)]
 
 
 def flat(value):
