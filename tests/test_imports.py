@@ -66,7 +66,7 @@ ORDER = [
     "tensorbnn.inference.mean_field",
     "tensorbnn.inference.variational",
     "tensorbnn.runs",
-    "tensorbnn.storage.description",
+    "tensorbnn.storage.manifest",
     "tensorbnn.storage.files",
     "tensorbnn.storage.lock",
     "tensorbnn.storage.manifest",

@@ -9,9 +9,9 @@ from scipy import special, stats
 import tensorbnn as tb
 from tensorbnn.model.summary import summary
 from tensorbnn.posterior import precision
-from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.report.context import read_context
-from tensorbnn.storage.description import describe, restore
+from tensorbnn.report.predictions import calibration_section, predictions_section
+from tensorbnn.storage.manifest import describe, restore
 
 RNG = np.random.default_rng(0)
 ROWS = 7

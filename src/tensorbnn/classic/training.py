@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count
 from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
 from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start, name_of
 from tensorbnn.classic.likelihoods import as_likelihood
@@ -17,7 +18,6 @@ from tensorbnn.classic.names import paper_names
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.model import layers
-from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.api import sample
@@ -323,10 +323,8 @@ class network:
 
     def _posterior(self, likelihood: Any) -> Posterior:
         model = self._network()
-        with paper_names(x="trainX", y="trainY"):
-            return Posterior(
-                model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
-            )
+        own = as_likelihood(likelihood)
+        return Posterior(model, own, self.trainX, self.trainY, dtype=self.dtype)
 
     def _start_of(
         self, layer: Layer | layers.Layer, described: layers.Layer

@@ -16,7 +16,7 @@ from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.weighted import Weighted
-from tensorbnn.storage.description import KNOWN
+from tensorbnn.storage.manifest import KNOWN
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tabular import TabularModel
 

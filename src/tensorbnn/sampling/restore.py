@@ -28,9 +28,9 @@ from tensorbnn.sampling.plan import Checkpointing, Plan
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
-from tensorbnn.storage.description import describe, restore
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import FORMAT, Arrays
+from tensorbnn.storage.manifest import describe, restore
 from tensorbnn.storage.store import MemoryStore
 from tensorbnn.warning import DamageWarning, MetricsLost, OtherVersion, warn
 
