@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tensorbnn.storage.description import KNOWN, describe
+from tensorbnn.storage.manifest import KNOWN, describe
 
 import tensorbnn as tb
 from tensorbnn.inference.sampler import TransitionInfo
