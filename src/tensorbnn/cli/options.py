@@ -18,26 +18,19 @@ from typing import Any, Literal
 class Option:
     """One option of a command."""
 
-    name: str
-    """Of its value and of its key in settings; with dashes, of its flag."""
-    help: str | None = None
+    name: str  # of its value and its key in settings; with dashes, of its flag
+    help: str = ""
     type: Callable[[str], Any] = str
     default: Any = None
     kind: Literal["value", "list", "switch", "positional"] = "value"
     choices: Sequence[str] | None = None
-    group: str | None = None
-    """The heading in the help."""
-    also: tuple[str, ...] = ()
-    """Other flags for it."""
-    python: str = ""
-    """Its name in Python, where that is another."""
-    needed: str = ""
-    """What an error asks for where it is missing."""
-    path: Literal["file", "directory"] | None = None
-    """What a shell completes."""
+    group: str | None = None  # the heading in the help
+    also: tuple[str, ...] = ()  # other flags for it
+    python: str = ""  # its name in Python, where that is another
+    needed: str = ""  # what an error asks for where it is missing
+    path: Literal["file", "directory"] | None = None  # what a shell completes
     in_settings: bool = True
-    in_line: bool = True
-    """Whether the line that repeats a command has it."""
+    in_line: bool = True  # whether the line that repeats a command has it
 
     @property
     def flag(self) -> str:
@@ -93,10 +86,10 @@ class Option:
         each_time = value if self.kind == "list" else [value]
         return [word for each in each_time for word in (self.flag, _text(each))]
 
-    def _help(self) -> str | None:
+    def _help(self) -> str:
         if self.kind in ("list", "switch") or self.default is None:
             return self.help
-        return f"{self.help or ''} (default: {_text(self.default)})".strip()
+        return f"{self.help} (default: {_text(self.default)})".strip()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import numbers
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,44 +40,30 @@ MOST_DIAGNOSED = 5000
 MOST_VALUES = 2**24
 
 
-class AbstractBNN(BaseEstimator):  # type: ignore[misc]
-    """Options, chains and pickles of an estimator; subclasses know what targets are."""
-
-    def __init__(
-        self,
-        hidden: Sequence[int] | int = HIDDEN,
-        *,
-        activation: str | Layer = "tanh",
-        weight_prior: Prior | None = None,
-        bias_prior: Prior | None = None,
-        relevance: bool = False,
-        chains: int = 4,
-        burn_in: int = 500,
-        draws: int = 500,
-        until: Converged | Literal["converged"] | None = "converged",
-        max_minutes: float | None = 5.0,
-        sampler: Sampler | None = None,
-        dtype: DType = "float32",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.weight_prior = weight_prior
-        self.bias_prior = bias_prior
-        self.relevance = relevance
-        self.chains = chains
-        self.burn_in = burn_in
-        self.draws = draws
-        self.until = until
-        self.max_minutes = max_minutes
-        self.sampler = sampler
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
-
+class _Fitted(BaseEstimator):  # type: ignore[misc]
     ensemble_: Ensemble
     diagnostics_: Diagnosis
+
+
+@dataclass(eq=False, repr=False)
+class AbstractBNN(_Fitted):
+    """Options, chains and pickles of an estimator; subclasses know what targets are."""
+
+    hidden: Sequence[int] | int = HIDDEN
+    _: KW_ONLY
+    activation: str | Layer = "tanh"
+    weight_prior: Prior | None = None
+    bias_prior: Prior | None = None
+    relevance: bool = False
+    chains: int = 4
+    burn_in: int = 500
+    draws: int = 500
+    until: Converged | Literal["converged"] | None = "converged"
+    max_minutes: float | None = 5.0
+    sampler: Sampler | None = None
+    dtype: DType = "float32"
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
 
     def __sklearn_is_fitted__(self) -> bool:
         # Names of features are set before anything is sampled: they alone predict nothing.

@@ -181,22 +181,8 @@ def learn(
 ) -> Encoding:
     """How the columns of a training table are to be turned into numbers.
 
-    Parameters
-    ----------
-    table
-        The training table.
-    targets
-        The columns to predict; one for classes.
-    target_sds
-        The columns with their standard deviations, one for each target, in the same order.
-    task
-        ``"classification"`` where the target is text, if left out.
-    ignored
-        Columns to leave out.
-    categorical
-        Columns to take as categories though they hold numbers.
-    missing
-        Whether rows with missing values are refused or dropped.
+    A target of texts has classes, if `task` is left out; there is one of `target_sds` for
+    each of the `targets`; `categorical` columns are categories though they hold numbers.
     """
     check_there(table, [*targets, *target_sds, *ignored, *categorical])
     _check_roles(targets, target_sds, ignored, categorical)
@@ -222,16 +208,7 @@ def learn(
 def row_names(
     x: NDArray[Any], encoding: Encoding | None, numbers: Sequence[int] | None = None
 ) -> list[str]:
-    """A name for each row of inputs.
-
-    Parameters
-    ----------
-    x
-        Inputs ``(rows, inputs)``.
-    encoding
-        How columns became inputs; ``None`` where they are unknown.
-    numbers
-        The number of each row in its table, from 1; ``None`` where it has none.
+    """A name for each row of inputs, by its number in the table if it has one.
 
     Examples
     --------
