@@ -6,6 +6,7 @@ likelihood that goes with the targets. Front-ends differ by the values of a `Tab
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class TabularModel:
     def posterior(
         self,
         x: NDArray[np.float64],
-        y: NDArray[np.float64],
+        y: NDArray[Any],
         *,
         y_sd: NDArray[np.float64] | None = None,
         sample_weight: NDArray[np.float64] | None = None,
