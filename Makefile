@@ -59,7 +59,7 @@ help:
 	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make quality  predictions on public tables next to published figures: ARGS="--data folder"'
 	@echo 'make soak     the long proofs, which make test leaves out'
-	@echo 'make golden   the same draws as before, bit for bit? Some scenarios: ARGS="nuts until"'
+	@echo 'make golden   check that seeds still give the same draws; some scenarios: ARGS="nuts until"'
 	@echo 'make report-check   the report of a run in headless Chromium, which must be installed'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'

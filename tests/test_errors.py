@@ -47,6 +47,11 @@ TEXTS = [
     ),
     (errors.NotARunError(RUN), "my run is not a run: it has no run.json"),
     (
+        errors.OtherModelError("it has other parameters: put numbers in their place"),
+        "it has other parameters: put numbers in their place, or sample the other model, by "
+        "tb.sample(posterior, start=ensemble)",
+    ),
+    (
         errors.DataNotKeptError(),
         "the run did not keep its training data (`store_data=False`): give them as `data=(x, y)`",
     ),

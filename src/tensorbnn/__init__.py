@@ -13,7 +13,8 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
-from tensorbnn.errors import RunError
+from tensorbnn.errors import DamagedFileError, OptionError, RunError, SamplingError
+from tensorbnn.findings import Verdict
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
@@ -65,6 +66,7 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.variational import variational
+from tensorbnn.warning import ConvergenceWarning, ReweightingWarning, RunWarning
 
 if _TYPE_CHECKING:
     from tensorbnn.estimators import BNNClassifier, BNNRegressor
@@ -89,6 +91,8 @@ __all__ = [
     "CauchyDense",
     "ClassScores",
     "Converged",
+    "ConvergenceWarning",
+    "DamagedFileError",
     "Dataset",
     "Dense",
     "Diagnosis",
@@ -110,6 +114,7 @@ __all__ = [
     "Network",
     "Normal",
     "Number",
+    "OptionError",
     "PReLU",
     "Parameter",
     "PercentError",
@@ -120,8 +125,11 @@ __all__ = [
     "Prior",
     "ReLU",
     "Relevance",
+    "ReweightingWarning",
     "RunError",
+    "RunWarning",
     "Sampler",
+    "SamplingError",
     "Scaling",
     "Scores",
     "Sensitivity",
@@ -134,6 +142,7 @@ __all__ = [
     "Tanh",
     "TargetDensity",
     "TransitionInfo",
+    "Verdict",
     "Weighted",
     "Weights",
     "import_original",

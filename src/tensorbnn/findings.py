@@ -1,7 +1,4 @@
-"""The verdict on a sample as data: what was found, with its numbers and remedy.
-
-A sentence is written once, from fields; what to do about it is worded by each front-end.
-"""
+"""The verdict on a sample as data: what was found, with its numbers, its sentence and a remedy."""
 
 import enum
 import math
@@ -336,16 +333,6 @@ class Verdict(Message):
 
     def message(self, words: Words = PYTHON) -> str:
         return "; ".join(each.message(words) for each in self.findings)
-
-    def to_dict(self, words: Words = PYTHON) -> dict[str, Any]:
-        """For a program: the kind, the findings with their fields, and the sentence."""
-        return {
-            "kind": self.kind.value,
-            "trustworthy": self.trustworthy,
-            "numbers": dict(self.numbers),
-            "findings": [each.to_dict() for each in self.findings],
-            "text": self.message(words),
-        }
 
 
 def rounded_up(factor: float) -> str:

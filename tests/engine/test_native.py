@@ -354,15 +354,15 @@ class Own(tb.Layer):
         return h
 
 
-def test_what_is_outside():
+def test_what_is_unsupported():
     network = tb.Network(tb.Dense(1), Own(), inputs=1)
-    assert native.outside(network, tb.Gaussian()) == "the layer own_0, a Own"
+    assert native.unsupported(network, tb.Gaussian()) == "the layer own_0, a Own"
     message = "`engine` can't be 'native': it does not compute the layer own_0, a Own; use 'auto'"
     with pytest.raises(ValueError, match=message):
         tb.Posterior(network, tb.Gaussian(), engine="native")
     assert tb.Posterior(network, tb.Gaussian()).engine == "jax"
     many = tb.Network(*[tb.Tanh()] * 129, inputs=1)
-    assert native.outside(many, tb.Gaussian()) == "more than 128 layers"
+    assert native.unsupported(many, tb.Gaussian()) == "more than 128 layers"
 
 
 def test_the_engine_can_be_set():

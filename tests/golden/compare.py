@@ -3,6 +3,9 @@
 Both run the scenarios of ``scenarios.py`` on this machine, side by side. Then every array, report,
 manifest and printed result is compared, and every run that was stopped and resumed with the one
 that was not. Exits with 1 if anything differs.
+
+Most of the time is compilation. To compile what has not changed only once, set
+``JAX_COMPILATION_CACHE_DIR`` and ``JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0``.
 """
 
 import argparse
@@ -206,6 +209,10 @@ def compare_json(one, other, place, grown):
             else:
                 differences.append(f"{place}/{name} is only in one")
         return differences
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        places = [compare_json(*pair, f"{place}/{number}", grown) for number, pair in pairs]
+        return [difference for found in places for difference in found]
     # Both have come from JSON, which holds every bit of a number.
     return [] if json.dumps(one) == json.dumps(other) else [f"{place}: {one!r}, and {other!r}"]
 

@@ -250,14 +250,13 @@ def variational(folder):
         found = ensemble.approximation
         arrays = {"elbo": found.elbo, "pareto_k": found.pareto_k}
         np.savez(folder / f"{estimator}.npz", **arrays)
-    cut = folder / "shared.cut"
-    tb.variational(posterior(), path=cut, draws=50, **options, progress=False)
-    tb.resume(cut, draws=120, progress=False)
+    tb.variational(posterior(), path=folder / "longer", draws=50, **options, progress=False)
+    tb.resume(folder / "longer", draws=120, progress=False)
 
 
 @scenario
 def pretrain(folder):
-    found = tb.pretrain(posterior(), epochs=60, patience=20, progress=False)
+    found = tb.pretrain(posterior(), chains=3, epochs=60, patience=20, progress=False)
     np.savez(folder / "start.npz", **{name: np.asarray(value) for name, value in found.items()})
     whole_and_cut(folder, posterior(), SAMPLERS["hmc"], start=found, **SHORT)
 
@@ -277,11 +276,11 @@ def ensemble(folder):
     made = tb.sample(posterior(), SAMPLERS["hmc"], **PLAN | {"burn_in": 200, "draws": 60})
     predicted, diagnosis = made.predict(X, progress=False), made.diagnose(X, progress=False)
     wider = made.reweight(likelihood=tb.Gaussian(sd=tb.Hyper(0.12)), progress=False)
-    arrays = {name: getattr(predicted, name) for name in ("samples", "mean", "sd", "sd_total")}
+    arrays = {name: getattr(predicted, name) for name in ("networks", "mean", "sd", "sd_total")}
     arrays |= {"quantile": predicted.quantile(0.9), "score": predicted.log_score(Y)}
     names = ("rhat", "ess", "ess_tail", "mcse_mean")
     arrays |= {name: getattr(diagnosis, name) for name in names}
-    arrays |= {"weights": wider.weights, "weights_ess": wider.ess, "pareto_k": wider.pareto_k}
+    arrays |= {"weights": wider.weights, "size": wider.effective_size, "pareto_k": wider.pareto_k}
     np.savez(folder / "arrays.npz", **arrays)
     save_json(folder / "verdict.json", {"verdict": str(diagnosis.verdict)})
 

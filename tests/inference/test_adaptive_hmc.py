@@ -129,7 +129,7 @@ def test_adaptation_ends_with_burn_in():
     assert np.all((info["step_size"] >= 0.999 * low) & (info["step_size"] <= 1.001 * high))
 
 
-def test_step_sizes_wobble():
+def test_step_sizes_are_jittered():
     steady, wobbling = (
         draw(each, burn_in=0, draws=50).info["step_size"] for each in (STEADY, SMALL)
     )

@@ -91,7 +91,7 @@ class Copy:
 
 def add_activation(copy):
     copy.edit("model/layers.py", "\nACTIVATIONS:", f"\n{skeleton('Softplus')}\n\nACTIVATIONS:")
-    copy.edit("model/layers.py", "PReLU, SquarePReLU)", "PReLU, SquarePReLU, Softplus)")
+    copy.edit("model/layers.py", "# the paper's\n", "# the paper's\n        Softplus,\n")
     copy.export("layers", "Softplus")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tensorbnn.model.layers import (
+    ACTIVATIONS,
     CauchyDense,
     Dense,
     LeakyReLU,
@@ -124,10 +125,8 @@ def test_an_unknown_activation_with_a_near_one(name, near):
 
 
 def test_an_unknown_activation():
-    message = (
-        "layer 0 is an unknown activation 'gaussian': choose from "
-        "sigmoid, tanh, softmax, exp, relu, leakyrelu, elu, prelu, squareprelu$"
-    )
+    names = ", ".join(ACTIVATIONS)
+    message = f"layer 0 is an unknown activation 'gaussian': choose from {names}$"
     with pytest.raises(ValueError, match=message):
         Network("gaussian", inputs=1)
 

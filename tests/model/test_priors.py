@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from tensorbnn.model.catalogue import PRIORS
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.priors import (
     Cauchy,
@@ -82,9 +83,8 @@ LIBRARY_PRIORS = [
     (GammaPrecision(0.05, 6.0), inverse_chi(3.0, scale=0.05)),
 ]
 ALL_PRIORS = [*LIBRARY_PRIORS, (Gumbel(0.5, 2.0), stats.gumbel_r(0.5, 2.0))]
-CLASSES = [Normal, Cauchy, StudentT, Laplace, Exponential, LogNormal, HalfNormal, GammaPrecision]
-POSITIVE_ARGUMENTS = [(cls, name) for cls in CLASSES for name in cls.positive_arguments]
-ALL_ARGUMENTS = [(cls, name) for cls in CLASSES for name in cls.arguments()]
+POSITIVE_ARGUMENTS = [(cls, name) for cls in PRIORS for name in cls.positive_arguments]
+ALL_ARGUMENTS = [(cls, name) for cls in PRIORS for name in cls.arguments()]
 
 
 all_priors = pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_log_density_in_float32(prior, truth):
 
 def test_whole_numbers_do_for_arguments():
     value = jnp.asarray(0.7)
-    for cls in CLASSES:
+    for cls in PRIORS:
         whole = cls(**dict.fromkeys(cls.arguments(), 2))
         real = cls(**dict.fromkeys(cls.arguments(), 2.0))
         assert whole.log_density(value) == real.log_density(value)
@@ -173,7 +173,7 @@ def test_arguments_may_be_one_number_per_element(prior, truth):
     np.testing.assert_allclose(log_density, truth.logpdf(values), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("cls", [*CLASSES, Gumbel])
+@pytest.mark.parametrize("cls", [*PRIORS, Gumbel])
 def test_each_element_is_drawn_with_its_own_numbers(cls):
     numbers = {name: jnp.repeat(jnp.asarray([0.5, 8.0]), 10_000) for name in cls.arguments()}
     draws = np.asarray(cls().bind(numbers).sample(jax.random.key(3), (20_000,)))
@@ -230,7 +230,7 @@ def test_defaults_for_a_users_prior():
 
 
 def test_only_the_families_without_moments_are_heavy_tailed():
-    assert {cls for cls in CLASSES if cls.heavy_tailed} == {Cauchy, StudentT}
+    assert {cls for cls in PRIORS if cls.heavy_tailed} == {Cauchy, StudentT}
 
 
 # Mass above zero, for the priors that may be truncated.

@@ -96,7 +96,7 @@ def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
     weighted, columns = tb.Weighted(likelihood), np.column_stack([y, np.ones(6)])
     posterior = made(weighted, columns, outputs)
     assert posterior.engine == "jax"
-    assert native.outside(posterior.network, likelihood) is None
+    assert native.unsupported(posterior.network, likelihood) is None
     with pytest.raises(ValueError, match="it does not compute a Weighted likelihood; use 'auto'"):
         made(weighted, columns, outputs, engine="native")
 

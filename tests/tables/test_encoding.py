@@ -208,9 +208,7 @@ def test_a_text_of_its_own_in_each_row():
 
 def test_what_makes_texts_of_a_target():
     columns = {"x": ["1", "2", "3"], "y": ["1", "2", "3 mm"]}
-    with pytest.raises(
-        TableError, match=r"'3 mm' in data row 3 .*, or use `task='classifi"
-    ):
+    with pytest.raises(TableError, match=r"'3 mm' in data row 3 .*, or use `task='classifi"):
         learn(table(columns), ["y"])
     with pytest.raises(TableError, match=r"'1,5' in data row 3 .*\(if .* use `task='classific"):
         learn(table(columns | {"y": ["1", "2", "1,5"]}), ["y"])
@@ -301,9 +299,7 @@ def test_runs_without_a_table():
 def test_numbers_with_units_are_no_categories(texts):
     says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: numbers are written .*"
     columns = {"v": texts, "y": ["1", "2", "4"]}
-    with pytest.raises(
-        TableError, match=rf"{says} \(if .* use `categorical='v'`"
-    ):
+    with pytest.raises(TableError, match=rf"{says} \(if .* use `categorical='v'`"):
         learn(table(columns), ["y"])
     assert learn(table(columns), ["y"], categorical=["v"]).inputs[0].categories
     with pytest.raises(TableError, match=rf"{says} \(if .* use `task='classification'`"):

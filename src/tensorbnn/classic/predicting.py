@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count
 from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
 from tensorbnn.classic.layers import Layer, as_paper
 from tensorbnn.classic.likelihoods import as_likelihood
@@ -18,7 +19,6 @@ from tensorbnn.interop.original import load_original
 from tensorbnn.interop.original_files import read_architecture
 from tensorbnn.interop.original_layers import LAYERS, make_layer
 from tensorbnn.model import layers
-from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.api import load
 from tensorbnn.warning import NoiseAssumed

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count
 from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
 from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start, name_of
 from tensorbnn.classic.likelihoods import as_likelihood
@@ -17,7 +18,6 @@ from tensorbnn.classic.names import paper_names
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.model import layers
-from tensorbnn.model.checks import check_count
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.api import sample

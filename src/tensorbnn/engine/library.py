@@ -1,10 +1,10 @@
 """The compiled library of the native engine: where it is, what it can do, and how it is set.
 
-It is there only where a C++ compiler was found when the package was installed. Two variables of
-the environment set it: ``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; the
-best that the machine has, if unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a
-fair share of the cores, if unset or 0). Threads change no bit of a result, instruction sets the
-last digits.
+It exists only if a C++ compiler was found when the package was installed, and it is used only if
+it names things by the same numbers as `engine.kernels`. Two environment variables configure it:
+``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; the best of the machine if
+unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a fair share of the cores if unset
+or 0). Threads change no bit of a result, instruction sets the last digits.
 """
 
 import ctypes

@@ -35,7 +35,7 @@ class Program(NamedTuple):
     """Of the noise: 1 for all outputs, or one each."""
 
 
-def outside(network: Network, likelihood: Likelihood) -> str | None:
+def unsupported(network: Network, likelihood: Likelihood) -> str | None:
     """What of a model the kernels can't compute, or ``None``."""
     for name, layer in zip(network.names, network.layers, strict=True):
         if type(layer) not in (*kernels.DENSE, *kernels.FUSED, *kernels.ALONE):
@@ -58,7 +58,7 @@ def log_likelihood(
     Parameters
     ----------
     network, likelihood
-        A model that is not `outside`; both are fixed when this is compiled.
+        A model of which nothing is `unsupported`; both are fixed when this is compiled.
     parameters
         The network's parameters ``(size,)`` in natural values, in the order of its layers.
     hypers
@@ -68,7 +68,7 @@ def log_likelihood(
     """
     sd = widths(likelihood, hypers, parameters.dtype)
     found = _log_likelihood(program(network, likelihood), parameters, sd, data)
-    constant = left_out(likelihood, data)
+    constant = omitted_constant(likelihood, data)
     return found if constant is None else found + constant
 
 
@@ -84,7 +84,7 @@ def width_names(likelihood: Likelihood) -> tuple[str, ...]:
     return tuple(likelihood.numbers())
 
 
-def left_out(likelihood: Likelihood, data: Data) -> Array | None:
+def omitted_constant(likelihood: Likelihood, data: Data) -> Array | None:
     """What of the log-likelihood the kernels leave out, as it is the same for all parameters.
 
     For a `MeasuredGaussian`, minus the logarithms of the measured standard deviations.
@@ -175,14 +175,14 @@ def _evaluate(program: Program) -> Any:
     @one.def_vmap
     def batch_one(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
         if any(jax.tree.leaves(batched[2])):
-            return _in_turn(one, size, batched, (parameters, sd, data))
+            return _one_by_one(one, size, batched, (parameters, sd, data))
         both = broadcast(size, batched[:2], (parameters, sd))
         return several(*both, data), _ALL
 
     @several.def_vmap
     def batch_several(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
         if any(jax.tree.leaves(batched[2])):
-            return _in_turn(several, size, batched, (parameters, sd, data))
+            return _one_by_one(several, size, batched, (parameters, sd, data))
         both = broadcast(size, batched[:2], (parameters, sd))
         chains = both[0].shape[1]
         merged = (leaf.reshape(size * chains, *leaf.shape[2:]) for leaf in both)
@@ -204,7 +204,7 @@ def _evaluate(program: Program) -> Any:
     return once
 
 
-def _in_turn(function: Any, size: int, batched: Any, arguments: Any) -> tuple[Evaluated, Any]:
+def _one_by_one(function: Any, size: int, batched: Any, arguments: Any) -> tuple[Evaluated, Any]:
     """One call for each element, where data differ too."""
     whole = broadcast(size, batched, arguments)
     found = jax.lax.map(lambda each: function(*each), whole)

@@ -116,7 +116,7 @@ def follow(
         sizes = jnp.atleast_1d(step_size)
         chain = Chain(start, sizes, num_steps.astype(jnp.int32), numbers, sd)
         end: Point = _run(program, coordinates)(chain, data)
-        constant = native.left_out(likelihood, data)
+        constant = native.omitted_constant(likelihood, data)
         if constant is None:
             return end
         # Without a step the log-density is the one that was given.

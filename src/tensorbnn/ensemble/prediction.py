@@ -15,6 +15,7 @@ from tensorbnn.data import prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.ensemble import mixture, statistics
 from tensorbnn.ensemble.draws import Batch
+from tensorbnn.errors import OptionError
 from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import UNKNOWN_NOISE
@@ -135,7 +136,7 @@ class Prediction:
         """
         wanted = np.asarray(probability, np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
-            raise ValueError(f"`probability` must lie between 0 and 1, got {probability!r}")
+            raise OptionError("probability", "between 0 and 1", probability, "lie")
         if noise:
             return self._noisy_quantile(wanted)
         return self._collect(

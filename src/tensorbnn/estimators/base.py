@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tensorbnn.checks import check_count
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
@@ -20,7 +21,7 @@ from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
 from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
 from tensorbnn.findings import Agree
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import DType, check_count, check_unmasked
+from tensorbnn.model.checks import DType, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import ACTIVATIONS, Layer
 from tensorbnn.model.priors import Normal

@@ -135,14 +135,15 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> tuple[NUTSStat
         step_size=step_size,
         num_steps=tree.num_steps,
     )
+    adaptation = dual_averaging.adapt(
+        state.adaptation, tree.acceptance, state.settings.target_acceptance, adapting
+    )
     new_state = state._replace(
         position=tree.position,
         log_density=tree.log_density,
         gradient=tree.gradient,
         iteration=state.iteration + 1,
-        adaptation=dual_averaging.adapt(
-            state.adaptation, tree.acceptance, state.settings.target_acceptance, adapting
-        ),
+        adaptation=adaptation,
     )
     return new_state, info
 

@@ -1,6 +1,5 @@
-"""Checks of what a user gives: each error names the argument, what was given and what to do."""
+"""Checks of arrays that a user gives: each error names the argument and says what to do."""
 
-import numbers
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -141,12 +140,3 @@ def check_starts(
             check_named(Layout((entries[name],)), {name: own})
         given[name] = array
     return given
-
-
-def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
-    """A whole number of at least `least`, and `most`, or an error that names the argument."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
-    if most is not None and int(value) > most:
-        raise ValueError(f"`{name}` must be a whole number of at most {most}, got {value!r}")
-    return int(value)

@@ -300,9 +300,11 @@ class SquarePReLU(Layer):
 
 ACTIVATIONS: dict[str, type[Layer]] = {
     activation.__name__.lower(): activation
-    for activation in (Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU)
+    for activation in (
+        *(Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU),  # the paper's
+    )
 }
-"""The nine activations of the paper by lower-case name, as `Network` accepts them."""
+"""Activations by lower-case name, as `Network` accepts them."""
 
 
 def _checked_shape(shape: object) -> tuple[int, ...]:

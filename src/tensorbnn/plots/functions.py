@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.model.checks import check_count
 from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorbnn.checks import check_count
 from tensorbnn.ensemble.scores import ClassScores, Reliability, Scores
-from tensorbnn.model.checks import check_count
 from tensorbnn.plots.figure import new_figure
 
 if TYPE_CHECKING:
