@@ -38,13 +38,17 @@ class _AtPath(Raised):
 
 @dataclass(eq=False)
 class OptionError(_Named, ValueError):
-    """An option that is not what is `wanted`."""
+    """An option that is not what is `wanted`, which names other options as ``{words[name]}``."""
 
-    text = "{option} must {verb} {wanted}, got {got!r}"
     name: str
     wanted: str
     got: Any
     verb: str = "be"
+
+    @property
+    def text(self) -> str:
+        wanted = self.wanted if "{words[" in self.wanted else "{wanted}"
+        return f"{{option}} must {{verb}} {wanted}, got {{got!r}}"
 
 
 class OptionTypeError(OptionError, TypeError):

@@ -129,7 +129,7 @@ class AdaptiveHMC(Sampler):
         for kind in ("step_size", "leapfrog"):
             low, start, high = (getattr(self, f"{kind}_{end}") for end in ("min", "start", "max"))
             if not low <= start <= high:
-                wanted = f"between `{kind}_min` ({low}) and `{kind}_max` ({high})"
+                wanted = f"between {{words[{kind}_min]}} ({low}) and {{words[{kind}_max]}} ({high})"
                 raise OptionError(f"{kind}_start", wanted, start, "lie")
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
