@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.posterior import precision
-from tensorbnn.sampling.checkpoint import pack_checkpoint, read_checkpoint
-from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.restore import restore_posterior
+from tensorbnn.sampling.checkpoint import pack_checkpoint
+from tensorbnn.sampling.restore import read_checkpoints, restore_run
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.manifest import restore
 from tests.sampling import small_runs
 
 MEGABYTE = 2**20 if sys.platform == "darwin" else 2**10  # in the units of `ru_maxrss`
@@ -139,10 +136,7 @@ class Reading:
 def restore_checkpoints(path):
     """What `tb.resume` does before it samples."""
     store = DirectoryStore(path)
-    posterior, sampler = restore_posterior(store, {}), restore(store.manifest["sampler"], {})
-    parts = (posterior, sampler, Plan.from_manifest(store.manifest))
-    with precision(posterior.dtype):
-        return [pack_checkpoint(read_checkpoint(store, chain, *parts)) for chain in range(2)]
+    return [pack_checkpoint(each) for each in read_checkpoints(restore_run(store), store, range(2))]
 
 
 def flat(value):

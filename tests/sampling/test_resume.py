@@ -1,6 +1,5 @@
 """A run that was stopped anywhere goes on to the bits of the one that never was."""
 
-import inspect
 import itertools
 import json
 import os
@@ -16,15 +15,12 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
-<<<<<<< HEAD
-from tensorbnn.progress import Bar
-=======
 from tensorbnn.errors import DamagedStateError, LockedError, NoDrawsError, NotARunError, StateError
->>>>>>> main
+from tensorbnn.progress import Bar
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
-from tensorbnn.sampling.restore import open_run
+from tensorbnn.sampling.restore import read_checkpoints, restore_run
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import pack_manifest, read_manifest
 from tensorbnn.warning import (
@@ -281,14 +277,10 @@ def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
         with raises(NoDrawsError, damaged=False):
             draw(path)
     for chains in ([1], [1], [0, 1]):
-        # Without a change: what is left out is as in the run.
-        left_out = dict.fromkeys(inspect.signature(open_run).parameters)
-        given = {"path": path, "given": {}, "custom": {}, "checkpointing": (None, 10.0)}
-        run, checkpoints = open_run(**left_out | given | {"check": lambda run: None})
-        backend = LocalBackend([checkpoints[chain] for chain in chains])
+        run = restore_run(DirectoryStore(path))
+        backend = LocalBackend(read_checkpoints(run, run.store, chains))
         reached = backend.advance(run, StopRequest(), Bar("", 1, show=False))
-        run.store.close()
-        assert reached[:2] == (5, True)
+        assert (reached.draws, reached.complete) == (5, True)
     go_on(path)
     assert_same(path, hmc_reference)
 
@@ -588,7 +580,7 @@ def test_ctrl_c_in_memory_returns_what_there_is():
 @pytest.mark.usefixtures("interruptible", "one_transition_a_call")
 def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
     calls = []
-    monkeypatch.setattr(ChainGroup, "after_call", calls.append)
+    monkeypatch.setattr(ChainGroup, "after_call", lambda group: calls.append(group.chains))
     thread = interrupt_soon(signal.SIGINT, after=lambda: calls, pause=0)
     with pytest.raises(KeyboardInterrupt):
         draw(None, burn_in=10**8)
@@ -670,7 +662,10 @@ def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
         assert process.returncode == status, error
         kept = tb.load(path)
         assert f"stopped after {kept.num_draws:,} of 100,000,000 draws of each chain" in error
-        assert f"tb.resume({str(path)!r}) or: tensorbnn resume {path}" in error
+        how = (
+            f"tb.resume({str(path)!r})" if number == signal.SIGTERM else f"tensorbnn resume {path}"
+        )
+        assert f"go on with {how}\n" in error
         manifest = read_manifest(path)
         assert manifest["status"] == "interrupted"
         assert not (path / "run.lock").exists()
