@@ -8,6 +8,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.conftest import QUICK
 from tests.cli.running import result, table, write
 
+pytestmark = pytest.mark.slow
+
 
 def european(file, columns):
     """A table between semicolons, with decimal commas, as Excel reads it without being asked."""

@@ -16,6 +16,8 @@ from tensorbnn.cli import main
 from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
+pytestmark = pytest.mark.slow
+
 ROWS, SEED = 40, 3
 # A straight line with known priors, whose posterior is Gaussian.
 LINE = ["--hidden", "", "--prior", "Normal(0, 1)", "--chains", "4", "--burn-in", "200"]
