@@ -46,7 +46,6 @@ ORDER = [
     "tensorbnn.inference",
     "tensorbnn.inference.target",
     "tensorbnn.inference.sampler",
-    "tensorbnn.inference.options",
     "tensorbnn.inference.dual_averaging",
     "tensorbnn.inference.probes",
     "tensorbnn.inference.step_fitting",

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tensorbnn.storage.description import KNOWN, describe
 
 import tensorbnn as tb
 from tensorbnn.inference.sampler import TransitionInfo
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 from tensorbnn.sampling.advance import advance
+from tensorbnn.storage.manifest import KNOWN, describe
 
 SAMPLERS = {
     "hmc": tb.HMC(),
