@@ -26,7 +26,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.errors import DamagedFileError, LockedError
 from tensorbnn.sampling.chains import ChainGroup
-from tensorbnn.sampling.restore import open_run
+from tensorbnn.sampling.restore import restore_run
 from tensorbnn.sampling.worker import make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
@@ -188,18 +188,9 @@ def test_dask(reference, tmp_path, dask):
 
 def open_task(path):
     """A run that is locked and goes on to five draws, and what its workers are told."""
-    nothing = ("until", "max_minutes", "max_gradients", "posterior", "sampler", "validation")
-    run, _ = open_run(
-        path,
-        given={},
-        draws=5,
-        metrics=[Mishap()],
-        checkpointing=(None, 10.0),
-        custom=CUSTOM,
-        check=lambda run: None,
-        **dict.fromkeys(nothing),
-    )
-    return run.store, make_task(run, run.store)
+    store = DirectoryStore.open_to_write(path)
+    run = restore_run(store, draws=5, custom=CUSTOM, metrics=[Mishap()])
+    return store, make_task(run, store)
 
 
 def test_a_chain_that_is_complete_is_left_as_it_is(reference, tmp_path):

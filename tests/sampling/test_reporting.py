@@ -15,6 +15,7 @@ from tensorbnn import progress
 from tensorbnn.engine import forward
 from tensorbnn.errors import MetricError, WriteError
 from tensorbnn.progress import Bar, log_line, rows_table
+from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.reporting import cells
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore
@@ -129,7 +130,7 @@ def test_reports_do_not_change_the_draws():
 def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
     options = {"every": 3, "report_every": 8, "metrics": [tb.SquaredError()]}
     usual = draw(**options)
-    monkeypatch.setattr("tensorbnn.sampling.chains.SECONDS_PER_CALL", 0.0)  # one transition a call
+    monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)  # one transition a call
     single = draw(**options)
     assert numbers(single.reports) == numbers(usual.reports)
     assert same_draws(single, usual)

@@ -16,8 +16,11 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.errors import DamagedStateError, LockedError, NoDrawsError, NotARunError, StateError
+from tensorbnn.progress import Bar
 from tensorbnn.sampling.chains import ChainGroup
+from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
+from tensorbnn.sampling.restore import read_checkpoints, restore_run
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import pack_manifest, read_manifest
 from tensorbnn.warning import (
@@ -268,19 +271,16 @@ def test_all_chains_at_once_as_on_an_accelerator(tmp_path, monkeypatch):
 
 def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
     """Some chains can be run by themselves, and one that is at its end is left as it is."""
-    from tensorbnn.sampling.recipe import read_checkpoints
-    from tensorbnn.sampling.restoring import read_recipe
-
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
         stop_after(patch, 1)
         with raises(NoDrawsError, damaged=False):
             draw(path)
     for chains in ([1], [1], [0, 1]):
-        store = DirectoryStore(path)
-        recipe = read_recipe(store)
-        outcome = recipe.run(store, read_checkpoints(store, recipe, chains))
-        assert outcome[:3] == (5, True, None)
+        run = restore_run(DirectoryStore(path))
+        backend = LocalBackend(read_checkpoints(run, run.store, chains))
+        reached = backend.advance(run, StopRequest(), Bar("", 1, show=False))
+        assert (reached.draws, reached.complete) == (5, True)
     go_on(path)
     assert_same(path, hmc_reference)
 
@@ -580,7 +580,7 @@ def test_ctrl_c_in_memory_returns_what_there_is():
 @pytest.mark.usefixtures("interruptible", "one_transition_a_call")
 def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
     calls = []
-    monkeypatch.setattr(ChainGroup, "after_call", calls.append)
+    monkeypatch.setattr(ChainGroup, "after_call", lambda group: calls.append(group.chains))
     thread = interrupt_soon(signal.SIGINT, after=lambda: calls, pause=0)
     with pytest.raises(KeyboardInterrupt):
         draw(None, burn_in=10**8)
@@ -662,7 +662,10 @@ def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
         assert process.returncode == status, error
         kept = tb.load(path)
         assert f"stopped after {kept.num_draws:,} of 100,000,000 draws of each chain" in error
-        assert f"tb.resume({str(path)!r}) or: tensorbnn resume {path}" in error
+        how = (
+            f"tb.resume({str(path)!r})" if number == signal.SIGTERM else f"tensorbnn resume {path}"
+        )
+        assert f"go on with {how}\n" in error
         manifest = read_manifest(path)
         assert manifest["status"] == "interrupted"
         assert not (path / "run.lock").exists()

@@ -186,6 +186,8 @@ class Found(NamedTuple):
 def test_a_rule_of_the_users_own(tmp_path, numbers):
     """It decides, is saved with the run, and goes on after a limit to the same end."""
     path, rule = tmp_path / "run", KnownMean(0.008, numbers)
+    with pytest.raises(LimitBeforeDrawsError):
+        draw(tmp_path / "none", draws=40, until=rule, max_gradients=5)
     mine = draw(tmp_path / "reference", draws=40, until=rule)
     assert mine.diagnose([0.0], progress=False).mcse_mean[0, 0] < 0.008
     assert mine.num_draws > 40
