@@ -23,9 +23,7 @@ from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.interop.original import import_original, load_original
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.counts import Poisson
-from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
+from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
@@ -37,6 +35,7 @@ from tensorbnn.model.layers import (
     LeakyReLU,
     Parameter,
     PReLU,
+    Relevance,
     ReLU,
     Sigmoid,
     Softmax,
@@ -44,8 +43,8 @@ from tensorbnn.model.layers import (
     Tanh,
 )
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import HeteroscedasticGaussian, MeasuredGaussian, StudentTNoise
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
@@ -56,8 +55,6 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
-from tensorbnn.model.relevance import Relevance
-from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior

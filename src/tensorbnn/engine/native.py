@@ -21,8 +21,8 @@ from tensorbnn.engine import kernels, library
 from tensorbnn.engine.forward import Data
 from tensorbnn.model.layers import LeakyReLU
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import MeasuredGaussian
 
 
 class Program(NamedTuple):

@@ -1,11 +1,7 @@
 """How long a chain remembers: autocorrelation of the predictions, and its length.
 
-The paper's definition, at each row and output, over chains of ``N`` draws:
-
-    C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar),    rho(n) = C(n) / C(0)
-
-`fbar` is the mean over all networks and ``C`` is averaged over chains; a pair never straddles two
-of them. So chains that disagree show a correlation that does not die down, as it should be.
+The mean in it is that over all networks, and a pair never straddles two chains: chains that
+disagree show a correlation that does not die down, as it should be.
 """
 
 from typing import Any
@@ -20,14 +16,7 @@ WINDOW = 5.0
 
 
 def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
-    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation` says.
-
-    Examples
-    --------
-    >>> alternating = np.tile([1.0, -1.0], 50).reshape(1, 100, 1, 1)
-    >>> autocorrelation(alternating, 3)[:, 0].round(6).tolist()
-    [-1.0, 1.0, -1.0]
-    """
+    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation` says."""
     _check_lag(max_lag, values.shape[1])
     total, count = np.zeros((max_lag, values.shape[3])), np.zeros(values.shape[3])
     for row in range(values.shape[2]):
@@ -44,12 +33,6 @@ def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> 
     The sum so far is positive where the window ends (Sokal's window, which keeps noise out). A
     chain of ``N`` draws is worth about ``N`` over this length of independent ones. NaN where no
     prediction ever changes.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> autocorrelation_length(rng.normal(size=(2, 5000, 1, 1))).round(1)
-    array([1.])
     """
     max_lag = max(values.shape[1] // 2, 1) if max_lag is None else max_lag
     _check_lag(max_lag, values.shape[1])
@@ -70,9 +53,10 @@ def _normalised(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
     draws = values.shape[1]
     centred = values - values.mean(axis=(0, 1))
     # The padding with zeros keeps the end of a chain from meeting its start.
-    transform = np.fft.rfft(centred, _fast_length(draws + max_lag), axis=1)
+    length = 1 << (draws + max_lag - 1).bit_length()  # a power of two is fast
+    transform = np.fft.rfft(centred, length, axis=1)
     power = np.square(transform.real) + np.square(transform.imag)
-    sums = np.fft.irfft(power.mean(axis=0), _fast_length(draws + max_lag), axis=0)[: max_lag + 1]
+    sums = np.fft.irfft(power.mean(axis=0), length, axis=0)[: max_lag + 1]
     covariance = sums / (draws - np.arange(max_lag + 1))[:, None]
     constant = np.ptp(values, axis=(0, 1)) == 0
     return np.where(constant, np.nan, covariance / np.where(constant, 1.0, covariance[0]))
@@ -86,11 +70,6 @@ def _lengths(rho: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     ended = np.asarray(ends.any(axis=0))
     window = np.where(ended, np.argmax(ends, axis=0), len(rho) - 1)
     return np.take_along_axis(sums, window[None], axis=0)[0], ended
-
-
-def _fast_length(least: int) -> int:
-    """The next power of two, for which transforms are fast."""
-    return 1 << (least - 1).bit_length()
 
 
 def _check_lag(max_lag: int, draws: int) -> None:

@@ -24,13 +24,7 @@ SORTED_AT_ONCE = 2**20
 
 
 def moments(values: NDArray[Any], weights: NDArray[Any] | None) -> tuple[NDArray[Any], ...]:
-    """Mean and variance over networks, in float64.
-
-    Examples
-    --------
-    >>> [each.tolist() for each in moments(np.array([[0.0], [4.0]]), np.array([0.75, 0.25]))]
-    [[1.0], [3.0]]
-    """
+    """Mean and variance over networks, in float64."""
     if weights is None:
         return values.mean(axis=0, dtype=np.float64), values.var(axis=0, dtype=np.float64)
     # From the first network on, so that what is the same for all has no variance by rounding.
@@ -51,12 +45,6 @@ def quantile(
     """Quantiles over networks, of the shape of `wanted` and the rest of `values`.
 
     With weights, the smallest value up to which the weights sum to the wanted probability.
-
-    Examples
-    --------
-    >>> values = np.array([[1.0], [2.0], [3.0]])
-    >>> quantile(values, np.array([0.2, 0.5]), np.array([0.25, 0.25, 0.5])).tolist()
-    [[1.0], [2.0]]
     """
     if weights is None:
         return np.quantile(values, wanted, axis=0)
@@ -72,13 +60,7 @@ def quantile(
 def histogram(
     values: NDArray[Any], edges: NDArray[Any], weights: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Share of the networks in each bin, bins last; those outside the edges count in none.
-
-    Examples
-    --------
-    >>> histogram(np.array([[0.5], [1.5], [9.0]]), np.array([0.0, 1.0, 2.0]), None).round(2)
-    array([[0.33, 0.33]])
-    """
+    """Share of the networks in each bin, bins last; those outside the edges count in none."""
     count, bins = len(values), len(edges) - 1
     own = np.full(count, 1 / count) if weights is None else weights
     shares = [np.histogram(column, edges, weights=own)[0] for column in values.reshape(count, -1).T]
@@ -86,16 +68,7 @@ def histogram(
 
 
 def entropy(probabilities: NDArray[Any], likelihood: Likelihood) -> NDArray[Any]:
-    """Entropy of classes whose probabilities are last: one for all, or one for each column.
-
-    Examples
-    --------
-    >>> from tensorbnn.model.classes import Bernoulli, Categorical
-    >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), Categorical()).round(3).tolist()
-    [0.693, 0.0]
-    >>> entropy(np.array([[0.5], [1.0]]), Bernoulli()).round(3).tolist()
-    [[0.693], [0.0]]
-    """
+    """Entropy of classes whose probabilities are last: one for all, or one for each column."""
     own = np.asarray(probabilities, np.float64)
     if likelihood.link is Softmax:
         return _terms(own).sum(axis=-1)
@@ -105,15 +78,7 @@ def entropy(probabilities: NDArray[Any], likelihood: Likelihood) -> NDArray[Any]
 def mutual_information(
     probabilities: NDArray[Any], likelihood: Likelihood, weights: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Mutual information of class and network, of probabilities ``(networks, rows, columns)``.
-
-    Examples
-    --------
-    >>> from tensorbnn.model.classes import Bernoulli
-    >>> agree, differ = np.array([[[0.5]], [[0.5]]]), np.array([[[0.0]], [[1.0]]])
-    >>> [mutual_information(each, Bernoulli(), None).item() for each in (agree, differ)]
-    [0.0, 0.6931471805599453]
-    """
+    """Mutual information of class and network, of probabilities ``(networks, rows, columns)``."""
     together = entropy(average(probabilities, weights), likelihood)
     # Never below zero but for rounding.
     return np.maximum(together - average(entropy(probabilities, likelihood), weights), 0.0)
