@@ -27,7 +27,7 @@ from benchmarks import machine, quality_tables, tables
 from benchmarks.quality_data import Case, DataError, find_sets, read_cases, read_paired
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.storage.files import RunError
+from tensorbnn.errors import RunError
 
 RESULTS = Path(__file__).parent / "results"
 # Units of the hidden layers. Those of the UCI tables are part of their protocol. For airfoil, two

@@ -46,6 +46,15 @@ TEXTS = [
         "my run exists and is not a run of this library: choose another `path`",
     ),
     (errors.NotARunError(RUN), "my run is not a run: it has no run.json"),
+    (
+        errors.OtherModelError("it has other parameters: put numbers in their place"),
+        "it has other parameters: put numbers in their place, or sample the other model, by "
+        "tb.sample(posterior, start=ensemble)",
+    ),
+    (
+        errors.DataNotKeptError(),
+        "the run did not keep its training data (`store_data=False`): give them as `data=(x, y)`",
+    ),
     (errors.RunError("a sentence {that is kept}"), "a sentence {that is kept}"),
     (errors.SamplingError("a sentence"), "a sentence"),
     (
@@ -154,6 +163,17 @@ TEXTS = [
         warning.StoppedUnconverged("max_minutes", 10.0, 3, 10, None, 1.01, 400.0, 100, 0),
         "stopped by `max_minutes` (10) after 3 draws of each chain, too few to judge predictions "
         "by; give more `max_minutes`, and a `path` for a run that can go on",
+    ),
+    (
+        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, None, times=2.0),
+        "stopped by `max_minutes` (10) after 300 draws of each chain, before `until` was "
+        "satisfied; about 2 times as many draws are needed; give more `max_minutes`, and a `path` "
+        "for a run that can go on",
+    ),
+    (
+        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, None),
+        "stopped by `max_minutes` (10) after 300 draws of each chain, before `until` was "
+        "satisfied; give more `max_minutes`, and a `path` for a run that can go on",
     ),
     (
         warning.Interrupted(20, 100),

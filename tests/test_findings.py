@@ -71,7 +71,7 @@ TEXTS = [
     (
         WeightsUntrusted(0.6, 0.5),
         "but the weights can't be trusted (k-hat 0.60, 0.5 is the limit), and these numbers with "
-        "them: sample the other model, tb.sample(posterior, start=ensemble)",
+        "them: sample the other model, by tb.sample(posterior, start=ensemble)",
     ),
     (
         Divergences(0.1),
@@ -149,13 +149,7 @@ def test_a_verdict_says_all_that_was_found():
     assert str(verdict) == f"{agree}; {divergences}"
     assert not verdict.trustworthy
     assert pickle.loads(pickle.dumps(verdict)) == verdict
-    assert json.loads(json.dumps(verdict.to_dict())) == {
-        "kind": "usable",
-        "trustworthy": False,
-        "numbers": {"rhat": 1.0},
-        "findings": [
-            {"kind": "Agree", "doubtful": False, "rhat": 1.0, "ess": 500.0, "remedy": None},
-            {"kind": "Divergences", "doubtful": True, "share": 0.1, "remedy": "safer_steps"},
-        ],
-        "text": str(verdict),
-    }
+    assert json.loads(json.dumps([each.to_dict() for each in verdict.findings])) == [
+        {"kind": "Agree", "doubtful": False, "rhat": 1.0, "ess": 500.0, "remedy": None},
+        {"kind": "Divergences", "doubtful": True, "share": 0.1, "remedy": "safer_steps"},
+    ]

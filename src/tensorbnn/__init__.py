@@ -1,5 +1,6 @@
 """Bayesian neural networks, sampled: a network and an honest uncertainty."""
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -13,6 +14,8 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
+from tensorbnn.errors import DamagedFileError, OptionError, RunError, SamplingError
+from tensorbnn.findings import Verdict
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
@@ -22,7 +25,6 @@ from tensorbnn.inference.pretrain import Pretrained, pretrain
 from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.inference.target import TargetDensity
-from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
@@ -61,10 +63,11 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.variational import variational
-from tensorbnn.storage.files import RunError
+from tensorbnn.warning import ConvergenceWarning, ReweightingWarning, RunWarning
 
 if _TYPE_CHECKING:
     from tensorbnn.estimators import BNNClassifier, BNNRegressor
+    from tensorbnn.interop.original import import_original, load_original
 
 __version__ = _version("tensorbnn")
 
@@ -86,6 +89,8 @@ __all__ = [
     "CauchyDense",
     "ClassScores",
     "Converged",
+    "ConvergenceWarning",
+    "DamagedFileError",
     "Dataset",
     "Dense",
     "Diagnosis",
@@ -107,6 +112,7 @@ __all__ = [
     "Network",
     "Normal",
     "Number",
+    "OptionError",
     "PReLU",
     "Parameter",
     "PercentError",
@@ -117,8 +123,11 @@ __all__ = [
     "Prior",
     "ReLU",
     "Relevance",
+    "ReweightingWarning",
     "RunError",
+    "RunWarning",
     "Sampler",
+    "SamplingError",
     "Scaling",
     "Scores",
     "Sensitivity",
@@ -131,6 +140,7 @@ __all__ = [
     "Tanh",
     "TargetDensity",
     "TransitionInfo",
+    "Verdict",
     "Weighted",
     "Weights",
     "import_original",
@@ -143,12 +153,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    # Only where they are asked for: they need scikit-learn, an extra.
-    if name in ("BNNClassifier", "BNNRegressor"):
-        from tensorbnn import estimators
+# Imported when asked for: sampling needs none of them, and the estimators need scikit-learn.
+_LAZY = {
+    "BNNClassifier": "tensorbnn.estimators",
+    "BNNRegressor": "tensorbnn.estimators",
+    "import_original": "tensorbnn.interop.original",
+    "load_original": "tensorbnn.interop.original",
+}
 
-        return getattr(estimators, name)
+
+def __getattr__(name: str) -> _Any:
+    if name in _LAZY:
+        return getattr(_import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

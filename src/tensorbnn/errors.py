@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tensorbnn.messages import Message, Option, Raised, Remedy, Resume
+from tensorbnn.messages import Limited, Option, Raised, Remedy, Resume
 
 
 class _Named(Raised):
@@ -38,13 +38,17 @@ class _AtPath(Raised):
 
 @dataclass(eq=False)
 class OptionError(_Named, ValueError):
-    """An option that is not what is `wanted`."""
+    """An option that is not what is `wanted`, which names other options as ``{words[name]}``."""
 
-    text = "{option} must {verb} {wanted}, got {got!r}"
     name: str
     wanted: str
     got: Any
     verb: str = "be"
+
+    @property
+    def text(self) -> str:
+        wanted = self.wanted if "{words[" in self.wanted else "{wanted}"
+        return f"{{option}} must {{verb}} {wanted}, got {{got!r}}"
 
 
 class OptionTypeError(OptionError, TypeError):
@@ -103,46 +107,30 @@ class NotARunError(Raised, FileNotFoundError):
     path: Path
 
 
+@dataclass(eq=False)
+class OtherModelError(Raised, ValueError):
+    """A model that the networks of a run can't be re-weighted to."""
+
+    text = "{reason}, or {remedy}"
+    reason: str
+    remedy = Remedy.SAMPLE_OTHER
+
+
+class DataNotKeptError(Raised, ValueError):
+    """The run did not keep its training data, which are needed."""
+
+    text = (
+        "the run did not keep its training data (`store_data=False`): give them as "
+        "{words[data=(x, y)]}"
+    )
+
+
 class RunError(Raised, RuntimeError):
     """A run that can't be read, written or continued."""
 
 
 class SamplingError(RunError):
     """A run that has nothing to predict with, though nothing is wrong with its files."""
-
-
-@dataclass(frozen=True)
-class _GoOn(Message):
-    limit: str
-    resume: Resume | None
-
-    @property
-    def text(self) -> str:
-        if self.resume is not None:
-            return "go on with {resume}"
-        return "give more {option}, and a {words[path]} for a run that can go on"
-
-    @property
-    def option(self) -> Option:
-        return Option(self.limit)
-
-
-class Limited(Raised):
-    """Something about the option `limit`, which has ended a run."""
-
-    limit: str
-    resume: Resume | None
-    """How the run goes on; ``None`` where it is not saved."""
-
-    @property
-    def option(self) -> Option:
-        """The option."""
-        return Option(self.limit)
-
-    @property
-    def then(self) -> Message:
-        """What to do to have more draws."""
-        return _GoOn(self.limit, self.resume)
 
 
 @dataclass(eq=False)

@@ -1,7 +1,4 @@
-"""The verdict on a sample as data: what was found, with its numbers and remedy.
-
-A sentence is written once, from fields; what to do about it is worded by each front-end.
-"""
+"""The verdict on a sample as data: what was found, with its numbers, its sentence and a remedy."""
 
 import enum
 import math
@@ -12,6 +9,7 @@ from typing import Any, final
 from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
 
+@dataclass(frozen=True)
 class Finding(Message):
     """Something that a diagnosis has found; its `text` states the facts."""
 
@@ -31,7 +29,7 @@ class Finding(Message):
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and fields, for a program."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
         remedy = None if self.remedy is None else self.remedy.name.lower()
         return {"kind": type(self).__name__, "doubtful": self.doubtful, **found, "remedy": remedy}
 
@@ -40,11 +38,14 @@ class Finding(Message):
 class Agree(Finding):
     """Chains agree about predictions, which are known well enough."""
 
-    text = (
-        "trustworthy: R-hat is at most {rhat:.3f} and the ESS at least {ess:.0f} in bulk and tails"
-    )
+    text = "trustworthy: {facts}"
     rhat: float
     ess: float
+
+    @property
+    def facts(self) -> str:
+        least = f"the ESS at least {self.ess:.0f} in bulk and tails"
+        return f"R-hat is at most {self.rhat:.3f} and {least}"
 
 
 @dataclass(frozen=True)
@@ -332,16 +333,6 @@ class Verdict(Message):
 
     def message(self, words: Words = PYTHON) -> str:
         return "; ".join(each.message(words) for each in self.findings)
-
-    def to_dict(self, words: Words = PYTHON) -> dict[str, Any]:
-        """For a program: the kind, the findings with their fields, and the sentence."""
-        return {
-            "kind": self.kind.value,
-            "trustworthy": self.trustworthy,
-            "numbers": dict(self.numbers),
-            "findings": [each.to_dict() for each in self.findings],
-            "text": self.message(words),
-        }
 
 
 def rounded_up(factor: float) -> str:

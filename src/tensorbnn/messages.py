@@ -21,7 +21,7 @@ class Remedy(enum.Enum):
         "run longer, with a longer burn-in; if they stay apart they sit in different modes: start "
         "them from `pretrain`, use longer trajectories, or a smaller network"
     )
-    SAMPLE_OTHER = "sample the other model, tb.sample(posterior, start=ensemble)"
+    SAMPLE_OTHER = "sample the other model, by tb.sample(posterior, start=ensemble)"
     SAMPLE_OTHER_FROM_HERE = (
         "sample it, starting from here, by tb.sample(posterior, start=ensemble) with a posterior "
         "of the other model"
@@ -141,3 +141,37 @@ def _fields(raised: Raised) -> tuple[str, ...]:
 
 def _remake(kind: type[Raised], fields: dict[str, Any]) -> Raised:
     return kind(**fields)
+
+
+@dataclass(frozen=True)
+class _GoOn(Message):
+    limit: str
+    resume: Resume | None
+
+    @property
+    def text(self) -> str:
+        if self.resume is not None:
+            return "go on with {resume}"
+        return "give more {option}, and a {words[path]} for a run that can go on"
+
+    @property
+    def option(self) -> Option:
+        return Option(self.limit)
+
+
+class Limited(Raised):
+    """Something about the option `limit`, which has ended a run."""
+
+    limit: str
+    resume: Resume | None
+    """How the run goes on; ``None`` where it is not saved."""
+
+    @property
+    def option(self) -> Option:
+        """The option."""
+        return Option(self.limit)
+
+    @property
+    def then(self) -> Message:
+        """What to do to have more draws."""
+        return _GoOn(self.limit, self.resume)

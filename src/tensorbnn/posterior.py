@@ -5,7 +5,7 @@ Every log-probability comes from `density`.
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_choice, check_type
 from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
 from tensorbnn.density import Model
 from tensorbnn.engine import choice, forward
@@ -92,14 +93,10 @@ class Posterior:
         dtype: DType = "float32",
         engine: Literal["auto", "jax", "native"] = "auto",
     ) -> None:
-        if not isinstance(network, Network):
-            raise TypeError(f"`network` must be a tb.Network, got {network!r}")
-        if not isinstance(likelihood, Likelihood):
-            raise TypeError(
-                f"`likelihood` must be a likelihood such as tb.Gaussian(sd=0.1), got {likelihood!r}"
-            )
-        if dtype not in ("float32", "float64"):
-            raise ValueError(f"`dtype` must be 'float32' or 'float64', got {dtype!r}")
+        check_type("network", network, Network, "a tb.Network")
+        wanted = "a likelihood such as tb.Gaussian(sd=0.1)"
+        check_type("likelihood", likelihood, Likelihood, wanted)
+        check_choice("dtype", dtype, get_args(DType))
         self.network = _fold_link(network, likelihood)
         likelihood.columns(self.network.outputs)  # or an error, without data, too
         self.likelihood = likelihood
@@ -247,8 +244,7 @@ class Posterior:
 
 def check_posterior(posterior: object) -> None:
     """Raise where `posterior` is none, or where nothing can be computed from it."""
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"`posterior` must be a tb.Posterior, got {posterior!r}")
+    check_type("posterior", posterior, Posterior, "a tb.Posterior")
     if isinstance(jnp.zeros(()), jax.core.Tracer):
         raise TypeError(
             "networks can't be sampled or trained inside of a function that JAX compiles: call "
@@ -286,8 +282,7 @@ def _scaling(
     if isinstance(standardise, Scaling):
         _check_scaling(standardise, likelihood, network)
         return standardise
-    if not isinstance(standardise, bool):
-        raise TypeError(f"`standardise` must be True, False or a tb.Scaling, got {standardise!r}")
+    check_type("standardise", standardise, bool, "True, False or a tb.Scaling")
     if not standardise:
         return Scaling()
     if given is None or given.y is None:

@@ -6,6 +6,7 @@ likelihood that goes with the targets. Front-ends differ by the values of a `Tab
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +28,10 @@ from tensorbnn.posterior import Posterior
 class TabularModel:
     """What is believed of the columns of a table.
 
-    Parameters
-    ----------
-    hidden
-        Units of each hidden layer.
-    activation
-        After each of them.
-    weight_prior
-        Prior of all weights; ``None`` for `scaled_prior` of each layer.
-    bias_prior
-        Prior of all biases.
-    noise
-        Standard deviation of the noise of numbers: where it starts to be learned, in units of the
-        targets' standard deviations, or known numbers in the targets' units, one for each.
-    relevance
-        Whether each input has a scale that is learned.
-    likelihood
-        In place of the one that goes with the targets.
+    Without a `weight_prior`, that of a layer is its `scaled_prior`. The `noise` of numbers is where
+    it starts to be learned, in units of the targets' standard deviations, or known numbers in the
+    targets' units, one for each. A `likelihood` takes the place of the one that goes with the
+    targets.
     """
 
     hidden: tuple[int, ...]
@@ -57,7 +45,7 @@ class TabularModel:
     def posterior(
         self,
         x: NDArray[np.float64],
-        y: NDArray[np.float64],
+        y: NDArray[Any],
         *,
         y_sd: NDArray[np.float64] | None = None,
         sample_weight: NDArray[np.float64] | None = None,
@@ -67,20 +55,8 @@ class TabularModel:
     ) -> Posterior:
         """The posterior of rows ``x`` and targets ``y``, each ``(rows, columns)``.
 
-        Parameters
-        ----------
-        x, y
-            In the user's units; classes are numbered from 0.
-        y_sd
-            Standard deviations of the targets, ``(rows, columns)``.
-        sample_weight
-            How often each row counts, ``(rows,)``.
-        classes
-            How many there are; ``None`` for numbers.
-        dtype
-            Type of the model's numbers.
-        inputs_name
-            What the user calls `x`.
+        All in the user's units; `y_sd` are standard deviations of the targets, and `classes`, which
+        are numbered from 0, so many, or ``None`` for numbers. Errors call inputs `inputs_name`.
         """
         targets = y.shape[1]
         likelihood = self.likelihood
@@ -92,8 +68,9 @@ class TabularModel:
         if isinstance(likelihood, Gaussian) and isinstance(self.noise, tuple):
             known = [sd / unit for sd, unit in zip(self.noise, scaling.y_scale, strict=True)]
             likelihood = Gaussian(sd=known[0] if targets == 1 else known)
-        is_labels = isinstance(likelihood, Categorical) and classes is not None
-        outputs = classes if is_labels else likelihood.outputs_per_column * targets
+        outputs = likelihood.outputs_per_column * targets
+        if isinstance(likelihood, Categorical) and classes is not None:
+            outputs = classes
         if y_sd is not None:
             y = np.column_stack([y, y_sd])
         if sample_weight is not None:

@@ -9,17 +9,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tensorbnn.errors import DamagedFileError, Limited, RunError
+from tensorbnn.errors import DamagedFileError, RunError
 from tensorbnn.findings import rounded_up
-from tensorbnn.messages import PYTHON, Raised, Remedy, Resume, Words
+from tensorbnn.messages import PYTHON, Limited, Raised, Remedy, Resume, Words
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
 
-def warn(warning: Warning | str) -> None:
+def warn(warning: Warning) -> None:
     """Warn at the line outside of this package that led here, or collect it."""
-    if isinstance(warning, str):
-        warning = RunWarning(warning)
     collected = _collected.get()
     if collected is not None:
         collected.append(warning)
@@ -39,9 +37,6 @@ def collect_warnings() -> Iterator[list[Warning]]:
         yield collected
     finally:
         _collected.reset(token)
-
-
-kept = collect_warnings
 
 
 def _is_ours(module: str) -> bool:

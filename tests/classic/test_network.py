@@ -156,11 +156,11 @@ def test_setup_reaches_the_sampler():
         model.setupMCMC(leapfrogMin=1, leapfogMin=2)
     with pytest.raises(ValueError, match="`burnin` must be a whole number"):
         model.setupMCMC(burnin=-1)
-    with pytest.raises(ValueError, match=r"`stepSizeMin` \(1\) must not be above `stepSizeMax`"):
-        model.setupMCMC(stepSizeMin=1)
     with pytest.raises(
-        ValueError, match=r"`leapfrogStart` \(1000\) must lie between `leapfrogMin`"
+        ValueError, match=r"`stepSizeStart` must lie between `stepSizeMin` \(1\) and"
     ):
+        model.setupMCMC(stepSizeMin=1)
+    with pytest.raises(ValueError, match=r"`leapfrogStart` must lie between `leapfrogMin` \(100\)"):
         model.setupMCMC(leapFrogMax=500)
 
 

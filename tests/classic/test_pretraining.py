@@ -58,11 +58,11 @@ def test_options(tmp_path, monkeypatch):
         "objective": "likelihood", "seed": 7, "chains": 1,
     }  # fmt: skip
     assert {key: seen[key] for key in expected} == expected
-    assert np.array_equal(seen["validation"][0], X[:5, None])
+    assert np.array_equal(seen["validation"].x, X[:5, None])
     options = {"callbackMetric": "loss", "callbacks": False, "activation": "prelu"}
     classic.trainBasicRegression(*arguments, **options)
     assert seen["patience"] == 5
-    assert np.array_equal(seen["validation"][0], X[:, None])
+    assert np.array_equal(seen["validation"].x, X[:, None])
     with pytest.raises(
         ValueError, match="`callbackMetric` must be 'val_loss' or 'loss', got 'mse'"
     ):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -18,7 +19,7 @@ from tensorbnn.cli import main
 from tensorbnn.cli.doctor import OPTIONAL
 from tensorbnn.cli.messages import REMEDIES, CommandLine, render, warnings_as_lines
 from tensorbnn.cli.output import text as as_text
-from tensorbnn.cli.program import COMMANDS
+from tensorbnn.cli.program import COMMANDS, make_parser
 from tensorbnn.engine import library
 from tensorbnn.errors import LockedError, OptionError
 from tensorbnn.messages import Remedy, Resume
@@ -49,7 +50,7 @@ def test_import(tmp_path, capsys):
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "tb.Gaussian(sd=0.1) is assumed" in told.err
-    assert "give the noise by --sd" in told.err
+    assert "give the --sd of the run" in told.err
     network = "network      1 input → GaussianDense(5) → ELU → GaussianDense(1)"
     for text in (
         "27 from 1 chain",
@@ -126,6 +127,23 @@ def test_messages_name_options():
         ("a", "max_gradients", "tensorbnn resume a --max-gradients ..."),
     ):
         assert words.remedy(Resume(Path(path), option, "...")) == meant
+
+
+def test_the_line_of_a_command_gives_the_same_options_again(tmp_path):
+    file = tmp_path / "fit.toml"
+    file.write_text('hidden = [3, 2]\ntarget-sd = ["b c"]\nrelevance = true\nburn-in = 500\n')
+    line = f"fit t.csv --target a --out 'my run' --settings {file} --hold-out 0.2 --json"
+    given = make_parser().parse_args(shlex.split(line))
+    options = given.command.complete(given)
+    again = given.command.line(options)
+    assert again == (
+        "tensorbnn fit t.csv --out 'my run' --target a --target-sd 'b c' --hold-out 0.2 "
+        "--hidden 3,2 --relevance"
+    )
+    same = given.command.complete(make_parser().parse_args(shlex.split(again)[1:]))
+    once = {"settings", "json", "parser", "program", "command", "commands"}
+    different = {key for key in vars(same) if vars(same)[key] != vars(options)[key]}
+    assert different <= once
 
 
 def test_every_advice_can_be_followed():

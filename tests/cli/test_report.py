@@ -11,6 +11,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.report.context import read_context
 from tensorbnn.report.figures import (
     draw_confusion,
     draw_histogram,
@@ -19,7 +20,6 @@ from tensorbnn.report.figures import (
     new_axes,
 )
 from tensorbnn.report.html import table
-from tensorbnn.report.context import read_context
 from tests.cli.conftest import QUICK
 from tests.cli.running import write
 

@@ -14,7 +14,7 @@ from tensorbnn.ensemble.reweight import (
     warn_where_untrustworthy,
     weigh,
 )
-from tensorbnn.findings import WeightsUntrusted
+from tensorbnn.findings import Agree, WeightsUntrusted
 from tests.ensemble.made import coefficients, ensemble_of, linear
 from tests.oracles import oracles
 
@@ -344,7 +344,7 @@ def test_weighted_diagnosis(ensemble):
     sd = ensemble.predict(X, weights=w).sd
     np.testing.assert_allclose(d.mcse_mean, sd / np.sqrt(d.ess), rtol=1e-9)
     np.testing.assert_allclose(d.mcse_sd, sd / np.sqrt(2 * w.effective_size), rtol=0.3)
-    assert d.verdict.trustworthy
+    assert isinstance(d.verdict.findings[0], Agree)
     equal = ensemble.diagnose(X, weights=ensemble.reweight(network=ensemble.network))
     plain = ensemble.diagnose(X)
     np.testing.assert_allclose(equal.rhat, plain.rhat, rtol=1e-5)

@@ -129,7 +129,7 @@ def test_adaptation_ends_with_burn_in():
     assert np.all((info["step_size"] >= 0.999 * low) & (info["step_size"] <= 1.001 * high))
 
 
-def test_step_sizes_wobble():
+def test_step_sizes_are_jittered():
     steady, wobbling = (
         draw(each, burn_in=0, draws=50).info["step_size"] for each in (STEADY, SMALL)
     )
@@ -236,9 +236,9 @@ def test_runs_are_saved_and_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"step_size_min": 0.1}, r"`step_size_min` \(0.1\) must not be above `step_size_max`"),
-        ({"step_size_start": 0.5}, r"`step_size_start` \(0.5\) must lie between"),
-        ({"leapfrog_start": 5}, r"`leapfrog_start` \(5\) must lie between `leapfrog_min` \(100\)"),
+        ({"step_size_min": 0.1}, r"between `step_size_min` \(0.1\) and `step_size_max` \(0.01\)"),
+        ({"step_size_start": 0.5}, "`step_size_start` must lie between .*, got 0.5"),
+        ({"leapfrog_start": 5}, r"`leapfrog_start` must lie between `leapfrog_min` \(100\) and"),
         ({"leapfrog_min": 0}, "`leapfrog_min` must be a whole number of at least 1, got 0"),
         ({"averaging_steps": 1.5}, "`averaging_steps` must be a whole number"),
         ({"strikes": 0}, "`strikes` must be a whole number of at least 1, got 0"),
@@ -249,7 +249,7 @@ def test_runs_are_saved_and_read(tmp_path):
         ({"a": 0.0}, "`a` must be a positive number, got 0.0"),
         ({"hyper_step_size": True}, "`hyper_step_size` must be a positive number, got True"),
         ({"strikes": True}, "`strikes` must be a whole number of at least 1, got True"),
-        ({"hyper_leapfrog": 10**12}, "`hyper_leapfrog` must be at most 2,147,483,647, got"),
+        ({"hyper_leapfrog": 10**12}, "`hyper_leapfrog` must be a whole number of at most"),
     ],
     ids=str,
 )

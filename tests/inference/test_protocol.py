@@ -14,6 +14,7 @@ from tensorbnn.inference.sampler import TransitionInfo
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 from tensorbnn.sampling.advance import advance
+from tensorbnn.storage.manifest import KNOWN, describe
 
 SAMPLERS = {
     "hmc": tb.HMC(),
@@ -47,6 +48,104 @@ POSTERIOR = {
 def some_target(dtype="float64"):
     posterior = POSTERIOR[dtype]
     return TargetDensity(posterior.model, posterior.data, None)
+
+
+# Facts of each sampler, and the fields of its state, which are names on disk.
+FACTS = {
+    "HMC": (True, (), ("iteration", "tuning"), True),
+    "GHMC": (True, (), ("iteration", "tuning"), True),
+    "NUTS": (True, ("blackjax",), ("iteration",), False),
+    "AdaptiveHMC": (True, (), ("iteration",), False),
+    "MCLMC": (False, ("blackjax",), ("iteration",), False),
+    "SGHMC": (False, (), ("iteration",), False),
+    "MeanField": (False, (), (), False),
+}
+FIELDS = {
+    "HMC": """
+        position log_density gradient iteration tuning.averaging.log_step_size
+        tuning.averaging.log_average tuning.averaging.mean_error tuning.averaging.updates
+        tuning.averaging.log_anchor tuning.length tuning.lengths tuning.units.centre
+        tuning.units.scale tuning.record tuning.acceptance tuning.path
+        tuning.settings.round_length tuning.settings.end tuning.settings.tunes_step_size
+        tuning.settings.tunes_length tuning.settings.target_acceptance tuning.settings.max_steps
+        tuning.settings.many_steps settings.num_leapfrog settings.step_size_jitter
+        settings.num_leapfrog_jitter
+    """,
+    "GHMC": """
+        position momentum log_density gradient slice iteration tuning.averaging.log_step_size
+        tuning.averaging.log_average tuning.averaging.mean_error tuning.averaging.updates
+        tuning.averaging.log_anchor tuning.length tuning.lengths tuning.units.centre
+        tuning.units.scale tuning.record tuning.acceptance tuning.path
+        tuning.settings.round_length tuning.settings.end tuning.settings.tunes_step_size
+        tuning.settings.tunes_length tuning.settings.target_acceptance tuning.settings.max_steps
+        tuning.settings.many_steps settings.num_leapfrog settings.num_leapfrog_jitter
+        settings.trajectory_length settings.slice_step
+    """,
+    "NUTS": """
+        position log_density gradient iteration adaptation.log_step_size adaptation.log_average
+        adaptation.mean_error adaptation.updates adaptation.log_anchor settings.adapt_steps
+        settings.target_acceptance settings.max_tree_depth
+    """,
+    "AdaptiveHMC": """
+        position log_density theta z_phi iteration adapter.step_size_min adapter.step_size_max
+        adapter.step_size adapter.num_leapfrog adapter.features adapter.weights adapter.covariance
+        adapter.highest adapter.tried adapter.reward_sum adapter.trajectories adapter.rejected
+        adapter.resets constants.steps.features constants.steps.squares constants.steps.pairs
+        constants.leapfrogs.features constants.leapfrogs.squares constants.leapfrogs.pairs
+        constants.leapfrog_min constants.leapfrog_increment constants.averaging_steps constants.a
+        constants.delta constants.k constants.strikes constants.random_steps hyper.log_step_size
+        hyper.log_average hyper.mean_error hyper.updates hyper.log_anchor weaving.log_step_size
+        weaving.log_average weaving.mean_error weaving.updates weaving.log_anchor settings.burn_in
+        settings.hyper_adapt_steps settings.hyper_leapfrog settings.hyper_target_acceptance
+        settings.interweaves settings.step_size_jitter settings.rewards_function
+    """,
+    "MCLMC": """
+        position momentum log_density gradient iteration adaptation.log_step_size
+        adaptation.log_average adaptation.mean_error adaptation.updates adaptation.log_anchor
+        spread.visits spread.mean spread.squares settings.step_size_adapt_steps
+        settings.time_adapt_steps settings.energy_error settings.decoherence_time
+        settings.max_steps
+    """,
+    "SGHMC": """
+        position momentum log_density gradient rows noise iteration adaptation.log_step_size
+        adaptation.log_average adaptation.mean_error adaptation.updates adaptation.log_anchor
+        spread.visits spread.mean spread.squares settings.burn_in settings.adapt_steps
+        settings.energy_error settings.friction_adapt_steps settings.friction settings.num_steps
+    """,
+    "MeanField": """
+        position log_density normals.mean normals.log_sd record.elbos record.elbo
+        record.elbo_error record.pareto_k record.history
+    """,
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts_and_fields_of_the_state(name):
+    sampler = KNOWN[name]()
+    assert issubclass(KNOWN[name], tb.Sampler)
+    facts = (sampler.exact, sampler.packages, sampler.learned, sampler.share is not None)
+    assert facts == FACTS[name]
+    assert (sampler.share is None) == (sampler.pool is None)
+    # Facts are of the class: what identifies a run is only its options.
+    assert set(describe(sampler)) == {"type", *(each.name for each in dataclasses.fields(sampler))}
+    assert not {"exact", "packages", "learned", "share", "pool"} & set(describe(sampler))
+    with precision("float64"):
+        target = some_target()
+        state = sampler.init(target, jnp.full((1, target.dimension), 0.1), burn_in=200)
+    paths = jax.tree_util.tree_leaves_with_path(state)
+    assert [jax.tree_util.keystr(path)[1:] for path, _ in paths] == FIELDS[name].split()
+    assert set(sampler.learned) <= set(state._fields)
+
+
+def test_findings_are_of_samplers_that_are_not_exact():
+    info = {"energy_error": np.random.default_rng(0).normal(0, 0.01, (2, 100))}
+    for name, (exact, *_) in FACTS.items():
+        found = KNOWN[name].findings(info)
+        assert [each.sampler for each in found] == ([] if exact or name == "MeanField" else [name])
+        assert not any(each.doubtful for each in found)
+    large = {"energy_error": np.random.default_rng(0).normal(0.5, 0.1, (2, 100))}
+    assert [each.doubtful for each in tb.MCLMC.findings(large)] == [True]
+    assert [each.doubtful for each in tb.SGHMC.findings(large)] == [True]
 
 
 def keys(chains, seed=0):
@@ -197,12 +296,15 @@ def test_a_step_far_too_large_leaves_finite_draws(name):
         (lambda: tb.NUTS(max_tree_depth=0), "`max_tree_depth` must be a whole number of at least"),
         (
             lambda: tb.NUTS(max_tree_depth=16),
-            r"at most 15 \(32,767 gradients a transition\), got 16",
+            "at most 15, got 16",
         ),
         (lambda: tb.MCLMC(energy_error=0), "`energy_error` must be a positive number, got 0"),
         (lambda: tb.MCLMC(energy_error=None), "`energy_error` must be a positive number, got None"),
         (lambda: tb.SGHMC(energy_error=None), "`energy_error` must be a positive number, got None"),
-        (lambda: tb.HMC(max_leapfrog=10**12), "`max_leapfrog` must be at most 2,147,483,647, got"),
+        (
+            lambda: tb.HMC(max_leapfrog=10**12),
+            "`max_leapfrog` must be a whole number of at most 2147483647, got",
+        ),
         (lambda: tb.MCLMC(decoherence_time=0), "`decoherence_time` must be a positive number"),
         (lambda: tb.MCLMC(max_steps=0), "`max_steps` must be a whole number of at least 1, got 0"),
         (lambda: tb.SGHMC(batch_size=0), "`batch_size` must be a whole number of at least 1"),

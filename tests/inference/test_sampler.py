@@ -70,7 +70,7 @@ def test_what_keeps_the_protocol():
                 state._replace(count=state.count.astype(float)),
                 info(state),
             ),
-            r"must keep the shapes and types of the state, but count was int32\[1\] and became float",
+            r"must keep the shapes and types of the state, but count was int32\[1\] and became flo",
         ),
         (
             lambda keys, state, target: (state._replace(position=state.position[0]), info(state)),

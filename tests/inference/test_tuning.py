@@ -46,7 +46,7 @@ def fitting(acceptance, steps, number):
     weights = tuning._weights(jnp.asarray(number), float)
     now = jnp.log(steps[0, number])
     return np.exp(
-        step_fitting.fitting_step_size(jnp.log(steps), acceptance, weights, now, jnp.asarray(0.9))
+        step_fitting.fit_step_size(jnp.log(steps), acceptance, weights, now, jnp.asarray(0.9))
     )
 
 
@@ -74,9 +74,9 @@ def test_one_chain_that_accepts_little_decides_on_the_step_size():
     )
 
 
-def told_by(state, record):
-    """What a chain tells whose outputs in a round were `record`."""
-    return tuning.tell(state._replace(record=jnp.asarray(record, dtype=float)))
+def shared_by(state, record):
+    """What a chain shares whose outputs in a round were `record`."""
+    return tuning.share(state._replace(record=jnp.asarray(record, dtype=float)))
 
 
 def autoregression(rng, correlation, chains, count):
@@ -100,11 +100,11 @@ def test_scores_are_effective_draws(correlation):
     )
     rng = np.random.default_rng(3)
     series = autoregression(rng, correlation, chains, state.record.shape[1])
-    told = jnp.zeros((chains, POOLING_ROUNDS, tuning.tell(state).size))
-    told = told.at[:, tuning.SEARCH].set(jax.vmap(lambda each: told_by(state, each))(series))
-    heard = tuning._unpack(told, state.record.shape[1])
+    shared = jnp.zeros((chains, POOLING_ROUNDS, tuning.share(state).size))
+    shared = shared.at[:, tuning.SEARCH].set(jax.vmap(lambda each: shared_by(state, each))(series))
+    reports = tuning._unravel(shared, state)
     tried = jnp.arange(POOLING_ROUNDS) == tuning.SEARCH
-    found = length_search.scores(heard.outputs, heard.path, tried, state.settings.round_length)
+    found = length_search.scores(reports.outputs, reports.path, tried, state.settings.round_length)
     score = float(found[tuning.SEARCH])
     draws = (1 - correlation) / (1 + correlation)
     expected = draws / length ** np.interp(draws, length_search.FEW_MANY_DRAWS, [0.5, 1.0])
@@ -127,12 +127,12 @@ def search(monkeypatch, score, step_sizes, *, end=tuning.FINAL, **options):
         ),
     )
     state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(step_sizes[0])))
-    told = jnp.zeros((1, POOLING_ROUNDS, tuning.tell(state).size))
-    told = told.at[:, :, 1].set(np.log(step_sizes))
+    shared = jnp.zeros((1, POOLING_ROUNDS, tuning.share(state).size))
+    shared = shared.at[:, :, 1].set(np.log(step_sizes))
     accepted = 2 * norm.cdf(norm.ppf(OVERALL / 2) * (step_sizes / step_sizes[-1]) ** 2)
-    told = told.at[:, :, 2].set(accepted)
+    shared = shared.at[:, :, 2].set(accepted)
     for number in range(POOLING_ROUNDS):
-        state = tuning.listen(state, told, jnp.asarray(number))
+        state = tuning.pool(state, shared, jnp.asarray(number))
     return np.asarray(state.lengths[tuning.SEARCH : end]), float(state.length)
 
 
@@ -143,7 +143,7 @@ def test_search_climbs_to_the_best_length(monkeypatch):
         return np.exp(-(np.log(length / 4.0) ** 2))
 
     tried, found = search(monkeypatch, score, np.full(POOLING_ROUNDS, 0.004))
-    assert tried[0] == pytest.approx(length_search.LEAST_LENGTH, rel=1e-5)
+    assert tried[0] == pytest.approx(length_search.MIN_LENGTH, rel=1e-5)
     assert max(score(tried)) > score(4.0 * 2**0.25)  # the best is tried, to half a rung
     assert found == pytest.approx(tried[np.argmax(score(tried))])
 
@@ -166,7 +166,7 @@ def test_a_length_becomes_longer_in_the_end(monkeypatch):
     assert found == pytest.approx(4000 * 1e-5, rel=1e-5)
     small = np.full(POOLING_ROUNDS, 1e-3)
     _, found = search(monkeypatch, lambda length: 1 / length, small, many_steps=4000)
-    assert found == pytest.approx(length_search.LEAST_LENGTH, rel=1e-5)
+    assert found == pytest.approx(length_search.MIN_LENGTH, rel=1e-5)
 
 
 def gaussian_efficiency(length):
@@ -218,13 +218,13 @@ def test_nothing_is_tuned_that_is_given():
     assert np.all(np.abs(np.asarray(steps) - 10) < 4 * 10 / np.sqrt(12) / np.sqrt(100))
 
 
-def test_chains_that_tell_the_same_go_on_alike():
-    """What a chain does next depends on what all told, not on which of them it is."""
+def test_chains_that_share_the_same_continue_alike():
+    """What a chain does next depends on what all shared, not on which of them it is."""
     with precision("float32"):
         posterior = small_posterior()
         target = TargetDensity(posterior.model, posterior.data, None)
         state = tb.HMC().init(target, jnp.zeros((3, target.dimension)), burn_in=400)
-        told = np.random.default_rng(0).uniform(0.1, 1, size=(3, POOLING_ROUNDS, 4 + 10 * 32))
-        after = tb.HMC().listen(state, jnp.asarray(told, dtype=float), jnp.asarray(9))
+        shared = np.random.default_rng(0).uniform(0.1, 1, size=(3, POOLING_ROUNDS, 4 + 10 * 32))
+        after = tb.HMC.pool(state, jnp.asarray(shared, dtype=float), jnp.asarray(9))
     for leaf in jax.tree.leaves((after.tuning.averaging, after.tuning.length)):
         assert len(np.unique(np.asarray(leaf))) == 1

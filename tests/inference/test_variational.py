@@ -239,4 +239,4 @@ def test_batches_stand_for_all_rows():
             tasks[1].loss(key, normals, phi, batch, 10),
         ]
     assert losses[0] == pytest.approx(float(losses[1]), rel=1e-6)
-    assert (tasks[0].judge_every, tasks[1].judge_every) == (25, 8)
+    assert (tasks[0].evaluate_every, tasks[1].evaluate_every) == (25, 8)

@@ -11,7 +11,7 @@ from tensorbnn.model.summary import summary
 from tensorbnn.posterior import precision
 from tensorbnn.report.context import read_context
 from tensorbnn.report.predictions import calibration_section, predictions_section
-from tensorbnn.storage.description import describe, restore
+from tensorbnn.storage.manifest import describe, restore
 
 RNG = np.random.default_rng(0)
 ROWS = 7

@@ -7,7 +7,7 @@ import tensorbnn as tb
 from tensorbnn.engine import native
 from tensorbnn.posterior import precision
 from tensorbnn.report.context import read_context
-from tensorbnn.storage.description import describe, restore
+from tensorbnn.storage.manifest import describe, restore
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 2))

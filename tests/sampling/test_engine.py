@@ -7,7 +7,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.engine import library
-from tensorbnn.storage.files import RunError
+from tensorbnn.errors import RunError
 
 pytestmark = pytest.mark.skipif(
     library.problem() is not None, reason=f"no native engine: {library.problem()}"

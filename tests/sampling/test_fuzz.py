@@ -9,11 +9,10 @@ import warnings
 
 import numpy as np
 import pytest
-from tensorbnn.sampling.recipe import read_checkpoints
-from tensorbnn.sampling.restoring import read_recipe
 
 import tensorbnn as tb
 from tensorbnn.sampling.checkpoint import pack_checkpoint
+from tensorbnn.sampling.restore import read_checkpoints, restore_run
 from tensorbnn.storage.directory import DirectoryStore
 from tests.sampling import small_runs
 
@@ -137,8 +136,7 @@ class Reading:
 def restore_checkpoints(path):
     """What `tb.resume` does before it samples."""
     store = DirectoryStore(path)
-    recipe = read_recipe(store)
-    return [pack_checkpoint(each) for each in read_checkpoints(store, recipe, range(2))]
+    return [pack_checkpoint(each) for each in read_checkpoints(restore_run(store), store, range(2))]
 
 
 def flat(value):

@@ -15,10 +15,23 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.errors import DamagedStateError, LockedError, NoDrawsError, NotARunError, StateError
+from tensorbnn.progress import Bar
 from tensorbnn.sampling.chains import ChainGroup
+from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
+from tensorbnn.sampling.restore import read_checkpoints, restore_run
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import pack_manifest, read_manifest
+from tensorbnn.warning import (
+    DamageWarning,
+    FilesLeftOut,
+    Interrupted,
+    MetricsLost,
+    OtherVersion,
+    ReportsLeftOut,
+)
+from tests.raising import raises, warns
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -125,7 +138,7 @@ def test_stopped_again_and_again(reference, tmp_path, monkeypatch):
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
         stop_after(patch, 1)
-        with pytest.raises(tb.RunError, match="holds no draws yet"):
+        with raises(NoDrawsError, damaged=False):
             draw(path, reference.name)
         while read_manifest(path)["status"] != "complete":
             try:
@@ -258,19 +271,16 @@ def test_all_chains_at_once_as_on_an_accelerator(tmp_path, monkeypatch):
 
 def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
     """Some chains can be run by themselves, and one that is at its end is left as it is."""
-    from tensorbnn.sampling.recipe import read_checkpoints
-    from tensorbnn.sampling.restoring import read_recipe
-
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
         stop_after(patch, 1)
-        with pytest.raises(tb.RunError, match="holds no draws yet"):
+        with raises(NoDrawsError, damaged=False):
             draw(path)
     for chains in ([1], [1], [0, 1]):
-        store = DirectoryStore(path)
-        recipe = read_recipe(store)
-        outcome = recipe.run(store, read_checkpoints(store, recipe, chains))
-        assert outcome[:3] == (5, True, None)
+        run = restore_run(DirectoryStore(path))
+        backend = LocalBackend(read_checkpoints(run, run.store, chains))
+        reached = backend.advance(run, StopRequest(), Bar("", 1, show=False))
+        assert (reached.draws, reached.complete) == (5, True)
     go_on(path)
     assert_same(path, hmc_reference)
 
@@ -318,7 +328,7 @@ def test_what_would_change_the_chain_is_refused(short, options, message):
 def test_bad_types_and_places(short, tmp_path):
     with pytest.raises(TypeError, match=r"`posterior` must be a tb\.Posterior"):
         go_on(short, posterior=X)
-    with pytest.raises(FileNotFoundError, match=r"is not a run: it has no run.json"):
+    with pytest.raises(NotARunError):
         go_on(tmp_path)
 
 
@@ -349,19 +359,19 @@ def test_a_damaged_state_or_last_file_stops_the_chain_alone(short):
     draws.write_bytes(draws.read_bytes()[:-1])
     bad = r"chain-01.draws-00000.safetensors is damaged.*still readable are draws 2 to 2 of chain 1"
     with (
-        pytest.warns(UserWarning, match=f"the run goes on, but .*{bad}"),
+        pytest.warns(DamageWarning, match=bad),
         pytest.raises(tb.RunError, match=r"chain-01.draws-00000.safetensors is damaged"),
     ):
         go_on(short, draws=4)  # this file is full: nothing of it is needed
     assert read_manifest(short)["status"] == "complete"
     with pytest.raises(tb.RunError, match=r"chain-01.draws-00000.safetensors is damaged"):
         tb.load(short)
-    with pytest.warns(UserWarning, match="1 damaged files are left out, in all chains"):
+    with warns(FilesLeftOut, number=1):
         kept = tb.load(short, skip_damaged=True)
     assert kept.num_draws == 2
     state = short / "chain-01" / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-1])
-    with pytest.raises(tb.RunError, match="chain 1 can't go on, but draws stay readable"):
+    with raises(DamagedStateError, chain=1):
         go_on(short, draws=5)
     assert not (short / "run.lock").exists()
 
@@ -375,7 +385,7 @@ def test_a_state_of_another_version_is_refused(short):
         (state | {"state/iteration": np.ones(3)}, "state/iteration is float64"),
     ]:
         store.write_state(1, changed)
-        with pytest.raises(tb.RunError, match=f"by another version of the sampler.*{message}"):
+        with pytest.raises(StateError, match=message):
             go_on(short, draws=5)
 
 
@@ -389,7 +399,7 @@ def test_a_state_from_before_interweaving_is_refused_in_a_line_and_its_draws_are
         assert len(old) < len(new)
         del old["state/settings.interweaves"]
         store.write_state(chain, old)
-    with pytest.raises(tb.RunError, match=r"\(state/.* is missing\).*start=tb.load") as told:
+    with pytest.raises(StateError, match="is missing") as told:
         go_on(path, draws=5)
     assert "\n" not in str(told.value)
     assert not (path / "run.lock").exists()
@@ -398,7 +408,7 @@ def test_a_state_from_before_interweaving_is_refused_in_a_line_and_its_draws_are
 
 def test_another_version_of_jax_is_mentioned(short):
     (short / "run.json").write_bytes(pack_manifest(read_manifest(short) | {"jax": "0.1"}))
-    with pytest.warns(UserWarning, match=r"begun with version 0.1 of jax, this is .* last bits"):
+    with warns(OtherVersion, name="jax", then="0.1"):
         assert go_on(short, draws=3).num_draws == 3
 
 
@@ -410,14 +420,14 @@ def test_another_version_of_blackjax_is_mentioned_where_it_matters(short, tmp_pa
     given = {"chains": 1, "burn_in": 5, "draws": 2, "progress": False, "path": run}
     tb.sample(posterior(), tb.NUTS(), **given)
     (run / "run.json").write_bytes(pack_manifest(read_manifest(run) | old))
-    with pytest.warns(UserWarning, match=r"version 0.1 of blackjax, this is .* last bits") as told:
+    with warns(OtherVersion, name="blackjax", then="0.1") as told:
         assert tb.resume(run, draws=3, progress=False).num_draws == 3
     assert told[0].filename == __file__
 
 
 def test_a_run_that_is_being_written_is_refused(short):
     writer = DirectoryStore.open_to_write(short)
-    with pytest.raises(tb.RunError, match=r"is being written by process"):
+    with pytest.raises(LockedError):
         go_on(short, draws=5)
     writer.close()
     assert go_on(short, draws=3).num_draws == 3
@@ -430,7 +440,7 @@ def worst(predictions, targets):
 def test_metrics_of_the_users_own_are_given_again_or_left_out(tmp_path):
     for name, draws in (("run", 2), ("left", 2), ("reference", 5)):
         draw(tmp_path / name, draws=draws, metrics=[tb.SquaredError(), worst])
-    with pytest.warns(UserWarning, match=r"metrics \['worst'\] are functions of your own"):
+    with warns(MetricsLost, names=["worst"]):
         left = go_on(tmp_path / "left", draws=5)
     assert "training.worst" in left.reports[0]
     assert "training.worst" not in left.reports[-1]
@@ -442,7 +452,7 @@ def test_validation_data_that_are_not_kept_are_given_again_or_left_out(tmp_path)
     for name, draws in (("run", 2), ("left", 2), ("reference", 5)):
         draw(tmp_path / name, draws=draws, store_data=False)
     again = {"draws": 5, "posterior": posterior()}
-    with pytest.warns(UserWarning, match=r"does not keep its validation data.*`validation`"):
+    with warns(MetricsLost, names=()):
         left = go_on(tmp_path / "left", **again)
     assert "validation.squared_error" in left.reports[0]
     assert "validation.squared_error" not in left.reports[-1]
@@ -461,7 +471,7 @@ def test_a_damaged_report_is_no_reason_not_to_go_on(short):
     file = short / "metrics.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], b"rubbish\n", *lines[1:]]) + b'{"torn')
-    with pytest.warns(UserWarning, match=r"metrics.jsonl is damaged in line 2: left out"):
+    with pytest.warns(ReportsLeftOut, match="line 2"):
         longer = go_on(short, draws=3)
     assert len(longer.reports) == 2 * 6
 
@@ -559,7 +569,7 @@ def test_ctrl_c_in_memory_returns_what_there_is():
         return 0.0
 
     thread = interrupt_soon(signal.SIGINT, after=lambda: len(seen) > 100, pause=0)
-    with pytest.warns(UserWarning, match=r"interrupted: the ensemble has the .* of 100,000,000"):
+    with warns(Interrupted, planned=10**8):
         run = draw(None, draws=10**8, metrics=[look], networks_per_file=100)
     thread.join()
     whole = draw(None, draws=min(run.num_draws, 20), networks_per_file=100)
@@ -570,7 +580,7 @@ def test_ctrl_c_in_memory_returns_what_there_is():
 @pytest.mark.usefixtures("interruptible", "one_transition_a_call")
 def test_ctrl_c_in_memory_before_the_first_draw(monkeypatch):
     calls = []
-    monkeypatch.setattr(ChainGroup, "after_call", calls.append)
+    monkeypatch.setattr(ChainGroup, "after_call", lambda group: calls.append(group.chains))
     thread = interrupt_soon(signal.SIGINT, after=lambda: calls, pause=0)
     with pytest.raises(KeyboardInterrupt):
         draw(None, burn_in=10**8)
@@ -652,7 +662,10 @@ def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
         assert process.returncode == status, error
         kept = tb.load(path)
         assert f"stopped after {kept.num_draws:,} of 100,000,000 draws of each chain" in error
-        assert f"tb.resume({str(path)!r}) or: tensorbnn resume {path}" in error
+        how = (
+            f"tb.resume({str(path)!r})" if number == signal.SIGTERM else f"tensorbnn resume {path}"
+        )
+        assert f"go on with {how}\n" in error
         manifest = read_manifest(path)
         assert manifest["status"] == "interrupted"
         assert not (path / "run.lock").exists()

@@ -17,6 +17,7 @@ from rich.console import Console
 
 import tensorbnn as tb
 from tensorbnn import progress
+from tensorbnn.errors import LimitBeforeDrawsError
 from tensorbnn.sampling import monitor
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.converged import estimate_convergence
@@ -25,7 +26,8 @@ from tensorbnn.sampling.monitor import GrowingPredictions, Monitor
 from tensorbnn.sampling.stopping import POINTS_NAMED
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
-from tensorbnn.warning import StoppedUnsatisfied
+from tensorbnn.warning import Interrupted, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
+from tests.raising import raises, warns
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 X = np.linspace(-1, 1, 20)
@@ -184,6 +186,8 @@ class Found(NamedTuple):
 def test_a_rule_of_the_users_own(tmp_path, numbers):
     """It decides, is saved with the run, and goes on after a limit to the same end."""
     path, rule = tmp_path / "run", KnownMean(0.008, numbers)
+    with pytest.raises(LimitBeforeDrawsError):
+        draw(tmp_path / "none", draws=40, until=rule, max_gradients=5)
     mine = draw(tmp_path / "reference", draws=40, until=rule)
     assert mine.diagnose([0.0], progress=False).mcse_mean[0, 0] < 0.008
     assert mine.num_draws > 40
@@ -229,7 +233,7 @@ def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, 
     assert ends[0] != ends[1]
     path = tmp_path / "run"
     options = {"burn_in": 0, "every": every}
-    with pytest.warns(UserWarning, match=r"^stopped by `max_gradients` \(300\) after") as warned:
+    with warns(StoppedByLimit, limit="max_gradients", value=300) as warned:
         mine = draw(path, draws=100, max_gradients=300, **options)
     assert mine.num_draws == min(ends) // every
     store = DirectoryStore(path)
@@ -239,7 +243,7 @@ def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, 
     assert store.manifest["status"] == "stopped"
     command = re.search(r"go on with (tb\.resume\(.*\))$", str(warned[0].message))[1]
     assert f"{mine.num_draws} of 100 draws of each chain" in str(warned[0].message)
-    with pytest.warns(UserWarning, match="stopped by"):  # nothing more may be spent
+    with pytest.warns(StoppedByLimit):  # nothing more may be spent
         assert tb.resume(path, progress=False).num_draws == mine.num_draws
     assert eval(command, {"tb": tb}).num_draws == 100
     tb.resume(path, max_gradients=math.inf, progress=False)
@@ -252,15 +256,15 @@ def test_gradients_end_chains_that_are_advanced_together(monkeypatch):
     every_transition = whole().info["num_steps"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    with pytest.warns(UserWarning, match="stopped by `max_gradients`"):
+    with warns(StoppedByLimit, limit="max_gradients"):
         assert draw(draws=100, max_gradients=300, burn_in=0).num_draws == min(ends)
 
 
 def test_an_executor_counts_gradients_too(tmp_path):
     paths = tmp_path / "one", tmp_path / "two"
-    with pytest.warns(UserWarning, match="stopped by `max_gradients`"):
+    with warns(StoppedByLimit, limit="max_gradients"):
         draw(paths[0], draws=100, max_gradients=300)
-    with ThreadPoolExecutor(2) as executor, pytest.warns(UserWarning, match="`max_gradients`"):
+    with ThreadPoolExecutor(2) as executor, warns(StoppedByLimit, limit="max_gradients"):
         draw(paths[1], draws=100, max_gradients=300, executor=executor)
     assert contents(paths[0]) == contents(paths[1])
     assert read_manifest(paths[1])["status"] == "stopped"
@@ -274,7 +278,7 @@ def test_a_limit_in_burn_in_leaves_nothing_to_predict_with(tmp_path):
     assert read_manifest(path)["status"] == "stopped"
     mine = tb.resume(path, max_gradients=math.inf, progress=False)
     assert_same_arrays(arrays(mine), arrays(draw(draws=20)))
-    with pytest.raises(tb.RunError, match="give more `max_minutes`, and a `path`"):
+    with raises(LimitBeforeDrawsError, limit="max_minutes", resume=None):
         draw(draws=20, max_minutes=1e-9)
 
 
@@ -282,7 +286,7 @@ def test_chains_that_wait_for_one_that_has_spent_all_stop_too(tmp_path):
     """In burn-in chains may meet; one that is out of gradients does not come."""
     path = tmp_path / "run"
     options = {"chains": 3, "burn_in": 100, "draws": 10, "progress": False}
-    with pytest.raises(tb.RunError, match="came before the first draw"):
+    with pytest.raises(LimitBeforeDrawsError):
         tb.sample(posterior(), path=path, max_gradients=150, **options)
     spent = [DirectoryStore(path).progress(chain) for chain in range(3)]
     assert all(transitions < 100 for transitions, _ in spent)
@@ -296,7 +300,7 @@ def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
     draw(draws=1)  # so that all is compiled
     for path, workers in zip(paths, (None, ThreadPoolExecutor(2)), strict=True):
         began = time.monotonic()
-        with pytest.warns(UserWarning, match=r"stopped by `max_minutes` \(0\.04\) after"):
+        with warns(StoppedByLimit, limit="max_minutes", value=0.04):
             mine = draw(path, draws=10**6, max_minutes=0.04, executor=workers)
         assert time.monotonic() - began > 2.4
         if workers is not None:
@@ -310,7 +314,7 @@ def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
 def test_a_target_that_is_not_reached_is_told_x_by_x(tmp_path):
     path = tmp_path / "run"
     options = {"until": tb.Converged(rhat=1.001, ess=1e5, at=AT), "max_gradients": 2000}
-    with pytest.warns(UserWarning, match="stopped by") as warned:
+    with pytest.warns(StoppedByLimit) as warned:
         mine = draw(path, draws=100, **options)
     found = mine.diagnose(AT, progress=False)
     text = str(warned[0].message)
@@ -336,7 +340,7 @@ def test_of_many_inputs_rows_are_named():
     target = tb.Posterior(network, tb.Gaussian(sd=0.5), x, x[:, 0])
     small, never = tb.HMC(step_size=0.03, num_leapfrog=4), tb.HMC(step_size=1.0, num_leapfrog=4)
     options = {"until": tb.Converged(ess=1e5), "max_gradients": 200}
-    with pytest.warns(UserWarning, match="stopped by") as warned:
+    with pytest.warns(StoppedByLimit) as warned:
         tb.sample(target, small, draws=20, **QUIET | options)
     rows = [int(each) for each in re.findall(r"ESS \d+ at row (\d+)", str(warned[0].message))]
     assert len(rows) == POINTS_NAMED
@@ -349,7 +353,7 @@ def test_of_many_inputs_rows_are_named():
 
 
 def test_few_draws_are_not_judged():
-    with pytest.warns(UserWarning, match="draws of each chain, too few to judge predictions by"):
+    with warns(StoppedUnconverged, short=0):
         draw(draws=100, until=TARGET, max_gradients=45)
 
 
@@ -404,7 +408,7 @@ class Interrupting:
 def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, path, capfd):
     target = Interrupting()
     if path is None:
-        with pytest.warns(UserWarning, match="interrupted: the ensemble has the 100"):
+        with warns(Interrupted, draws=100):
             assert draw(draws=100, until=target).num_draws == 100
         return
     with pytest.raises(KeyboardInterrupt):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.model.checks import DType
+from tensorbnn.model.checks import DType, check_rows
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -29,6 +29,7 @@ def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
     """Inputs ``(rows, inputs)``, whatever the shape in which rows stand one after another."""
     array = np.asarray(values)
     if array.ndim and array.size == len(array) * inputs:
+        check_rows(name, array.reshape(len(array), inputs), "float64")
         return array.reshape(len(array), inputs)
     raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
 
@@ -37,9 +38,10 @@ def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
     """Targets ``(rows, outputs)``; a single output may also be ``(rows,)`` or ``(1, rows)``."""
     array = np.asarray(values)
     if array.shape in ((rows,), (1, rows)):
-        return array.reshape(rows, 1)
+        array = array.reshape(rows, 1)
     if array.ndim != 2 or len(array) != rows:
         raise ValueError(
             f"`{name}` must be ({rows}, outputs), a row for each of its inputs, got {array.shape}"
         )
+    check_rows(name, array, "float64")
     return array

@@ -1,26 +1,34 @@
 """Errors of the library in the words of the paper's interface."""
 
 import contextlib
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from tensorbnn.errors import DataNotKeptError, OptionError, PathTakenError
+from tensorbnn.messages import Words
+
+
+class _PaperWords(Words):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def option(self, name: str, value: str | None = None) -> str:
+        return super().option(self._names.get(name, name), value)
 
 
 @contextlib.contextmanager
 def paper_names(**names: str) -> Iterator[None]:
-    """Inside the block, errors name arguments as the caller does: ``every="n"``.
+    """Inside the block, errors name options as the caller does: ``every="n"``.
 
     Examples
     --------
     >>> with paper_names(every="n"):
-    ...     raise ValueError("`every` must be a whole number")
+    ...     raise OptionError("every", "a whole number", 0.5)
     Traceback (most recent call last):
-    ValueError: `n` must be a whole number
+    ValueError: `n` must be a whole number, got 0.5
     """
     try:
         yield
-    except (TypeError, ValueError, FileExistsError) as error:
-        told = str(error)
-        meant = re.sub(r"`([^`]+)`", lambda found: f"`{names.get(found[1], found[1])}`", told)
-        if meant == told:
-            raise
-        raise type(error)(meant) from None
+    except (OptionError, PathTakenError, DataNotKeptError) as error:
+        kinds = FileExistsError, TypeError, ValueError
+        kind = next(each for each in kinds if isinstance(error, each))
+        raise kind(error.message(_PaperWords(names))) from None

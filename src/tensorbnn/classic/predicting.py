@@ -21,6 +21,7 @@ from tensorbnn.interop.original_layers import LAYERS, make_layer
 from tensorbnn.model import layers
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.api import load
+from tensorbnn.warning import NoiseAssumed
 
 
 class predictor:
@@ -69,7 +70,7 @@ class predictor:
         else:
             with warnings.catch_warnings():
                 # It does not matter until networks are weighed for another one.
-                warnings.filterwarnings("ignore", message="the run does not say how targets")
+                warnings.simplefilter("ignore", NoiseAssumed)
                 self.ensemble = load_original(
                     self.directoryPath, likelihood=given, custom=self._custom, dtype=self.dtype
                 )
@@ -79,7 +80,7 @@ class predictor:
     def predict(self, inputData: ArrayLike, n: int = 1) -> list[NDArray[Any]]:
         """Outputs ``(outputs, rows)`` of every n-th network for inputs ``(rows, inputDims)``."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
-        with paper_names(every="n", x="inputData"):
+        with paper_names(every="n"):
             found = self.ensemble.predict(rows, every=n).networks
         return [each.T.astype(self.dtype) for each in found]
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.dtypes import as_inputs, as_targets
 from tensorbnn.classic.layers import as_paper
+from tensorbnn.data import Dataset
 from tensorbnn.inference.pretrain import pretrain
 from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer, LeakyReLU
@@ -94,12 +95,13 @@ def trainBasicRegression(
     >>> [each.shape for each in weights], [each.shape for each in biases]
     ([(5, 1), (5, 5), (1, 5)], [(5, 1), (5, 1), (1, 1)])
     """
-    network = _network(hidden, inputDims, outputDims, width, alpha, activation)
-    rows = _rows(trainIn, trainOut, valIn, valOut, inputDims)
-    patience = patience if callbacks else epochs
-    course = _Course(0.01, cycles, epochs, patience, _watches_training(callbackMetric), seed)
+    network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
+    rows = _rows("train", trainIn, trainOut, inputDims), _rows("val", valIn, valOut, inputDims)
+    judged = rows[0] if _watches_training(callbackMetric) else rows[1]
+    course = {"cycles": cycles, "epochs": epochs, "patience": patience if callbacks else epochs}
     # Half the squared error, but for a constant.
-    return _train(network, Gaussian(sd=1.0), rows, name, course)
+    likelihood = Gaussian(sd=1.0)
+    return _train(network, likelihood, rows[0], judged, name, seed, learning_rate=0.01, **course)
 
 
 def trainBasicClassification(
@@ -127,37 +129,19 @@ def trainBasicClassification(
     As `trainBasicRegression`, on the cross-entropy and with a first learning rate of 0.001; the
     network ends in a sigmoid.
     """
-    network = _network(hidden, inputDims, outputDims, width, alpha, activation)
-    rows = _rows(trainIn, trainOut, valIn, valOut, inputDims)
-    patience = patience if callbacks else epochs
-    course = _Course(0.001, cycles, epochs, patience, _watches_training(callbackMetric), seed)
-    return _train(network, Bernoulli(), rows, name, course)
+    network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
+    rows = _rows("train", trainIn, trainOut, inputDims), _rows("val", valIn, valOut, inputDims)
+    judged = rows[0] if _watches_training(callbackMetric) else rows[1]
+    course = {"cycles": cycles, "epochs": epochs, "patience": patience if callbacks else epochs}
+    return _train(network, Bernoulli(), rows[0], judged, name, seed, learning_rate=0.001, **course)
 
 
-class _Rows(NamedTuple):
-    training: tuple[NDArray[Any], NDArray[Any]]
-    validation: tuple[NDArray[Any], NDArray[Any]]
+def _rows(kind: str, x: ArrayLike, y: ArrayLike, inputs: int) -> Dataset:
+    rows = as_inputs(f"{kind}In", x, inputs)
+    return Dataset(rows, as_targets(f"{kind}Out", y, len(rows)))
 
 
-class _Course(NamedTuple):
-    learning_rate: float
-    cycles: int
-    epochs: int
-    patience: int
-    watches_training: bool
-    """Whether the loss on training data says when a cycle ends and which network is best."""
-    seed: int
-
-
-def _rows(train_x: ArrayLike, train_y: ArrayLike, x: ArrayLike, y: ArrayLike, inputs: int) -> _Rows:
-    pairs = []
-    for kind, one, two in (("train", train_x, train_y), ("val", x, y)):
-        rows = as_inputs(f"{kind}In", one, inputs)
-        pairs.append((rows, as_targets(f"{kind}Out", two, len(rows))))
-    return _Rows(*pairs)
-
-
-def _network(
+def _make_network(
     hidden: int, inputs: int, outputs: int, width: int, alpha: float, activation: str
 ) -> Network:
     kind = ACTIVATIONS.get(activation.lower().replace("_", ""))
@@ -177,23 +161,26 @@ def _watches_training(metric: str) -> bool:
 
 
 def _train(
-    network: Network, likelihood: Likelihood, rows: _Rows, name: str, course: _Course
+    network: Network,
+    likelihood: Likelihood,
+    rows: Dataset,
+    judged: Dataset,
+    name: str,
+    seed: int,
+    **course: Any,
 ) -> Trained:
+    """Train on `rows`, save the network that is best for `judged`, and return its parameters."""
     found = pretrain(
-        Posterior(network, likelihood, *rows.training),
-        validation=rows.training if course.watches_training else rows.validation,
+        Posterior(network, likelihood, rows.x, rows.y),
+        validation=judged,
         chains=1,
-        cycles=course.cycles,
-        epochs=course.epochs,
-        patience=course.patience,
-        learning_rate=course.learning_rate,
-        batch_size=min(BATCH_SIZE, len(rows.training[0])),
+        batch_size=min(BATCH_SIZE, len(rows)),
         objective="likelihood",
-        seed=course.seed,
+        seed=seed,
+        **course,
     )
     named = {key: np.ascontiguousarray(each[0]) for key, each in found.items()}
-    file = Path(f"{name}.safetensors")
-    write_file(file, safetensors.numpy.save(named))
+    write_file(Path(f"{name}.safetensors"), safetensors.numpy.save(named))
     kinds = ("weights", "biases", "slopes")
     return Trained(
         *([as_paper(v) for key, v in named.items() if key.endswith(kind)] for kind in kinds)

@@ -323,10 +323,8 @@ class network:
 
     def _posterior(self, likelihood: Any) -> Posterior:
         model = self._network()
-        with paper_names(x="trainX", y="trainY"):
-            return Posterior(
-                model, as_likelihood(likelihood), self.trainX, self.trainY, dtype=self.dtype
-            )
+        own = as_likelihood(likelihood)
+        return Posterior(model, own, self.trainX, self.trainY, dtype=self.dtype)
 
     def _start_of(
         self, layer: Layer | layers.Layer, described: layers.Layer

@@ -1,7 +1,6 @@
 """``tensorbnn fit``: from a table to a run."""
 
 import argparse
-import dataclasses
 import shlex
 import sys
 import time
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from tensorbnn.cli import summaries
 from tensorbnn.cli.messages import print_error, warnings_as_lines
 from tensorbnn.cli.models import PRIORS, read_model
-from tensorbnn.cli.options import FORCE, RESULT, Command, Option, fraction, whole_numbers
+from tensorbnn.cli.options import FORCE, RESULT, Command, Option, fraction, grouped, whole_numbers
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
@@ -222,18 +221,30 @@ def _data_line(table: dict[str, Any]) -> str:
     return f"{', '.join(parts)}: {summaries.predicted(table)}{commas}"
 
 
+DATA = Option(
+    "data",
+    "a CSV, TSV or Parquet file; needed",
+    Path,
+    kind="positional",
+    needed="a table",
+    path="file",
+)
+SETTINGS = Option(
+    "settings",
+    "a TOML file with any of these options",
+    Path,
+    path="file",
+    in_settings=False,
+    in_line=False,
+)
+SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
+LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes"
+ACCEPTANCE = "share of proposals to accept; closer to 1 for smaller, safer steps"
 COMMAND = Command(
     "fit",
     "sample networks that predict a column of a table",
     (
-        Option(
-            "data",
-            "a CSV, TSV or Parquet file; needed",
-            Path,
-            kind="positional",
-            needed="a table",
-            path="file",
-        ),
+        DATA,
         Option("out", "the run directory to make; needed", Path, needed="--out", path="directory"),
         Option(
             "target",
@@ -241,82 +252,42 @@ COMMAND = Command(
             kind="list",
             needed="--target",
         ),
-        Option(
-            "target_sd",
-            "the column with the target's standard deviations, its error bars; repeat for each "
-            "--target",
-            kind="list",
+        Option("target_sd", SDS, kind="list"),
+        SETTINGS,
+        *grouped(
+            "table",
+            Option("task", "default: by the target's values", choices=get_args(Task)),
+            Option("ignore", "a column to leave out; repeat for more", kind="list"),
+            Option("categorical", "a column of numbers that are categories; repeat", kind="list"),
+            Option(
+                "missing", "rows with missing values", default="refuse", choices=get_args(Missing)
+            ),
+            Option("hold_out", "share of the rows kept apart to judge the fit by", fraction, 0.0),
         ),
-        Option(
-            "settings",
-            "a TOML file with any of these options",
-            Path,
-            path="file",
-            in_settings=False,
-            in_line=False,
+        *grouped(
+            "model",
+            Option("hidden", "units of hidden layers, such as 50,50", whole_numbers, (50,)),
+            Option(
+                "relevance", "learn how much each input matters, by a scale for each", kind="switch"
+            ),
+            Option("activation", default="tanh", choices=sorted(ACTIVATIONS)),
+            Option(
+                "prior",
+                f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ...",
+                default="gaussian",
+            ),
+            Option("likelihood", LIKELIHOOD),
         ),
-        Option("task", "default: by the target's values", choices=get_args(Task), group="table"),
-        Option("ignore", "a column to leave out; repeat for more", kind="list", group="table"),
-        Option(
-            "categorical",
-            "a column of numbers that are categories; repeat",
-            kind="list",
-            group="table",
+        *grouped(
+            "sampling",
+            Option("chains", "number of chains", int, 4),
+            Option("burn_in", "transitions that are not saved", int, 500),
+            Option("draws", "networks to save from each chain", int),
+            Option("target_acceptance", ACCEPTANCE, float, HMC.target_acceptance),
+            Option("minutes", "stop after so many minutes", float, python="max_minutes"),
+            Option("seed", "seed of all random numbers", int, 0),
+            FORCE,
         ),
-        Option(
-            "missing",
-            "rows with missing values",
-            default="refuse",
-            choices=get_args(Missing),
-            group="table",
-        ),
-        Option(
-            "hold_out",
-            "share of the rows kept apart to judge the fit by",
-            fraction,
-            default=0.0,
-            group="table",
-        ),
-        Option(
-            "hidden",
-            "units of hidden layers, such as 50,50",
-            whole_numbers,
-            default=(50,),
-            group="model",
-        ),
-        Option(
-            "relevance",
-            "learn how much each input matters, by a scale for each",
-            kind="switch",
-            group="model",
-        ),
-        Option("activation", default="tanh", choices=sorted(ACTIVATIONS), group="model"),
-        Option(
-            "prior",
-            f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ...",
-            default="gaussian",
-            group="model",
-        ),
-        Option(
-            "likelihood",
-            "such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes",
-            group="model",
-        ),
-        Option("chains", "number of chains", int, default=4, group="sampling"),
-        Option("burn_in", "transitions that are not saved", int, default=500, group="sampling"),
-        Option("draws", "networks to save from each chain", int, group="sampling"),
-        Option(
-            "target_acceptance",
-            "share of proposals to accept; closer to 1 for smaller, safer steps",
-            float,
-            default=HMC.target_acceptance,
-            group="sampling",
-        ),
-        Option(
-            "minutes", "stop after so many minutes", float, python="max_minutes", group="sampling"
-        ),
-        Option("seed", "seed of all random numbers", int, default=0, group="sampling"),
-        dataclasses.replace(FORCE, help="replace a run that is at --out", group="sampling"),
         *RESULT,
     ),
     run,

@@ -19,10 +19,7 @@ def run(options: argparse.Namespace) -> int:
     ensemble = import_original(
         options.old, options.new, likelihood=likelihood, overwrite=options.overwrite
     )
-    model = {
-        "network": summary(ensemble.network),
-        "likelihood": summary(ensemble.likelihood),
-    }
+    model = {"network": summary(ensemble.network), "likelihood": summary(ensemble.likelihood)}
     facts = {"run": str(options.new), "networks": len(ensemble)} | model
     print_result(
         options, summaries.networks(ensemble) | model | summaries.where(options.new), facts

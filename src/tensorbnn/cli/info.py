@@ -8,8 +8,8 @@ from tensorbnn.cli.options import RESULT, RUN, Command
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import check_run
 from tensorbnn.model.summary import summary
-from tensorbnn.storage.description import restore
 from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.manifest import restore
 from tensorbnn.tables.encoding import noted_table, restore_encoding
 
 

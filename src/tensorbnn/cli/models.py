@@ -15,7 +15,7 @@ from tensorbnn.model.layers import ACTIVATIONS, CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.noise import MeasuredGaussian, StudentTNoise
 from tensorbnn.model.weighted import Weighted
-from tensorbnn.storage.description import KNOWN
+from tensorbnn.storage.manifest import KNOWN
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tabular import TabularModel
 

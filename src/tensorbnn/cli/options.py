@@ -8,8 +8,8 @@ import argparse
 import difflib
 import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,26 +18,19 @@ from typing import Any, Literal
 class Option:
     """One option of a command."""
 
-    name: str
-    """Of its value and of its key in settings; with dashes, of its flag."""
-    help: str | None = None
+    name: str  # of its value and its key in settings; with dashes, of its flag
+    help: str = ""
     type: Callable[[str], Any] = str
     default: Any = None
     kind: Literal["value", "list", "switch", "positional"] = "value"
     choices: Sequence[str] | None = None
-    group: str | None = None
-    """The heading in the help."""
-    also: tuple[str, ...] = ()
-    """Other flags for it."""
-    python: str = ""
-    """Its name in Python, where that is another."""
-    needed: str = ""
-    """What an error asks for where it is missing."""
-    path: Literal["file", "directory"] | None = None
-    """What a shell completes."""
+    group: str | None = None  # the heading in the help
+    also: tuple[str, ...] = ()  # other flags for it
+    python: str = ""  # its name in Python, where that is another
+    needed: str = ""  # what an error asks for where it is missing
+    path: Literal["file", "directory"] | None = None  # what a shell completes
     in_settings: bool = True
-    in_line: bool = True
-    """Whether the line that repeats a command has it."""
+    in_line: bool = True  # whether the line that repeats a command has it
 
     @property
     def flag(self) -> str:
@@ -45,8 +38,8 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     def add_to(self, parser: Any, *, required: bool) -> None:
-        """Declare it; what is not given leaves no trace."""
-        given: dict[str, Any] = {"help": self._help(), "default": argparse.SUPPRESS}
+        """Declare it; what is not given is ``None``."""
+        given: dict[str, Any] = {"help": self._help(), "default": None}
         if self.kind == "switch":
             given["action"] = "store_true"
         else:
@@ -93,10 +86,10 @@ class Option:
         each_time = value if self.kind == "list" else [value]
         return [word for each in each_time for word in (self.flag, _text(each))]
 
-    def _help(self) -> str | None:
+    def _help(self) -> str:
         if self.kind in ("list", "switch") or self.default is None:
             return self.help
-        return f"{self.help} (default: {_text(self.default)})"
+        return f"{self.help} (default: {_text(self.default)})".strip()
 
 
 @dataclass(frozen=True)
@@ -112,11 +105,6 @@ class Command:
     formatter: type[argparse.HelpFormatter] = argparse.HelpFormatter
 
     @property
-    def has_settings(self) -> bool:
-        """Whether options may come from a file."""
-        return any(each.name == "settings" for each in self.options)
-
-    @property
     def flags(self) -> dict[str, str]:
         """Flags by the names of arguments in Python."""
         return {each.python or each.name: each.flag for each in self.options}
@@ -130,20 +118,21 @@ class Command:
             epilog=self.epilog,
             formatter_class=self.formatter,
         )
+        may_be_in_settings = any(each.name == "settings" for each in self.options)
         groups: dict[str | None, Any] = {None: parser}
         for each in self.options:
             if each.group not in groups:
                 groups[each.group] = parser.add_argument_group(each.group)
-            required = bool(each.needed) and not self.has_settings
-            each.add_to(groups[each.group], required=required)
+            each.add_to(groups[each.group], required=bool(each.needed) and not may_be_in_settings)
         parser.set_defaults(command=self, parser=parser)
 
     def complete(self, given: argparse.Namespace) -> argparse.Namespace:
         """All options, those that were not given from the settings, or by default."""
-        found = {each.name: _default(each) for each in self.options}
+        empty: dict[str, Any] = {"list": (), "switch": False}
+        found = {each.name: empty.get(each.kind, each.default) for each in self.options}
         if getattr(given, "settings", None) is not None:
             found |= _read_settings(given.settings, self.options)
-        found |= vars(given)
+        found |= {name: value for name, value in vars(given).items() if value is not None}
         for each in self.options:
             if each.needed and not found[each.name]:
                 given.parser.error(f"{each.needed} is needed")
@@ -159,13 +148,18 @@ class Command:
 
 
 RUN = Option("run", "the run directory", Path, kind="positional", path="directory")
-FORCE = Option("force", "replace a file that is at --out", kind="switch", in_settings=False)
+FORCE = Option("force", "replace what is at --out", kind="switch", in_settings=False)
 JSON = Option("json", "print the result as JSON", kind="switch", in_settings=False, in_line=False)
 RESULT = (
     JSON,
     Option("quiet", "show no progress", kind="switch", in_settings=False, in_line=False),
 )
 """What every command with a result has."""
+
+
+def grouped(heading: str, *options: Option) -> Iterator[Option]:
+    """Options below a heading of the help."""
+    return (replace(each, group=heading) for each in options)
 
 
 def other_model(purpose: str) -> tuple[Option, Option]:
@@ -176,39 +170,34 @@ def other_model(purpose: str) -> tuple[Option, Option]:
     )
 
 
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """``50,50`` as numbers, each at least 1; an empty text is none."""
-    try:
-        found = tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        found = (0,)
-    if any(each < 1 for each in found):
-        raise argparse.ArgumentTypeError(f"must be whole numbers such as 50,50, got {text!r}")
-    return found
+def _checked(
+    read: Callable[[str], Any], is_good: Callable[[Any], bool], wanted: str
+) -> Callable[[str], Any]:
+    """Reads a value from a text, or says what is wanted."""
+
+    def checked(text: str) -> Any:
+        try:
+            value = read(text)
+        except ValueError:
+            value = None
+        if value is None or not is_good(value):
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
+        return value
+
+    return checked
 
 
-def probabilities(text: str) -> tuple[float, ...]:
-    """``0.05,0.5,0.95`` as numbers between 0 and 1."""
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or not all(0 < each < 1 for each in found):
-        raise argparse.ArgumentTypeError(
-            f"must be numbers between 0 and 1 such as 0.05,0.5,0.95, got {text!r}"
-        )
-    return found
-
-
-def fraction(text: str) -> float:
-    """A number from 0 to below 1."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < 1:
-        raise argparse.ArgumentTypeError(f"must be a number such as 0.2, got {text!r}")
-    return found
+whole_numbers = _checked(
+    lambda text: tuple(int(part) for part in text.split(",") if part.strip()),
+    lambda found: all(each >= 1 for each in found),
+    "whole numbers such as 50,50",
+)
+probabilities = _checked(
+    lambda text: tuple(map(float, text.split(","))),
+    lambda found: all(0 < each < 1 for each in found),
+    "numbers between 0 and 1 such as 0.05,0.5,0.95",
+)
+fraction = _checked(float, lambda found: 0 <= found < 1, "a number such as 0.2")
 
 
 def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
@@ -231,11 +220,6 @@ def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
         except ValueError as error:
             raise ValueError(f"{file}: {key} {error}") from error
     return found
-
-
-def _default(option: Option) -> Any:
-    empty: dict[str, Any] = {"list": [], "switch": False}
-    return empty.get(option.kind, option.default)
 
 
 def _text(value: Any) -> str:

@@ -24,8 +24,7 @@ from tensorbnn.cli import (
 )
 from tensorbnn.cli.messages import CommandLine, print_error, warnings_as_lines
 from tensorbnn.cli.options import Command
-from tensorbnn.errors import MetricError
-from tensorbnn.storage.files import RunError
+from tensorbnn.errors import MetricError, RunError
 
 # In the order in which help lists them.
 COMMANDS = tuple(

@@ -10,6 +10,7 @@ from tensorbnn.cli.models import read_likelihood, read_prior
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.errors import PathTakenError
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
@@ -17,7 +18,7 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.report.context import diagnosed_rows
 from tensorbnn.sampling.api import load
-from tensorbnn.storage import creation
+from tensorbnn.storage.creation import check_free
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.decimals import read_numbers
 from tensorbnn.tables.encoding import Encoding, noted_table, plain_encoding, restore_encoding
@@ -110,17 +111,15 @@ def training_points(store: DirectoryStore) -> Dataset | None:
 
 def check_free_run(path: Path, *, force: bool, option: str, hint: str = "") -> None:
     """Raise where a run can't be made at `path`, which was given as `option`."""
-    if (path / "run.json").is_file():
-        if not force:
-            raise FileExistsError(
-                f"{path} already holds a run: choose another {option}, {hint}or replace it with "
-                "--force"
-            )
-        return
     try:
-        creation.check_free(path, overwrite=force)
-    except FileExistsError:
-        raise FileExistsError(f"{path} exists and is not a run: choose another {option}") from None
+        check_free(path, overwrite=force)
+    except PathTakenError as error:
+        if error.holds == "current directory":
+            raise
+        is_run = error.holds == "run"
+        found = "already holds a run" if is_run else "exists and is not a run"
+        replace = f", {hint}or replace it with --force" if is_run else ""
+        raise FileExistsError(f"{path} {found}: choose another {option}{replace}") from None
 
 
 def check_free_file(file: Path, *, force: bool, is_table: bool = True) -> None:

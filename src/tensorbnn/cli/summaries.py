@@ -80,7 +80,7 @@ def convergence_facts(diagnosis: Diagnosis | None, words: Words) -> dict[str, An
         "trustworthy": verdict.trustworthy,
         "kind": verdict.kind.value,
         "verdict": render(verdict, words),
-        "findings": verdict.to_dict()["findings"],
+        "findings": [each.to_dict() for each in verdict.findings],
         "rhat_max": _worst(np.max, diagnosis.rhat),
         "ess_min": _worst(np.min, diagnosis.ess),
         "ess_tail_min": _worst(np.min, diagnosis.ess_tail),

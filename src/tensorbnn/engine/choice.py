@@ -6,6 +6,7 @@ from typing import Literal
 
 import jax
 
+from tensorbnn.checks import check_choice
 from tensorbnn.engine import kernels, library, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.model.likelihoods import Likelihood
@@ -16,8 +17,7 @@ Engine = Literal["jax", "native"]
 
 def choose(engine: str, network: Network, likelihood: Likelihood, rows: int) -> Engine:
     """The engine for a model with `rows` rows of data, where the user asks for `engine`."""
-    if engine not in ("auto", "jax", "native"):
-        raise ValueError(f"`engine` must be 'auto', 'jax' or 'native', got {engine!r}")
+    check_choice("engine", engine, ("auto", "jax", "native"))
     if engine == "jax":
         return "jax"
     problem = why_not_native(network, likelihood)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.errors import OptionError
 from tensorbnn.warning import LagWarning, warn
 
 # Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
@@ -74,6 +75,5 @@ def _lengths(rho: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 def _check_lag(max_lag: int, draws: int) -> None:
     if max_lag >= draws:
-        raise ValueError(
-            f"`max_lag` must be below the number of draws a chain, which is {draws}, got {max_lag}"
-        )
+        wanted = f"below the number of draws a chain, which is {draws}"
+        raise OptionError("max_lag", wanted, max_lag)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset, unpack_dataset
-from tensorbnn.errors import NoDrawsError, RunError
+from tensorbnn.errors import DataNotKeptError, NoDrawsError, RunError
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.storage.store import Store, with_prefix
@@ -111,10 +111,7 @@ def find_data(store: Store) -> Dataset | None:
     """The training data that a run has kept; ``None`` for the prior."""
     kept = unpack_dataset(store.data())
     if kept is None and store.manifest.get("data") is not None:
-        raise ValueError(
-            "the run did not keep its training data (`store_data=False`): "
-            "give them as `data=(x, y)`"
-        )
+        raise DataNotKeptError
     return kept
 
 

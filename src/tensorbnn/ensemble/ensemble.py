@@ -35,7 +35,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.storage.description import restore, sampler_class
+from tensorbnn.storage.manifest import restore, sampler_class
 from tensorbnn.storage.store import Store
 
 Pair = Dataset | tuple[ArrayLike, ArrayLike]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_number, check_positive
-from tensorbnn.errors import OptionError
-from tensorbnn.storage.description import describe, restore
+from tensorbnn.errors import OptionError, OptionTypeError
+from tensorbnn.storage.manifest import describe, restore
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 """``(predictions, targets) -> float`` for one network.
@@ -164,7 +164,7 @@ def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
     if metrics is None:
         return {}
     if not isinstance(metrics, list | tuple):
-        raise TypeError(f"`metrics` must be a list such as [tb.SquaredError()], got {metrics!r}")
+        raise OptionTypeError("metrics", "a list such as [tb.SquaredError()]", metrics)
     found: dict[str, Metric] = {}
     for metric in metrics:
         if isinstance(metric, type) or not callable(metric):

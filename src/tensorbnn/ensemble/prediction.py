@@ -23,6 +23,7 @@ from tensorbnn.ensemble.targets import (
     mixture_quantile,
     mixture_variance,
 )
+from tensorbnn.errors import OptionError
 from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -143,7 +144,7 @@ class Prediction:
         """
         wanted = np.asarray(probability, np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
-            raise ValueError(f"`probability` must lie between 0 and 1, got {probability!r}")
+            raise OptionError("probability", "between 0 and 1", probability, "lie")
         if noise:
             return self._noisy_quantile(wanted)
         return self._collect(

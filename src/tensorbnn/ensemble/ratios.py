@@ -27,6 +27,7 @@ from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.ensemble.draws import Batch
+from tensorbnn.errors import OtherModelError
 from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -152,9 +153,9 @@ def _check_layouts(run: Model, other: Model) -> None:
         ours = {entry.name: entry for entry in one.entries}
         unknown = [entry.name for entry in two.entries if entry.name not in ours]
         if unknown:
-            raise ValueError(
+            raise OtherModelError(
                 f"the other model has {kind}s that were not sampled, {unknown}: put numbers in "
-                "their place, or sample the other model, by tb.sample(posterior, start=ensemble)"
+                "their place"
             )
         for entry in two.entries:
             own = ours[entry.name]
@@ -174,10 +175,9 @@ def check_columns(run: Likelihood, other: Likelihood) -> None:
     ]
     if known[0] != known[1]:
         names = [type(each).__name__ for each in (other, run)]
-        raise ValueError(
+        raise OtherModelError(
             f"a {names[0]} likelihood takes other columns of `y` than the {names[1]} of the run: "
-            "re-weight to one that takes the same, or sample the other model, by "
-            "tb.sample(posterior, start=ensemble)"
+            "re-weight to one that takes the same"
         )
 
 

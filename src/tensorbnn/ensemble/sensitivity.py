@@ -15,9 +15,11 @@ from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_choice
 from tensorbnn.density import Model
 from tensorbnn.ensemble.ratios import Side
 from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.errors import OptionError
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -112,8 +114,7 @@ class Sensitivity:
         Only values whose weights are trustworthy are looked at. Where the best one is next to
         others that are not, the true best may lie beyond: sample again from there.
         """
-        if by not in get_args(Criterion):
-            raise ValueError(f"`by` must be 'evidence' or 'score', got {by!r}")
+        check_choice("by", by, get_args(Criterion))
         score = self.log_evidence_ratio if by == "evidence" else self.log_score
         if score is None:
             raise ValueError(
@@ -163,7 +164,7 @@ def _checked_values(model: Model, names: Sequence[str], values: ArrayLike) -> ND
     """The grid, or an error that says which value a number can't take."""
     grid = np.asarray(values, np.float64)
     if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid)):
-        raise ValueError(f"`values` must be a list of finite numbers, got {values!r}")
+        raise OptionError("values", "a list of finite numbers", values)
     owners = _owners(model)
     for name in names:
         owner, number = owners[name]

@@ -3,6 +3,7 @@
 import numbers
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +17,9 @@ from tensorbnn.checks import check_count
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
 from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
+from tensorbnn.findings import Agree
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
@@ -25,9 +28,8 @@ from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
 from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
-from tensorbnn.storage.files import RunError
 from tensorbnn.tabular import TabularModel
-from tensorbnn.warning import warn
+from tensorbnn.warning import StoppedByLimit, warn
 
 HIDDEN = (20,)
 # Where learned noise starts, in units of the targets' standard deviation.
@@ -38,44 +40,30 @@ MOST_DIAGNOSED = 5000
 MOST_VALUES = 2**24
 
 
-class AbstractBNN(BaseEstimator):  # type: ignore[misc]
-    """Options, chains and pickles of an estimator; subclasses know what targets are."""
-
-    def __init__(
-        self,
-        hidden: Sequence[int] | int = HIDDEN,
-        *,
-        activation: str | Layer = "tanh",
-        weight_prior: Prior | None = None,
-        bias_prior: Prior | None = None,
-        relevance: bool = False,
-        chains: int = 4,
-        burn_in: int = 500,
-        draws: int = 500,
-        until: Converged | Literal["converged"] | None = "converged",
-        max_minutes: float | None = 5.0,
-        sampler: Sampler | None = None,
-        dtype: DType = "float32",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.weight_prior = weight_prior
-        self.bias_prior = bias_prior
-        self.relevance = relevance
-        self.chains = chains
-        self.burn_in = burn_in
-        self.draws = draws
-        self.until = until
-        self.max_minutes = max_minutes
-        self.sampler = sampler
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
-
+class _Fitted(BaseEstimator):  # type: ignore[misc]
     ensemble_: Ensemble
     diagnostics_: Diagnosis
+
+
+@dataclass(eq=False, repr=False)
+class AbstractBNN(_Fitted):
+    """Options, chains and pickles of an estimator; subclasses know what targets are."""
+
+    hidden: Sequence[int] | int = HIDDEN
+    _: KW_ONLY
+    activation: str | Layer = "tanh"
+    weight_prior: Prior | None = None
+    bias_prior: Prior | None = None
+    relevance: bool = False
+    chains: int = 4
+    burn_in: int = 500
+    draws: int = 500
+    until: Converged | Literal["converged"] | None = "converged"
+    max_minutes: float | None = 5.0
+    sampler: Sampler | None = None
+    dtype: DType = "float32"
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
 
     def __sklearn_is_fitted__(self) -> bool:
         # Names of features are set before anything is sampled: they alone predict nothing.
@@ -106,10 +94,13 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         if not self.diagnostics_.trustworthy:
             # Chains may agree, but have seen divergences, say.
-            verdict = str(self.diagnostics_.verdict).removeprefix("trustworthy: ")
+            findings = self.diagnostics_.verdict.findings
+            found = "; ".join(
+                each.facts if isinstance(each, Agree) else str(each) for each in findings
+            )
             warn(
                 ConvergenceWarning(
-                    f"don't trust the predictions yet: {verdict}; more `max_minutes`, `burn_in` or "
+                    f"don't trust the predictions yet: {found}; more `max_minutes`, `burn_in` or "
                     "`draws`, or a smaller `hidden`, are options of this estimator"
                 )
             )
@@ -119,7 +110,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         try:
             with warnings.catch_warnings():
                 # What they fall short of is in the verdict.
-                warnings.filterwarnings("ignore", r"stopped by `max_minutes`", UserWarning)
+                warnings.simplefilter("ignore", StoppedByLimit)
                 ensemble = sample(
                     posterior,
                     self.sampler,
@@ -131,18 +122,16 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
                     seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
                     progress=bool(self.verbose),
                 )
-        except RunError as error:
-            raise self._too_short(error) from error
+        except LimitBeforeDrawsError as error:
+            raise self._too_short() from error
         if ensemble.num_draws < LEAST_DRAWS:
             if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
                 raise KeyboardInterrupt
-            raise self._too_short(None)
+            raise self._too_short()
         return ensemble
 
-    def _too_short(self, error: RunError | None) -> RunError:
-        if error is not None and "came before the first draw" not in str(error):
-            return error
-        return RunError(
+    def _too_short(self) -> RunError:
+        return SamplingError(
             f"`max_minutes` ({self.max_minutes:g}) were over before chains had {LEAST_DRAWS} draws "
             "each, so that there is nothing to predict with: give more, or a smaller `hidden`, "
             "a shorter `burn_in` or fewer rows"

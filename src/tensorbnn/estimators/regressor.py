@@ -3,7 +3,8 @@
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +12,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from tensorbnn.estimators.base import HIDDEN, LEARNED_NOISE, AbstractBNN
-from tensorbnn.inference.sampler import Sampler
-from tensorbnn.model.checks import DType
-from tensorbnn.model.hyper import Prior
-from tensorbnn.model.layers import Layer
-from tensorbnn.sampling.converged import Converged
+from tensorbnn.estimators.base import LEARNED_NOISE, AbstractBNN
 
 
+@dataclass(eq=False, repr=False)
 class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     """Bayesian neural network for numbers, as a scikit-learn estimator.
 
@@ -80,42 +77,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     (True, True)
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] | int = HIDDEN,
-        *,
-        activation: str | Layer = "tanh",
-        noise: float | Sequence[float] | None = None,
-        weight_prior: Prior | None = None,
-        bias_prior: Prior | None = None,
-        relevance: bool = False,
-        chains: int = 4,
-        burn_in: int = 500,
-        draws: int = 500,
-        until: Converged | Literal["converged"] | None = "converged",
-        max_minutes: float | None = 5.0,
-        sampler: Sampler | None = None,
-        dtype: DType = "float32",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            hidden,
-            activation=activation,
-            weight_prior=weight_prior,
-            bias_prior=bias_prior,
-            relevance=relevance,
-            chains=chains,
-            burn_in=burn_in,
-            draws=draws,
-            until=until,
-            max_minutes=max_minutes,
-            sampler=sampler,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.noise = noise
+    noise: float | Sequence[float] | None = field(default=None, kw_only=True)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Sample networks from the posterior.

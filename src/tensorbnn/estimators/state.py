@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn import findings
 from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.findings import Verdict, VerdictKind
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.storage.description import KNOWN, describe, restore
+from tensorbnn.storage.manifest import KNOWN, describe, restore
 from tensorbnn.storage.store import MemoryStore
 
 _TYPES = {**KNOWN, "Converged": Converged}
@@ -105,13 +107,28 @@ def _unpack_ensemble(state: Mapping[str, Any]) -> Ensemble:
 def _pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
     fields = {each.name: getattr(diagnosis, each.name) for each in dataclasses.fields(diagnosis)}
     hypers = {name: np.stack(each) for name, each in fields.pop("hyperparameters").items()}
-    return {"text": fields.pop("verdict"), "arrays": fields, "hyperparameters": hypers}
+    text = json.dumps(_describe_verdict(fields.pop("verdict")))
+    return {"text": text, "arrays": fields, "hyperparameters": hypers}
 
 
 def _unpack_diagnosis(state: Mapping[str, Any]) -> Diagnosis:
     arrays: dict[str, NDArray[Any]] = state["arrays"]
     hypers = {name: Convergence(*each) for name, each in state["hyperparameters"].items()}
-    return Diagnosis(**arrays, hyperparameters=hypers, verdict=state["text"])
+    verdict = _restore_verdict(json.loads(state["text"]))
+    return Diagnosis(**arrays, hyperparameters=hypers, verdict=verdict)
+
+
+def _describe_verdict(verdict: Verdict) -> dict[str, Any]:
+    found = [(type(each).__name__, dataclasses.asdict(each)) for each in verdict.findings]
+    return {"kind": verdict.kind.value, "findings": found, "numbers": dict(verdict.numbers)}
+
+
+def _restore_verdict(described: Mapping[str, Any]) -> Verdict:
+    found = []
+    for name, values in described["findings"]:
+        known = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        found.append(getattr(findings, name)(**known))
+    return Verdict(VerdictKind(described["kind"]), tuple(found), described["numbers"])
 
 
 def _custom(value: Any) -> dict[str, type]:

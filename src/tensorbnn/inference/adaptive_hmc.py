@@ -13,6 +13,7 @@ Theta is moved in units of its prior's width given phi, phi in units of its own 
 under others one step size serves narrow and wide priors alike, and heavy tails are reached.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -87,10 +88,8 @@ class AdaptiveHMC(Sampler):
 
     Examples
     --------
-    >>> AdaptiveHMC(
-    ...     leapfrog_start=20, leapfrog_min=10, leapfrog_max=50, leapfrog_increment=5
-    ... ).strikes
-    50
+    >>> AdaptiveHMC(leapfrog_start=20, leapfrog_min=10, leapfrog_max=50).leapfrog_increment
+    10
     """
 
     step_size_start: float = 1e-3
@@ -130,7 +129,7 @@ class AdaptiveHMC(Sampler):
         for kind in ("step_size", "leapfrog"):
             low, start, high = (getattr(self, f"{kind}_{end}") for end in ("min", "start", "max"))
             if not low <= start <= high:
-                wanted = f"between `{kind}_min` ({low}) and `{kind}_max` ({high})"
+                wanted = f"between {{words[{kind}_min]}} ({low}) and {{words[{kind}_max]}} ({high})"
                 raise OptionError(f"{kind}_start", wanted, start, "lie")
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
@@ -144,20 +143,10 @@ class AdaptiveHMC(Sampler):
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
             rewards_function=jnp.asarray(self.reward == "function"),
         )
-        first = (
-            self.step_size_min,
-            self.step_size_max,
-            self.step_size_start,
-            self.hyper_step_size,
-        )
-        return _init(
-            target,
-            positions,
-            settings,
-            self._constants(),
-            jnp.asarray(first, dtype=float),
-            jnp.asarray(self.leapfrog_start, dtype=jnp.int32),
-        )
+        sizes = (self.step_size_min, self.step_size_max, self.step_size_start, self.hyper_step_size)
+        leapfrogs = jnp.asarray(self.leapfrog_start, jnp.int32)
+        first = jnp.asarray(sizes, dtype=float)
+        return _init(target, positions, settings, self._constants(), first, leapfrogs)
 
     @staticmethod
     def step(
@@ -312,14 +301,10 @@ def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Arr
     remaining = state.settings.burn_in - state.iteration
 
     def learn() -> Adapter:
-        learnt = trajectory_adapter.update(
-            key, state.adapter, state.constants, squared_jump, accepted
-        )
-        return jax.lax.cond(
-            remaining == 1,
-            lambda: trajectory_adapter.settle(learnt, state.constants),
-            lambda: learnt,
-        )
+        constants = state.constants
+        new = trajectory_adapter.update(key, state.adapter, constants, squared_jump, accepted)
+        settle = functools.partial(trajectory_adapter.settle, new, constants)
+        return jax.lax.cond(remaining == 1, settle, lambda: new)
 
     return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
 
@@ -337,16 +322,16 @@ def _init(
     positions: Array,
     settings: Settings,
     constants: Constants,
-    first: Array,
+    step_sizes: Array,
     num_leapfrog: Array,
 ) -> AdaptiveState:
     def start(position: Array) -> AdaptiveState:
         theta, phi = target.vectors(position)
         adapter = trajectory_adapter.init(
             constants,
-            step_size_min=first[0],
-            step_size_max=first[1],
-            step_size=first[2],
+            step_size_min=step_sizes[0],
+            step_size_max=step_sizes[1],
+            step_size=step_sizes[2],
             num_leapfrog=num_leapfrog,
         )
         return AdaptiveState(
@@ -357,8 +342,8 @@ def _init(
             iteration=jnp.zeros((), jnp.int32),
             adapter=adapter,
             constants=constants,
-            hyper=dual_averaging.init(first[3]),
-            weaving=dual_averaging.init(first[3]),
+            hyper=dual_averaging.init(step_sizes[3]),
+            weaving=dual_averaging.init(step_sizes[3]),
             settings=settings,
         )
 

@@ -210,48 +210,12 @@ def move(
 
 
 def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCState, TransitionInfo]:
-    value_and_gradient = target.value_and_gradient
-    settings = state.settings
     key, key_part = jax.random.split(key)
     whole = tuning.step_size(state.tuning, state.iteration)
     moves, usual_leapfrog = _moves(state, whole)
     step_size = whole * tuning.step_fraction(state.tuning, jax.random.uniform(key_part))
-
-    def one(index: Array, so_far: Moves) -> Moves:
-        key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
-        # Before the first move of all there is nothing that could persist.
-        first = (state.iteration == 0) & (index == 0)
-        uniform = jax.random.uniform(key_slice, (3,))
-        random = Randomness(
-            momentum=jax.random.normal(key_momentum, state.position.shape),
-            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step),
-        )
-        factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
-        num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
-        time = step_size * num_leapfrog.astype(step_size.dtype)
-        persistence = jnp.exp(-time / state.tuning.length)
-        made = move(
-            value_and_gradient,
-            so_far.phase,
-            so_far.slice,
-            random,
-            step_size=step_size,
-            num_leapfrog=num_leapfrog,
-            persistence=jnp.where(first, 0.0, persistence),
-        )
-        return made._replace(
-            acceptance=so_far.acceptance + made.acceptance,
-            divergent=so_far.divergent | made.divergent,
-            num_leapfrog=so_far.num_leapfrog + made.num_leapfrog,
-        )
-
-    begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
-    zero = jnp.zeros_like(state.log_density)
-    none = Moves(
-        begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-    )
-    end = jax.lax.fori_loop(0, moves, one, none)
-    acceptance = end.acceptance / moves.astype(zero.dtype)
+    end = _follow(key, state, target, step_size, moves, usual_leapfrog)
+    acceptance = end.acceptance / moves.astype(end.acceptance.dtype)
     info = TransitionInfo(
         acceptance=acceptance,
         energy_error=end.energy_error,
@@ -275,6 +239,54 @@ def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCStat
         ),
     )
     return new_state, info
+
+
+def _follow(
+    key: Array,
+    state: GHMCState,
+    target: TargetDensity,
+    step_size: Array,
+    moves: Array,
+    usual_leapfrog: Array,
+) -> Moves:
+    """All moves of a transition."""
+    value_and_gradient = target.value_and_gradient
+
+    def one(index: Array, so_far: Moves) -> Moves:
+        key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
+        # Before the first move of all there is nothing that could persist.
+        first = (state.iteration == 0) & (index == 0)
+        uniform = jax.random.uniform(key_slice, (3,))
+        random = Randomness(
+            momentum=jax.random.normal(key_momentum, state.position.shape),
+            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * state.settings.slice_step),
+        )
+        factor = 1 + state.settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
+        num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
+        time = step_size * num_leapfrog.astype(step_size.dtype)
+        persistence = jnp.exp(-time / state.tuning.length)
+        made = move(
+            value_and_gradient,
+            so_far.phase,
+            so_far.slice,
+            random,
+            step_size=step_size,
+            num_leapfrog=num_leapfrog,
+            persistence=jnp.where(first, 0.0, persistence),
+        )
+        return made._replace(
+            acceptance=so_far.acceptance + made.acceptance,
+            divergent=so_far.divergent | made.divergent,
+            num_leapfrog=so_far.num_leapfrog + made.num_leapfrog,
+        )
+
+    begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
+    zero = jnp.zeros_like(state.log_density)
+    none = Moves(
+        begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+    )
+    followed: Moves = jax.lax.fori_loop(0, moves, one, none)
+    return followed
 
 
 def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:

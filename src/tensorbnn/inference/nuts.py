@@ -24,6 +24,7 @@ from tensorbnn.inference.sampler import (
     broadcast_to_chains,
     check_options,
     over_chains,
+    select,
 )
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
@@ -135,14 +136,14 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> tuple[NUTSStat
         step_size=step_size,
         num_steps=tree.num_steps,
     )
+    target_acceptance = state.settings.target_acceptance
+    updated = dual_averaging.update(state.adaptation, tree.acceptance, target_acceptance)
     new_state = state._replace(
         position=tree.position,
         log_density=tree.log_density,
         gradient=tree.gradient,
         iteration=state.iteration + 1,
-        adaptation=dual_averaging.adapt(
-            state.adaptation, tree.acceptance, state.settings.target_acceptance, adapting
-        ),
+        adaptation=select(adapting, updated, state.adaptation),
     )
     return new_state, info
 

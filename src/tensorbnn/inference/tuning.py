@@ -146,11 +146,11 @@ def learn(
     """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
     settings = tuning.settings
     tunes = iteration < settings.end
-    averaging = dual_averaging.adapt(
+    updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
+    averaging = jax.tree.map(
+        lambda new, old: jnp.where(_adapts_step_size(settings, iteration), new, old),
+        updated,
         tuning.averaging,
-        acceptance,
-        settings.target_acceptance,
-        _adapts_step_size(settings, iteration),
     )
     if tuning.record.size:
         tuning = _record(tuning, iteration, target, position)

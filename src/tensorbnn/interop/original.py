@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.data import pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.interop.original_layers import Custom, make_network
 from tensorbnn.model.checks import DType, cast
@@ -27,9 +28,8 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.plan import Plan
 from tensorbnn.sampling.restore import fingerprint, new_manifest
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.files import RunError
 from tensorbnn.storage.store import MemoryStore, Store
-from tensorbnn.warning import warn
+from tensorbnn.warning import ImpossibleValues, NoiseAssumed, warn
 
 # The paper's "reasonable" guess of the noise.
 NOISE = 0.1
@@ -224,10 +224,7 @@ def _guess_likelihood(run: OldRun, extra: int) -> Likelihood:
         return Bernoulli()
     if run.names[-1] == "softmax":
         return Categorical()
-    warn(
-        f"the run does not say how targets scatter: tb.Gaussian(sd={NOISE}) is assumed. It matters "
-        "for noise, scores and other likelihoods; give the `likelihood` of the run",
-    )
+    warn(NoiseAssumed(NOISE))
     return Gaussian(sd=NOISE)
 
 
@@ -235,11 +232,7 @@ def _warn_of_slopes(network: Network, run: OldRun) -> None:
     for (name, parameter), values in zip(network.parameters.items(), run.tensors, strict=True):
         negative = int(np.sum((values < 0).reshape(len(values), -1).any(axis=1)))
         if parameter.prior.support == "positive" and negative:
-            warn(
-                f"{name} has negative values in {negative} of {len(values)} networks, which "
-                "TensorBNN does not forbid: predictions are right, but under the paper's prior "
-                "such networks are impossible",
-            )
+            warn(ImpossibleValues(name, negative, len(values)))
 
 
 def _write(store: Store, found: _Found) -> None:

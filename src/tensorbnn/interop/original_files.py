@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.storage.files import DamagedFileError, RunError
+from tensorbnn.errors import DamagedFileError, RunError
 
 
 class OldRun(NamedTuple):

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun
 from tensorbnn.model import layers
 from tensorbnn.model.layers import Layer, Parameter
 from tensorbnn.model.network import Network
-from tensorbnn.storage.files import RunError
 
 # The layers of TensorBNN by the names in its architecture files.
 LAYERS: dict[str, type[Layer]] = {

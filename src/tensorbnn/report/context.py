@@ -130,7 +130,7 @@ def read_context(
         judged, judged_name = _own_rows(kept, ensemble.likelihood, unseen=unseen)
     if kept is None:
         some = judged.evenly(DIAGNOSED_ROWS)
-        points = Dataset(some.x, names=row_names(some.x, encoding, some.rows))
+        points = Dataset(some.x, names=row_names(some.x, encoding, some.rows.tolist()))
     else:
         points = diagnosed_rows(notes, kept["x"])
     return ReportContext(

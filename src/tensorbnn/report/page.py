@@ -44,23 +44,10 @@ def write_report(
     words: Words = PYTHON,
     progress: bool = True,
 ) -> ReportContext:
-    """Write a page about a run.
+    """Write a page about a run; a file that is there is replaced.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    file
-        Where to write the page; a file that is there is replaced.
-    judged
-        Rows with targets to judge predictions by; held-out rows of the run by default, or training
-        rows where it has none.
-    judged_name
-        What these rows are.
-    words
-        Those of the user, who is told what to do.
-    progress
-        Show a bar where a computation takes longer than a second.
+    Predictions are judged by the rows `judged`, which `judged_name` describes; by default, by
+    held-out rows of the run, or training rows where it has none. Advice is in the user's `words`.
     """
     context = read_context(run, judged, judged_name, words=words, progress=progress)
     page = make_page(context).encode()

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from tensorbnn.checks import check_count
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
 from tensorbnn.inference.hmc import HMC
@@ -18,7 +19,13 @@ from tensorbnn.sampling.checkpoint import Checkpoint, first_checkpoint
 from tensorbnn.sampling.executor import check_executor, check_sendable, make_backend
 from tensorbnn.sampling.plan import Checkpointing, Plan, initial_chains
 from tensorbnn.sampling.reporting import Reporting
-from tensorbnn.sampling.restore import check_not_imported, check_same, create_store, open_run
+from tensorbnn.sampling.restore import (
+    check_not_imported,
+    check_same,
+    create_store,
+    restore_run,
+    take_up,
+)
 from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
 from tensorbnn.storage.creation import check_free
@@ -43,7 +50,7 @@ def sample(
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
     metrics: Sequence[Metric] | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     report_every: int = 100,
     seed: int = 0,
     sample_hyperparameters: bool = True,
@@ -188,7 +195,7 @@ def resume(
     burn_in: int | None = None,
     every: int | None = None,
     metrics: Sequence[Metric] | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
     custom: Mapping[str, type] | None = None,
@@ -260,21 +267,28 @@ def resume(
         if posterior is None:
             return Ensemble._from_store(reader, custom or {})
         return Ensemble._from_posterior(reader, posterior)
-    run, checkpoints = open_run(
-        path,
-        given=given,
-        draws=total,
-        until=until,
-        max_minutes=max_minutes,
-        max_gradients=max_gradients,
-        posterior=posterior,
-        sampler=sampler,
-        metrics=metrics,
-        validation=validation,
-        checkpointing=(checkpoint_draws, checkpoint_seconds),
-        custom=custom or {},
-        check=lambda run: check_sendable(executor, run),
-    )
+    store = DirectoryStore.open_to_write(path)
+    try:
+        check_same(store, given, sampler, posterior)
+        run = restore_run(
+            store,
+            draws=total,
+            until=until,
+            max_minutes=max_minutes,
+            max_gradients=max_gradients,
+            posterior=posterior,
+            sampler=sampler,
+            metrics=metrics,
+            validation=validation,
+            checkpoint_draws=checkpoint_draws,
+            checkpoint_seconds=checkpoint_seconds,
+            custom=custom,
+        )
+        check_sendable(executor, run)
+        checkpoints = take_up(run, store)
+    except BaseException:
+        store.close()
+        raise
     run.run(make_backend(executor, checkpoints), progress=progress)
     return Ensemble._from_posterior(run.store, run.posterior)
 

@@ -8,7 +8,7 @@ import datetime
 import hashlib
 import importlib.metadata
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,9 @@ from tensorbnn.sampling.plan import Checkpointing, Plan
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
-from tensorbnn.storage.description import describe, restore
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import FORMAT, Arrays
+from tensorbnn.storage.manifest import describe, restore
 from tensorbnn.storage.store import MemoryStore
 from tensorbnn.warning import DamageWarning, MetricsLost, OtherVersion, warn
 
@@ -88,55 +88,72 @@ def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -
     }
 
 
-def open_run(
-    path: str | os.PathLike[str],
+def restore_run(
+    store: DirectoryStore,
     *,
-    given: Mapping[str, int | None],
-    draws: int | None,
-    until: Until | None,
-    max_minutes: float | None,
-    max_gradients: float | None,
-    posterior: Posterior | None,
-    sampler: Sampler | None,
-    metrics: Sequence[Metric] | None,
-    validation: tuple[ArrayLike, ArrayLike] | None,
-    checkpointing: tuple[int | None, float],
-    custom: Custom,
-    check: Callable[[Run], None],
-) -> tuple[Run, list[Checkpoint]]:
-    """A run on disk that is to go on, locked, and where its chains are.
+    draws: int | None = None,
+    until: Until | None = None,
+    max_minutes: float | None = None,
+    max_gradients: float | None = None,
+    posterior: Posterior | None = None,
+    sampler: Sampler | None = None,
+    metrics: Sequence[Metric] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
+    checkpoint_draws: int | None = None,
+    checkpoint_seconds: float = 10.0,
+    custom: Custom | None = None,
+) -> Run:
+    """A run on disk, from what it says of itself and what it can't; only read."""
+    manifest, custom = store.manifest, custom or {}
+    plan = Plan.from_manifest(manifest)
+    plan = plan if draws is None else plan.with_draws(draws)
+    posterior = restore_posterior(store, custom) if posterior is None else posterior
+    rule = StoppingRule.checked(
+        restore_until(store, custom) if until is None else until,
+        manifest["max_minutes"] if max_minutes is None else max_minutes,
+        manifest["max_gradients"] if max_gradients is None else max_gradients,
+        posterior,
+        plan,
+    )
+    run = Run(
+        posterior,
+        restore(manifest["sampler"], custom) if sampler is None else sampler,
+        plan,
+        rule,
+        _restore_reporting(store, posterior, metrics, validation),
+        Checkpointing.checked(plan, checkpoint_draws, checkpoint_seconds),
+    )
+    run.store = store
+    return run
 
-    What is `given` is compared with what the run says, and `check` may object. From here on the run
-    is marked as one that goes on.
-    """
-    store = DirectoryStore.open_to_write(path)
-    try:
-        check_same(store, given, sampler, posterior)
-        manifest = store.manifest
-        plan = Plan.from_manifest(manifest)
-        plan = plan if draws is None else plan.with_draws(draws)
-        own = restore_posterior(store, custom) if posterior is None else posterior
-        rule = StoppingRule.checked(
-            restore_until(store, custom) if until is None else until,
-            manifest["max_minutes"] if max_minutes is None else max_minutes,
-            manifest["max_gradients"] if max_gradients is None else max_gradients,
-            own,
-            plan,
+
+def take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
+    """Where the chains of a locked run are, which from here on is marked as one that goes on."""
+    checkpoints = read_checkpoints(run, store, range(run.plan.chains))
+    drawn = max(run.plan.drawn(at.transitions) for at in checkpoints)
+    if run.plan.draws < drawn:
+        raise ValueError(
+            f"`draws` is {run.plan.draws}, but {store.path} has {drawn} draws of a chain already: "
+            f"`draws` counts all of them, give at least {drawn}"
         )
-        run = Run(
-            own,
-            restore(manifest["sampler"], custom) if sampler is None else sampler,
-            plan,
-            rule,
-            _restore_reporting(store, own, metrics, validation),
-            Checkpointing.checked(plan, *checkpointing),
-        )
-        check(run)
-        run.store = store
-        return run, _take_up(run, store)
-    except BaseException:
-        store.close()
-        raise
+    with precision(run.posterior.dtype):
+        run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
+    _warn_of_versions(run, store)
+    try:  # full files are not needed to go on; better known now than at the end
+        for chain in range(run.plan.chains):
+            store.chunk_sizes(chain)
+    except RunError as error:
+        warn(DamageWarning(error))
+    # First how long the run is to be: readers don't look for a last report that is trimmed.
+    store.update(
+        draws=run.plan.draws,
+        max_gradients=run.rule.max_gradients,
+        until=describe(run.rule.until),
+        max_minutes=run.rule.max_minutes,
+        status="running",
+    )
+    run.trim_reports({chain: at.transitions for at in checkpoints for chain in at.chains.numbers})
+    return checkpoints
 
 
 def read_checkpoints(run: Run, store: DirectoryStore, chains: Sequence[int]) -> list[Checkpoint]:
@@ -252,7 +269,7 @@ def _restore_reporting(
     store: DirectoryStore,
     posterior: Posterior,
     metrics: Sequence[Metric] | None,
-    validation: tuple[ArrayLike, ArrayLike] | None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None,
 ) -> Reporting:
     described, given = store.manifest["metrics"], named_metrics(metrics)
     unknown = sorted(set(given) - set(described))
@@ -266,13 +283,12 @@ def _restore_reporting(
     if missing:
         warn(MetricsLost(missing))
     named = {name: known[name] for name in described if name in known}
-    kept: Dataset | tuple[ArrayLike, ArrayLike] | None = validation
-    if named and kept is None:
+    if named and validation is None:
         data = store.data()
-        kept = unpack_dataset(data, "validation_")
+        validation = unpack_dataset(data, "validation_")
         if data is None and _had_validation(store):
             warn(MetricsLost())
-    rows = kept if named else None
+    rows = validation if named else None
     return Reporting.checked(posterior, named, rows, store.manifest["report_every"])
 
 
@@ -291,35 +307,6 @@ def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Lik
     then, now = manifest.get("instruction_set"), choice.instruction_set(manifest["engine"])
     if then is not None and then != now:
         warn(OtherVersion("instruction set", str(then), str(now)))
-
-
-def _take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
-    """Where the chains are; from here on the run is marked as one that goes on."""
-    checkpoints = read_checkpoints(run, store, range(run.plan.chains))
-    drawn = max(run.plan.drawn(at.transitions) for at in checkpoints)
-    if run.plan.draws < drawn:
-        raise ValueError(
-            f"`draws` is {run.plan.draws}, but {store.path} has {drawn} draws of a chain already: "
-            f"`draws` counts all of them, give at least {drawn}"
-        )
-    with precision(run.posterior.dtype):
-        run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
-    _warn_of_versions(run, store)
-    try:  # full files are not needed to go on; better known now than at the end
-        for chain in range(run.plan.chains):
-            store.chunk_sizes(chain)
-    except RunError as error:
-        warn(DamageWarning(error))
-    # First how long the run is to be: readers don't look for a last report that is trimmed.
-    store.update(
-        draws=run.plan.draws,
-        max_gradients=run.rule.max_gradients,
-        until=describe(run.rule.until),
-        max_minutes=run.rule.max_minutes,
-        status="running",
-    )
-    run.trim_reports({chain: at.transitions for at in checkpoints for chain in at.chains.numbers})
-    return checkpoints
 
 
 def _warn_of_versions(run: Run, store: DirectoryStore) -> None:

@@ -1,4 +1,7 @@
-"""Making a run directory: where one is free, and without ever losing the run that was there."""
+"""Making a run directory: where one is free, and without ever losing the run that was there.
+
+Also where the files of a chain are.
+"""
 
 import contextlib
 import json
@@ -10,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorbnn.storage.files import Arrays, DamagedFileError, RunError, pack_arrays, write_file
+from tensorbnn.errors import DamagedFileError, PathTakenError, RunError
+from tensorbnn.storage.files import Arrays, pack_arrays, write_file
 from tensorbnn.storage.lock import Lock
 from tensorbnn.storage.manifest import identity, pack_manifest
 
 # What a directory may hold before its run.json is written, and what a run adds to it.
 _UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|\..+\.tmp")
+_CHUNK = re.compile(r"draws-(\d{5,})\.safetensors")
 _FINISHED = re.compile(rf"{_UNFINISHED.pattern}|run\.json|metrics\.jsonl|stop")
 
 
@@ -27,19 +32,11 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     except FileNotFoundError:  # somebody else has just moved it away
         return
     if not _is_run(path):
-        raise FileExistsError(
-            f"{path} exists and is not a run of this library: choose another `path`"
-        )
+        raise PathTakenError(path, "something else")
     if not overwrite:
-        raise FileExistsError(
-            f"{path} already holds a run: read it with tb.load({str(path)!r}), go on with it with "
-            f"tb.resume({str(path)!r}), choose another `path`, or replace it with `overwrite=True`"
-        )
+        raise PathTakenError(path, "run")
     if Path.cwd().is_relative_to(path.resolve()):
-        raise FileExistsError(
-            f"{path} is the current directory, or around it, and can't be replaced from inside: go "
-            "to another one first"
-        )
+        raise PathTakenError(path, "current directory")
 
 
 def make_directory(
@@ -71,6 +68,23 @@ def chain_directory(path: Path, chain: int) -> Path:
     if not directory.resolve().is_relative_to(path.resolve()):
         raise DamagedFileError(directory, "leads out of the run, and is not used")
     return directory
+
+
+def expected_chunks(directory: Path, drawn: int, size: int) -> dict[int, int]:
+    """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
+
+    `drawn` are the draws that the chain's state counts, of which there may be more by now; `size`
+    are those in a full chunk.
+    """
+    names = (_CHUNK.fullmatch(file.name) for file in directory.iterdir())
+    found = {int(name[1]) for name in names if name}
+    # A chunk that others follow is full, and one more is there than the last.
+    gaps = set(range(min(max(found, default=0), len(found)))) - found
+    indices = sorted(found | gaps | set(range(-(-drawn // size))))
+    return {
+        index: size if index != indices[-1] else max(min(drawn - index * size, size), 1)
+        for index in indices
+    }
 
 
 def chain_lock(directory: Path) -> Lock:

@@ -25,22 +25,33 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
-from tensorbnn.storage import chunks, report_lines
+from tensorbnn.errors import (
+    DamagedDrawsError,
+    DamagedFileError,
+    DamagedStateError,
+    RunError,
+    WriteError,
+)
 from tensorbnn.storage.creation import (
     chain_directory,
     chain_lock,
     check_chains_are_free,
+    expected_chunks,
     make_directory,
 )
 from tensorbnn.storage.files import (
     Arrays,
-    DamagedFileError,
-    RunError,
     append_line,
+    check_all_reported,
+    check_finite,
     check_inside,
+    order_reports,
     pack_arrays,
+    pack_report,
     read_arrays,
     read_facts,
+    read_new_reports,
+    read_reports,
     remove_leftovers,
     sync_file,
     write_file,
@@ -145,7 +156,7 @@ class DirectoryStore(Store):
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
         usable = f"; the draws before it are whole: tb.load({str(self.path)!r})"
-        chunks.check_finite(file, arrays, usable=usable)
+        check_finite(file, arrays, usable=usable)
         facts = self._facts(chain) | {"index": index, "draws": draws}
         with self._writing(file):
             # A state follows.
@@ -161,10 +172,7 @@ class DirectoryStore(Store):
         try:
             return self._read_state(chain, "")
         except DamagedFileError as error:
-            raise RunError(
-                f"{error}; without it chain {chain} can't go on, but draws stay readable by "
-                f"tb.load({str(self.path)!r})"
-            ) from error
+            raise DamagedStateError(error, chain, self.path) from error
 
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
         sizes = {}
@@ -202,7 +210,7 @@ class DirectoryStore(Store):
 
     def append_report(self, report: Mapping[str, Any]) -> None:
         with self._writing(self._reports):
-            append_line(self._reports, report_lines.pack(report))
+            append_line(self._reports, pack_report(report))
         self._reports_to_sync = True
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
@@ -211,23 +219,23 @@ class DirectoryStore(Store):
         found: list[dict[str, Any]] = []
         if self._reports.exists():
             check_inside(self._reports, self.root)
-            found = report_lines.read(self._reports, skip_damaged=skip_damaged)
-        found = report_lines.in_order(found)
+            found = read_reports(self._reports, skip_damaged=skip_damaged)
+        found = order_reports(found)
         if reported:
             now = read_manifest(self.root)  # a longer run does not keep its last report
             end = now["burn_in"] + now["draws"] * now["every"]
-            report_lines.check_all_there(self._reports, found, reported, now["report_every"], end)
+            check_all_reported(self._reports, found, reported, now["report_every"], end)
         return found
 
     def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
         """Reports after byte `offset` of their file, and where the next ones begin."""
-        return report_lines.read_from(self._reports, offset)
+        return read_new_reports(self._reports, offset)
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         if not self._reports.exists() and not reports:
             return
         with self._writing(self._reports):
-            write_file(self._reports, b"".join(map(report_lines.pack, reports)))
+            write_file(self._reports, b"".join(map(pack_report, reports)))
 
     def update(self, **fields: Any) -> None:
         self.manifest |= fields
@@ -251,7 +259,7 @@ class DirectoryStore(Store):
         return self._chain(chain) / "state.safetensors"
 
     def _chunk(self, chain: int, index: int) -> Path:
-        return chunks.chunk_file(self._chain(chain), index)
+        return self._chain(chain) / f"draws-{index:05d}.safetensors"
 
     def _facts(self, chain: int) -> dict[str, Any]:
         return {"chain": chain, "run": self._identity}
@@ -290,7 +298,7 @@ class DirectoryStore(Store):
         directory = self._chain(chain)
         if not directory.is_dir():
             raise DamagedFileError(directory, "is missing")
-        return chunks.expected_chunks(directory, drawn, self.manifest["networks_per_file"])
+        return expected_chunks(directory, drawn, self.manifest["networks_per_file"])
 
     def _size(self, chain: int, index: int, least: int) -> int:
         size = self._sizes.get((chain, index))
@@ -310,30 +318,22 @@ class DirectoryStore(Store):
         file = self._chunk(chain, index)
         check_inside(file, self.root)
         arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
-        chunks.check_finite(file, arrays)
+        check_finite(file, arrays)
         return with_prefix(arrays, prefix)
 
     def _damaged(self, error: DamagedFileError) -> RunError:
-        return RunError(
-            f"{error}; still readable are {self._readable()}: tb.load({str(self.path)!r}, "
-            "skip_damaged=True) takes the draws that all chains have"
-        )
-
-    def _readable(self) -> str:
-        """The draws that are whole, in words."""
+        """What can't be read, and what can."""
         bad: dict[int, set[int]] = {}
         for chain, index in self.damage():
             bad.setdefault(chain, set()).add(index)
         whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
         others = self.manifest["chains"] - len(whole)
-        return chunks.in_words(whole, self.manifest["networks_per_file"], others)
+        size = self.manifest["networks_per_file"]
+        return DamagedDrawsError(error, self.path, whole, size, others)
 
     @contextlib.contextmanager
     def _writing(self, file: Path) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise RunError(
-                f"{file} can't be written: {error}; files written before it are whole. When that "
-                f"is repaired, go on from there with tb.resume({str(self.path)!r})"
-            ) from error
+            raise WriteError(file, str(error), self.path) from error

@@ -4,6 +4,8 @@ A file is written under a temporary name, synced to the disk and renamed. Arrays
 files whose metadata has one entry, ``tensorbnn``: JSON that says what the file is (``kind``,
 ``format``, and facts such as chain and index), a SHA-256 of every array with its name, type and
 shape, and one of all of this. So what is read is what was written, or an error says what is wrong.
+Reports are lines of ``metrics.jsonl``, each with a short checksum; a last line without its end is
+being written, or was when its writer was killed, and is left out.
 """
 
 import contextlib
@@ -13,7 +15,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from tensorbnn.errors import DamagedFileError as DamagedFileError
-from tensorbnn.errors import RunError as RunError
+from tensorbnn.errors import DamagedFileError
+from tensorbnn.warning import ReportsLeftOut, warn
 
 FORMAT = 1
 Arrays = Mapping[str, NDArray[Any]]
@@ -158,6 +160,104 @@ def check_inside(file: Path, root: Path) -> None:
         raise DamagedFileError(file, "is not a file")
 
 
+def pack_report(report: Mapping[str, Any]) -> bytes:
+    """A report as a line."""
+    return json.dumps({**report, "check": _report_digest(report)}, allow_nan=False).encode() + b"\n"
+
+
+def read_reports(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
+    """Reports of a file that may be growing; a line that is damaged is an error, or a warning."""
+    found, damaged = [], []
+    lines = file.read_bytes().split(b"\n")[:-1]
+    for number, line in enumerate(lines, start=1):
+        if not line:  # between two writers, one of which saw the other's line half written
+            continue
+        report = _unpack_report(line)
+        if report is None:
+            damaged.append(number)
+        else:
+            found.append(report)
+    if damaged:
+        where = f"is damaged in line {damaged[0]}"
+        if len(damaged) > 1:
+            where = f"is damaged in {len(damaged)} lines, first line {damaged[0]}"
+        if not skip_damaged:
+            rest = f"; the other {len(found)} reports are read with `skip_damaged=True`"
+            raise DamagedFileError(file, where + rest)
+        warn(ReportsLeftOut(DamagedFileError(file, where)))
+    return found
+
+
+def read_new_reports(file: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """Reports after byte `offset` of a file that is growing, and where the next ones begin.
+
+    For a look while others write: a line that is damaged is left out.
+    """
+    if not file.exists():
+        return [], offset
+    with file.open("rb") as lines:
+        lines.seek(offset)
+        content = lines.read()
+    whole = content[: content.rfind(b"\n") + 1]
+    reports = (_unpack_report(line) for line in whole.split(b"\n"))
+    return [report for report in reports if report is not None], offset + len(whole)
+
+
+def order_reports(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Reports by chain and epoch; of two for the same epoch the later one."""
+    latest = {(report["chain"], report["epoch"]): dict(report) for report in reports}
+    return [latest[key] for key in sorted(latest)]
+
+
+def check_all_reported(
+    file: Path,
+    reports: Sequence[Mapping[str, Any]],
+    reported: Mapping[int, int],
+    every: int,
+    end: int,
+) -> None:
+    """Raise where reports are missing from a file that were written to it.
+
+    Parameters
+    ----------
+    file
+        Where the reports were read.
+    reports
+        Those that are there.
+    reported
+        The epoch of the last report of each chain.
+    every, end
+        Epochs between two reports, and at the end of the run, which has one of its own.
+    """
+    there = {(report["chain"], report["epoch"]) for report in reports}
+    for chain, last in reported.items():
+        due = {*range(every, last + 1, every), *({last} & {end})}
+        missing = sorted(due - {epoch for other, epoch in there if other == chain})
+        if missing:
+            raise DamagedFileError(
+                file,
+                f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
+                f"the {len(reports)} that are there are read with `skip_damaged=True`",
+            )
+
+
+def check_finite(file: Path, arrays: Arrays, *, usable: str = "") -> None:
+    """Raise where a parameter of a chunk is NaN or infinite.
+
+    Of one that is yet to be written, the error also says what is `usable` in its place.
+    """
+    for name, values in arrays.items():
+        if name.startswith(("parameters/", "hyperparameters/")) and not np.isfinite(values).all():
+            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            first = int(np.argmin(finite))
+            verb = "would hold" if usable else "holds"
+            raise DamagedFileError(
+                file,
+                f"{verb} NaN or infinite values of {name}, first in its draw {first} of "
+                f"{len(values)}{usable}",
+            )
+
+
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[Any]:
     try:
@@ -209,3 +309,19 @@ def _described(file: Path, content: Any, kind: str, facts: Mapping[str, Any]) ->
 def _array_digest(name: str, array: NDArray[Any]) -> str:
     head = f"{name} {array.dtype.str} {array.shape} ".encode()
     return digest(head + np.asarray(array, order="C").tobytes())
+
+
+def _unpack_report(line: bytes) -> dict[str, Any] | None:
+    try:
+        report = json.loads(line)
+        check = report.pop("check")
+        good = check == _report_digest(report) and all(
+            type(report[name]) is int for name in ("chain", "epoch")
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return report if good else None
+
+
+def _report_digest(report: Mapping[str, Any]) -> str:
+    return digest(json.dumps(report, allow_nan=False).encode())[:12]

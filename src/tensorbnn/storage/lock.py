@@ -20,8 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tensorbnn.errors import LockedError as LockedError
-from tensorbnn.errors import RunError
+from tensorbnn.errors import LockedError, RunError
 from tensorbnn.storage.files import PLAIN, write_bytes
 
 if sys.platform == "win32":

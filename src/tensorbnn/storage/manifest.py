@@ -1,28 +1,103 @@
-"""``run.json``: what was run, with a checksum, every field checked before it is used."""
+"""``run.json``: what was run, with a checksum, every field checked before it is used.
 
+A description (of a network, layer, prior, likelihood or sampler) is a frozen dataclass, so it is
+written as its class name and its fields. Reading one back looks the name up in a fixed table and in
+the user's own `custom` classes; nothing else can be named, and nothing is executed.
+"""
+
+import dataclasses
 import json
+import math
+import numbers
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tensorbnn.errors import DamagedFileError, NotARunError
+from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.inference.ghmc import GHMC
+from tensorbnn.inference.hmc import HMC
+from tensorbnn.inference.mclmc import MCLMC
+from tensorbnn.inference.mean_field import MeanField
+from tensorbnn.inference.nuts import NUTS
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.inference.sghmc import SGHMC
+from tensorbnn.model.catalogue import CLASSES
+from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.storage.description import describe
-from tensorbnn.storage.files import (
-    FORMAT,
-    DamagedFileError,
-    RunError,
-    canonical,
-    check_inside,
-    digest,
-)
+from tensorbnn.storage.files import FORMAT, canonical, check_inside, digest
 
+SAMPLERS: tuple[type, ...] = (HMC, AdaptiveHMC, GHMC, NUTS, MCLMC, SGHMC, MeanField)
+KNOWN = {known.__name__: known for known in (*CLASSES, *SAMPLERS)}
 STATUSES = ("running", "complete", "interrupted", "stopped")
 # What makes the chains of a run what they are; the number of draws may grow.
 _IDENTITY = (
     "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
     "seed", "sample_hyperparameters",
 )  # fmt: skip
+# A list of numbers, which is written in one line.
+_NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
+
+
+def describe(value: Any) -> Any:
+    """JSON-ready description of a network, layer, prior, likelihood, sampler or plain value.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.hyper import Hyper
+    >>> from tensorbnn.model.priors import Normal
+    >>> describe(Normal(0.0, Hyper(1.0)))
+    {'type': 'Normal', 'loc': 0.0, 'scale': {'type': 'Hyper', 'start': 1.0, 'prior': None}}
+    """
+    if isinstance(value, Network):
+        described = [describe(layer) for layer in value.layers]
+        return {"type": "Network", "inputs": value.inputs, "layers": described}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _check_name(type(value))
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"type": type(value).__name__} | {k: describe(v) for k, v in fields.items()}
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, tuple | list):
+        return [describe(each) for each in value]
+    raise TypeError(
+        f"{value!r} can't be saved with a run: make a layer, prior, likelihood or sampler of your "
+        "own a frozen dataclass whose fields are numbers, texts or other descriptions"
+    )
+
+
+def restore(description: Any, custom: Mapping[str, type]) -> Any:
+    """The object that `describe` described; classes of the user's own come from `custom`."""
+    unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom))
+    if unknown:
+        wanted = ", ".join(f'"{name}": {name}' for name in unknown)
+        raise ValueError(
+            f"this run uses classes that the library does not know, {', '.join(unknown)}: "
+            f"load it with `custom={{{wanted}}}`"
+        )
+    return _restore(description, custom)
+
+
+def sampler_class(manifest: Mapping[str, Any]) -> type[Sampler] | None:
+    """The class of a run's sampler, if it is the library's."""
+    found = KNOWN.get(manifest.get("sampler", {}).get("type"), object)
+    return found if issubclass(found, Sampler) else None
+
+
+def _check_name(own: type) -> None:
+    """Raise where a class of the user's own would be taken for one of the library's."""
+    if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
+        raise TypeError(
+            f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the library "
+            f"has a {own.__name__}, too, which would take its place; give it another name"
+        )
+
+
 # The scaling of a run that does not say: it was made before there was one.
 UNSCALED = describe(Scaling())
 # What a run does not say that was made before it could be asked for.
@@ -30,9 +105,6 @@ _LEFT_OUT = {
     "scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None, "notes": {},
     "together": True,
 }  # fmt: skip
-
-# A list of numbers, which is written in one line.
-_NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
 
 
 def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
@@ -47,14 +119,14 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of the run directory `path`, checked."""
     file = path / "run.json"
     if not file.is_file():
-        raise FileNotFoundError(f"{path} is not a run: it has no run.json")
+        raise NotARunError(path)
     check_inside(file, path)
     try:
         manifest = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DamagedFileError(file, f"is damaged: {error}; {_DRAWS_ARE_WHOLE}") from error
     except OSError as error:
-        raise RunError(f"{file} can't be read: {error}") from error
+        raise DamagedFileError(file, f"can't be read: {error}") from error
     found: Any = manifest.get("format") if isinstance(manifest, dict) else None
     if not _is_count(found, 1) or "sha256" not in manifest:
         raise DamagedFileError(file, "was not written by this library")
@@ -177,3 +249,31 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "null, or a whole number of at least 1",
     ),
 }
+
+
+def _names(description: Any) -> set[str]:
+    """Names of all classes in a description."""
+    if isinstance(description, list):
+        return set().union(*(_names(each) for each in description))
+    if not isinstance(description, dict):
+        return set()
+    inside: set[str] = set().union(*(_names(each) for each in description.values()))
+    return inside | {str(description.get("type"))}
+
+
+def _restore(description: Any, custom: Mapping[str, type]) -> Any:
+    if isinstance(description, list):
+        return tuple(_restore(each, custom) for each in description)
+    if not isinstance(description, dict):
+        return description
+    fields = {
+        name: _restore(value, custom) for name, value in description.items() if name != "type"
+    }
+    name = str(description.get("type"))
+    if name == "Network":
+        return Network(*fields["layers"], inputs=fields["inputs"])
+    cls = custom[name] if name in custom else KNOWN[name]
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise ValueError(f"this run describes a {name} that can't be made: {error}") from error

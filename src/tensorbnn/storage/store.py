@@ -7,8 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.storage import report_lines
-from tensorbnn.storage.files import Arrays
+from tensorbnn.storage.files import Arrays, order_reports
 
 
 class Store(ABC):
@@ -112,7 +111,7 @@ class MemoryStore(Store):
         self._reports.append(dict(report))
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
-        return report_lines.in_order(self._reports)
+        return order_reports(self._reports)
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         self._reports = [dict(report) for report in reports]

@@ -60,16 +60,9 @@ def comma_columns(
 ) -> frozenset[str]:
     """Columns whose numbers have decimal commas; an error where some have and that is not sure.
 
-    Parameters
-    ----------
-    parts
-        The rows of a file.
-    names
-        Columns that may hold numbers; all of them by default.
-    are_numbers
-        Whether these do: others may be of texts, and such a column is as it is.
-    expected
-        Whether the file is one of several, of which another is known to have decimal commas.
+    Of all columns, or of those with these `names`, which may be known to be numbers
+    (`are_numbers`).
+    Commas are `expected` where another file of the same kind has them.
     """
     looks: dict[str, _Looks] = {}
     for table in parts:

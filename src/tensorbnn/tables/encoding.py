@@ -140,9 +140,8 @@ def restore_encoding(described: Mapping[str, Any]) -> Encoding:
         if not inputs or not targets or missing not in get_args(Missing):
             raise ValueError("nothing to predict, or from")
     except (KeyError, TypeError, ValueError) as error:
-        raise TableError(f"the run describes its table in a way that can't be read: {error}") from (
-            error
-        )
+        problem = "the run describes its table in a way that can't be read"
+        raise TableError(problem, str(error)) from error
     return Encoding(inputs, targets, classes, missing, sds)
 
 
@@ -182,37 +181,11 @@ def learn(
 ) -> Encoding:
     """How the columns of a training table are to be turned into numbers.
 
-    Parameters
-    ----------
-    table
-        The training table.
-    targets
-        The columns to predict; one for classes.
-    target_sds
-        The columns with their standard deviations, one for each target, in the same order.
-    task
-        ``"classification"`` where the target is text, if left out.
-    ignored
-        Columns to leave out.
-    categorical
-        Columns to take as categories though they hold numbers.
-    missing
-        Whether rows with missing values are refused or dropped.
+    A target of texts has classes, if `task` is left out; there is one of `target_sds` for
+    each of the `targets`; `categorical` columns are categories though they hold numbers.
     """
     check_there(table, [*targets, *target_sds, *ignored, *categorical])
-    if len(set(targets)) < len(targets):
-        raise TableError(f"a target is given twice: {names_of(targets)}")
-    for name in ignored:
-        if name in (*targets, *target_sds):
-            raise TableError("is needed for the target and can't be left out, too", column=name)
-    for name in set(categorical).intersection(targets):
-        raise TableError(
-            "is a target and no input",
-            *("where it holds classes use ", Setting("task", "classification")),
-            *(" instead of ", Setting("categorical", name)),
-            column=name,
-        )
-    _check_sds(targets, target_sds, categorical)
+    _check_roles(targets, target_sds, ignored, categorical)
     names = [name for name in table.columns if name not in {*targets, *target_sds, *ignored}]
     if not names:
         raise table.error(f"has no columns left to predict {names_of(targets)} from")
@@ -221,17 +194,13 @@ def learn(
         raise TableError(f"every row of {table.file} has a missing value", "no row is left")
     inputs = []
     for name in names:
-        categories = None
-        if name in categorical or is_text(table, name):
-            out = "leave it out with ", Setting("ignore", name)
-            categories = categories_of(table, name, kept, *out)
-        inputs.append(Input(name, categories))
+        is_category = name in categorical or is_text(table, name)
+        out = "leave it out with ", Setting("ignore", name)
+        inputs.append(Input(name, categories_of(table, name, kept, *out) if is_category else None))
     by_values = task is None and is_text(table, targets[0], is_target=True)
     if target_sds and (by_values or task == "classification"):
-        raise TableError(
-            f"the target {targets[0]!r} has classes, which have no standard deviations",
-            *("leave ", Setting("target_sd", target_sds[0]), " out"),
-        )
+        problem = f"the target {targets[0]!r} has classes, which have no standard deviations"
+        raise TableError(problem, "leave ", Setting("target_sd", target_sds[0]), " out")
     classes = _learn_classes(table, targets, task, kept)
     return Encoding(tuple(inputs), tuple(targets), classes, missing, tuple(target_sds))
 
@@ -239,16 +208,7 @@ def learn(
 def row_names(
     x: NDArray[Any], encoding: Encoding | None, numbers: Sequence[int] | None = None
 ) -> list[str]:
-    """A name for each row of inputs.
-
-    Parameters
-    ----------
-    x
-        Inputs ``(rows, inputs)``.
-    encoding
-        How columns became inputs; ``None`` where they are unknown.
-    numbers
-        The number of each row in its table, from 1; ``None`` where it has none.
+    """A name for each row of inputs, by its number in the table if it has one.
 
     Examples
     --------
@@ -269,10 +229,15 @@ def row_names(
     ]
 
 
-def _check_sds(
-    targets: Sequence[str], target_sds: Sequence[str], categorical: Sequence[str]
+def _check_roles(
+    targets: Sequence[str],
+    target_sds: Sequence[str],
+    ignored: Sequence[str],
+    categorical: Sequence[str],
 ) -> None:
-    """Each target has one, which is nothing else; several targets may share one."""
+    """Each column has one role; several targets may share one of standard deviations."""
+    if len(set(targets)) < len(targets):
+        raise TableError(f"a target is given twice: {names_of(targets)}")
     if target_sds and len(target_sds) != len(targets):
         raise TableError(
             f"there are {len(target_sds)} columns of standard deviations ({names_of(target_sds)}) "
@@ -280,19 +245,20 @@ def _check_sds(
             *("give one ", Setting("target_sd"), " for each ", Setting("target")),
             ", in the same order",
         )
-    for name in target_sds:
-        if name in targets:
-            raise TableError(
-                "is a target and can't hold standard deviations, too",
-                *("give ", Setting("target_sd"), " another column"),
-                column=name,
-            )
+    sd, classes = Setting("target_sd"), Setting("task", "classification")
+    for name in (*targets, *target_sds):
+        category = Setting("categorical", name)
+        if name in ignored:
+            raise TableError("is needed for the target and can't be left out, too", column=name)
+        if name in targets and name in target_sds:
+            problem = "is a target and can't hold standard deviations, too"
+            raise TableError(problem, "give ", sd, " another column", column=name)
+        if name in targets and name in categorical:
+            advice = "where it holds classes use ", classes, " instead of ", category
+            raise TableError("is a target and no input", *advice, column=name)
         if name in categorical:
-            raise TableError(
-                "holds standard deviations and is no input",
-                *("leave out ", Setting("categorical", name)),
-                column=name,
-            )
+            problem = "holds standard deviations and is no input"
+            raise TableError(problem, "leave out ", category, column=name)
 
 
 def _learn_classes(

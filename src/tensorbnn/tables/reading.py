@@ -42,14 +42,8 @@ class Setting(NamedTuple):
 class TableError(Message, ValueError):
     """A table that can't be used.
 
-    Parameters
-    ----------
-    problem
-        What is wrong with the column, the row or the file, in words that follow its name.
-    advice
-        What to do, in pieces.
-    file, column, rows
-        Where it is; rows are counted from 1, and the first one is named.
+    The `problem` follows the name of the place: a column, one of some rows (counted from 1), or the
+    file; `advice` says in pieces what to do.
     """
 
     def __init__(

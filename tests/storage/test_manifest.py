@@ -8,7 +8,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.model.layers import ACTIVATIONS
-from tensorbnn.storage.description import KNOWN, describe, restore
+from tensorbnn.storage.manifest import KNOWN, describe, restore
 
 EVERYTHING = [
     tb.Dense(3),
