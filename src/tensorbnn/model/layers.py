@@ -90,7 +90,6 @@ class Layer(ABC):
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         """The layer's parameters by name; none by default. `inputs` is the number of units in."""
-        del inputs
         return {}
 
     @abstractmethod
@@ -111,15 +110,14 @@ class AbstractDense(Layer):
                 f"`units` of {type(self).__name__} must be a whole number of at least 1, "
                 f"got {self.units!r}"
             )
-        check_prior(self, "weight_prior")
-        check_prior(self, "bias_prior")
+        for name in ("weight_prior", "bias_prior"):
+            check_prior(self, name)
 
     @property
     def kind(self) -> str:
         return "dense"
 
     def outputs(self, inputs: int) -> int:
-        del inputs
         return self.units
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
@@ -179,8 +177,7 @@ class GaussianDense(AbstractDense):
 class CauchyDense(AbstractDense):
     """A fully connected layer with the paper's hierarchical Cauchy prior.
 
-    Each weight is Cauchy with median ``a ~ N(0, 0.2)`` and width ``b ~ N(0.5, 0.5)`` truncated to
-    positive values, one pair ``(a, b)`` for the weights and one for the biases of each layer.
+    As in `Dense`, but Cauchy with median ``a ~ N(0, 0.2)`` and width ``b ~ N(0.5, 0.5)``.
     """
 
     units: int
@@ -310,12 +307,7 @@ class Relevance(Layer):
 
     It stands before a dense layer, most often the first. The parameter is named ``scales``; all of
     them start at 1. Only their ratios say something: what is common to all, the weights of the next
-    layer can undo.
-
-    Parameters
-    ----------
-    scale_prior
-        Prior of the scales, over positive numbers.
+    layer can undo. Their prior is over positive numbers.
 
     Examples
     --------

@@ -1,21 +1,12 @@
 """Likelihoods of real numbers whose noise is not that of one `Gaussian`.
 
-`MeasuredGaussian`, for targets with a known standard deviation each, their error bars:
+    y_i ~ N(f(x_i), (factor s_i)^2)                       `MeasuredGaussian`
+    (y - f(x)) / scale ~ t(dof)                           `StudentTNoise`
+    y ~ N(m(x), softplus(g(x))^2), f = (m, g)             `HeteroscedasticGaussian`
 
-    y_i ~ N(f(x_i), (factor s_i)^2)
-
-`StudentTNoise`, for data with outliers, which count for little: their pull on the network falls
-with their distance, where that of a Gaussian's grows:
-
-    (y - f(x)) / scale ~ Student's t with `dof` degrees of freedom
-
-`HeteroscedasticGaussian`, for noise that the network predicts with the target, row by row:
-
-    y ~ N(m(x), s(x)^2),    s = softplus(g) = log(1 + exp(g)),    f(x) = (m(x), g(x))
-
-A standard deviation of ``exp(g)`` would be as good near the data. Far from them, where outputs
-scatter by several units, its mean square over networks would be that of a log-normal number, beyond
-all bounds; a softplus grows only as its argument does.
+A standard deviation of ``exp(g)`` in place of the softplus would be as good near the data. Far from
+them, where outputs scatter by several units, its mean square over networks would be beyond all
+bounds.
 """
 
 from dataclasses import dataclass
@@ -135,6 +126,7 @@ class MeasuredGaussian(Likelihood):
 class StudentTNoise(Likelihood):
     """Targets scatter around the outputs as Student's t, which allows for outliers.
 
+    The pull of a target on the network falls with its distance, where that of a Gaussian's grows.
     The variance of the noise is ``scale**2 * dof / (dof - 2)``, and infinite where `dof` is at most
     2: then ``sd_noise`` and ``sd_total`` of predictions are infinite, too, while quantiles with
     ``noise=True`` are not. The outputs are the mean and the median of the targets (at `dof` of at

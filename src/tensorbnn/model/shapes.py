@@ -23,22 +23,11 @@ ELEMENTS = 3
 
 @functools.lru_cache(maxsize=64)
 def check_shapes(
-    network: Network,
-    likelihood: Likelihood,
-    theta: Layout,
-    phi: Layout,
-    num_targets: int | None,
+    network: Network, likelihood: Likelihood, theta: Layout, phi: Layout, num_targets: int | None
 ) -> None:
     """Raise where a layer, prior or likelihood computes what has not the shape that it should.
 
-    Parameters
-    ----------
-    network, likelihood
-        The model.
-    theta, phi
-        Its layouts of parameters and hyper-parameters.
-    num_targets
-        Columns that the likelihood made of the user's targets; ``None`` without data.
+    `num_targets` columns are what the likelihood made of the user's targets; ``None`` without data.
     """
 
     def trace(theta_vector: Array, phi_vector: Array) -> None:
