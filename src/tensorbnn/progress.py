@@ -94,7 +94,9 @@ class Bar:
     def set_total(self, total: int, standing: str) -> None:
         """Change the number of steps in all, and say in words how far from the aim they are."""
         with self._lock:
-            self._display.set_total(total, standing)
+            task = self._display.tasks[0]
+            task.finished_time = None
+            self._display.update(task.id, total=total, standing=standing)
             self._show_when_due()
 
     def row(self, number: int, cells: Mapping[str, str]) -> None:
@@ -221,12 +223,6 @@ class _Display(Progress):
         with self._lock:
             self._rows.pop(number, None)  # so that it comes last
             self._rows[number] = cells
-
-    def set_total(self, total: int, standing: str) -> None:
-        with self._lock:
-            task = self.tasks[0]
-            task.finished_time = None
-            self.update(task.id, total=total, standing=standing)
 
     def get_renderables(self) -> "list[RenderableType]":
         shown: list[RenderableType] = [self.make_tasks_table(self.tasks)]

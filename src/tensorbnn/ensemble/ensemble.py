@@ -12,7 +12,6 @@ from tensorbnn.data import Dataset, Prepared, as_dataset, prepare, with_targets
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
-from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thin
 from tensorbnn.ensemble.prediction import Prediction
@@ -26,6 +25,7 @@ from tensorbnn.ensemble.reweight import (
 )
 from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
+from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.inference.sampler import MAX_SEED

@@ -1,9 +1,8 @@
 """How predictions move with a number of the prior, by re-weighting, and which value is best.
 
-A number is named as a hyper-parameter would be: ``dense_0.weights.scale`` is the scale of the prior
-of these weights, ``dense_0.weights.scale.loc`` the centre of that scale's own prior where it is a
-`Hyper`, ``likelihood.sd`` the noise. Moving it is re-weighting, with the number as an argument of
-the compiled density: a grid costs little more than a single value.
+A number is named as a hyper-parameter would be, the noise ``likelihood.sd``. Moving it is
+re-weighting, with the number as an argument of the compiled density: a grid costs little more than
+a single value.
 """
 
 import dataclasses

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tensorbnn.data import Prepared
 from tensorbnn.engine.forward import pad_rows
@@ -37,11 +37,11 @@ _Named = dict[str, Array]
 class Mixture(NamedTuple):
     """The networks of a mixture for some rows."""
 
-    outputs: ArrayLike
+    outputs: Any
     """``(networks, outputs, rows)``."""
     hypers: dict[str, Any]
     """The likelihood's own hyper-parameters by argument name, each ``(networks,)``."""
-    log_weights: ArrayLike
+    log_weights: Any
     """``(networks,)``."""
 
 
