@@ -25,9 +25,7 @@ from tensorbnn.inference.pretrain import Pretrained, pretrain
 from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.inference.target import TargetDensity
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.counts import Poisson
-from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
+from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
@@ -39,6 +37,7 @@ from tensorbnn.model.layers import (
     LeakyReLU,
     Parameter,
     PReLU,
+    Relevance,
     ReLU,
     Sigmoid,
     Softmax,
@@ -46,8 +45,8 @@ from tensorbnn.model.layers import (
     Tanh,
 )
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import HeteroscedasticGaussian, MeasuredGaussian, StudentTNoise
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
@@ -58,8 +57,6 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
-from tensorbnn.model.relevance import Relevance
-from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior

@@ -1,7 +1,4 @@
-"""What is sampled: a network, a likelihood and the user's data, checked, scaled and in one type.
-
-Every log-probability comes from `density`.
-"""
+"""What is sampled: a network, a likelihood and the user's data, checked, scaled and in one type."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -109,7 +106,9 @@ class Posterior:
         self.engine = engine
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
-        self._check_shapes()
+        columns = None if self.data is None else self.data.targets.shape[0]
+        with precision(dtype):
+            check_shapes(self.network, likelihood, self.model.theta, self.model.phi, columns)
 
     @property
     def x(self) -> NDArray[Any] | None:
@@ -219,11 +218,6 @@ class Posterior:
             f"Posterior({rows}, {self.num_parameters} parameters, "
             f"{self.num_hyperparameters} hyper-parameters, {self.likelihood}, {self.dtype})"
         )
-
-    def _check_shapes(self) -> None:
-        columns = None if self.data is None else self.data.targets.shape[0]
-        with precision(self.dtype):
-            check_shapes(self.network, self.likelihood, self.model.theta, self.model.phi, columns)
 
     def _vectors(self, theta: ArrayLike, phi: ArrayLike) -> tuple[Array, Array]:
         return self._check("theta", theta), self._check("phi", phi)

@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -41,24 +34,8 @@ class Bar:
     """A progress bar on standard error; quiet where not asked for, or done before `delay`.
 
     On a terminal the bar is live and may have rows under it. Elsewhere (a file, a batch job) it is
-    a line of text every 30 seconds and one at the end. All methods may be called from any thread.
-
-    Parameters
-    ----------
-    description
-        What is being done.
-    total
-        Number of steps in all.
-    done
-        Number of steps that were done before.
-    show
-        Whether to show anything.
-    delay
-        Seconds to wait before anything is shown.
-    deadline
-        The monotonic time at which the work is stopped, where there is one.
-    console
-        Where to show it; standard error by default.
+    a line of text every 30 seconds and one at the end. Of `total` steps `done` were done before;
+    at the monotonic time `deadline` the work is stopped. All methods may be called from any thread.
     """
 
     def __init__(
@@ -78,13 +55,12 @@ class Bar:
         fields |= {"step_seconds": None, "growing": False}
         self._task = self._display.add_task(description, total=total, completed=done, **fields)
         self._show = show
-        self.live = _is_live(self._console)
+        is_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
+        self.live = self._console.is_jupyter or is_terminal
         """Whether the bar moves on a terminal and shows rows; otherwise it is lines in a log."""
         self._began = self._logged = time.monotonic()
-        self._delay = delay
-        self._lock = threading.Lock()
-        self._speed = Speed()
-        self._started = False
+        self._delay, self._started = delay, False
+        self._lock, self._speed = threading.Lock(), Speed()
         self._show_when_due()
 
     def __enter__(self) -> "Bar":
@@ -118,7 +94,9 @@ class Bar:
     def set_total(self, total: int, standing: str) -> None:
         """Change the number of steps in all, and say in words how far from the aim they are."""
         with self._lock:
-            self._display.set_total(total, standing)
+            task = self._display.tasks[0]
+            task.finished_time = None
+            self._display.update(task.id, total=total, standing=standing)
             self._show_when_due()
 
     def row(self, number: int, cells: Mapping[str, str]) -> None:
@@ -246,12 +224,6 @@ class _Display(Progress):
             self._rows.pop(number, None)  # so that it comes last
             self._rows[number] = cells
 
-    def set_total(self, total: int, standing: str) -> None:
-        with self._lock:
-            task = self.tasks[0]
-            task.finished_time = None
-            self.update(task.id, total=total, standing=standing)
-
     def get_renderables(self) -> "list[RenderableType]":
         shown: list[RenderableType] = [self.make_tasks_table(self.tasks)]
         if self.tasks and self.tasks[0].fields["standing"]:
@@ -312,7 +284,3 @@ class _Unfailing:
     def flush(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             self._file.flush()
-
-
-def _is_live(console: Console) -> bool:
-    return console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.model.checks import DType
-from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.layers import Dense, Layer
+from tensorbnn.model.layers import Dense, Layer, Relevance
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
-from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.model.priors import HalfNormal, Normal
-from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import standardisation
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior

@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from tensorbnn.engine import forward
-from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.hyper import Hyper
 from tensorbnn.model.layers import Dense, PReLU, Tanh
 from tensorbnn.model.likelihoods import Gaussian

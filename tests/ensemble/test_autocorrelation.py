@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
+from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_length
 
 _spec = importlib.util.spec_from_file_location(
     "oracles", Path(__file__).parents[1] / "oracles" / "oracles.py"

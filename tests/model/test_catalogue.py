@@ -85,7 +85,7 @@ class Copy:
 
     def export(self, module, name):
         line = f"from tensorbnn.model.{module} import {name}\n"
-        self.edit("__init__.py", "from tensorbnn.model.cl", f"{line}from tensorbnn.model.cl")
+        self.edit("__init__.py", "from tensorbnn.model.di", f"{line}from tensorbnn.model.di")
         self.edit("__init__.py", '    "Dense",\n', f'    "Dense",\n    "{name}",\n')
 
 
@@ -109,7 +109,7 @@ def add_likelihood(copy):
     )
     copy.append("model/failures.py", f"{head}\n\n\n{skeleton('Geometric')}")
     line = "from tensorbnn.model.failures import Geometric\n"
-    copy.edit("model/catalogue.py", "from tensorbnn.model.het", f"{line}from tensorbnn.model.het")
+    copy.edit("model/catalogue.py", "from tensorbnn.model.hy", f"{line}from tensorbnn.model.hy")
     copy.edit("model/catalogue.py", "Poisson, Weighted)", "Poisson, Weighted, Geometric)")
     copy.export("failures", "Geometric")
 

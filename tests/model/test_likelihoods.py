@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.counts import Poisson
-from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
+from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Number
 from tensorbnn.model.layers import Exp, Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
+from tensorbnn.model.noise import HeteroscedasticGaussian, StudentTNoise
 from tensorbnn.model.priors import HalfNormal, Normal
-from tensorbnn.model.robust import StudentTNoise
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import precision
 

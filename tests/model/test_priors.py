@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from tensorbnn.model.catalogue import PRIORS
-from tensorbnn.model.hyper import Hyper, Number, Prior
+from tensorbnn.model.hyper import TRANSFORMS, Hyper, Number, Prior
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
@@ -21,7 +21,6 @@ from tensorbnn.model.priors import (
     Normal,
     StudentT,
 )
-from tensorbnn.model.transforms import transform_to
 from tensorbnn.posterior import precision
 
 
@@ -207,7 +206,7 @@ def test_prior_is_a_value(prior, truth):
 def test_location_and_scale_standardise(prior):
     location, scale = prior.location_scale()
     z = jnp.linspace(-3.0, 3.0, 41)
-    transform = transform_to(prior.support)
+    transform = TRANSFORMS[prior.support]
     real = location + scale * z
     in_z = (
         prior.log_density(transform.from_real(real)) + transform.log_jacobian(real) + jnp.log(scale)

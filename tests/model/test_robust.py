@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import tensorbnn as tb
-from tensorbnn.ensemble import mixture
+from tensorbnn.ensemble.targets import Mixture, mixture_variance
 from tensorbnn.posterior import precision
 
 OUTPUTS = np.array([[0.3, -1.2, 2.0], [-0.4, 0.8, 1.5]])
@@ -109,7 +109,8 @@ def test_networks_without_weight_count_for_nothing():
     """Even where their variance is infinite."""
     outputs, hypers = jnp.zeros((2, 1, 1)), {"dof": jnp.asarray([1.0, 4.0])}
     weights = jnp.asarray([-jnp.inf, 0.0])
-    found = mixture.mean_variance(tb.StudentTNoise(1.0, tb.Hyper(4.0)), outputs, hypers, weights)
+    mixture = Mixture(outputs, hypers, weights)
+    found = mixture_variance(tb.StudentTNoise(1.0, tb.Hyper(4.0)), mixture)
     assert found.item() == 2.0
 
 

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tensorbnn.model.transforms import transform_to
+from tensorbnn.model.hyper import TRANSFORMS
 from tensorbnn.posterior import precision
 
 POINTS = np.array([-30.0, -2.0, -1e-3, 0.0, 1e-3, 0.5, 30.0])
@@ -14,7 +14,7 @@ DTYPES = ["float32", "float64"]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("support", SUPPORTS)
 def test_to_real_undoes_from_real(support, dtype):
-    transform = transform_to(support)
+    transform = TRANSFORMS[support]
     with precision(dtype):
         real = jnp.asarray(POINTS, dtype)
         back = transform.to_real(transform.from_real(real))
@@ -27,7 +27,7 @@ def test_to_real_undoes_from_real(support, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("support", SUPPORTS)
 def test_from_real_undoes_to_real(support, dtype):
-    transform = transform_to(support)
+    transform = TRANSFORMS[support]
     with precision(dtype):
         value = jnp.asarray(np.exp(POINTS), dtype)
         back = transform.from_real(transform.to_real(value))
@@ -39,7 +39,7 @@ def test_from_real_undoes_to_real(support, dtype):
 @pytest.mark.parametrize("support", SUPPORTS)
 @precision("float64")
 def test_log_jacobian_is_the_log_of_the_derivative(support):
-    transform = transform_to(support)
+    transform = TRANSFORMS[support]
     real = jnp.asarray(POINTS)
     derivative = jax.vmap(jax.grad(transform.from_real))(real)
     np.testing.assert_allclose(
@@ -49,13 +49,13 @@ def test_log_jacobian_is_the_log_of_the_derivative(support):
 
 @precision("float64")
 def test_positive_is_the_exponential():
-    positive, real = transform_to("positive"), jnp.asarray(POINTS)
+    positive, real = TRANSFORMS["positive"], jnp.asarray(POINTS)
     np.testing.assert_allclose(positive.from_real(real), np.exp(POINTS), rtol=1e-14)
     np.testing.assert_allclose(positive.to_real(jnp.asarray([0.5, 2.0])), np.log([0.5, 2.0]))
 
 
 def test_real_changes_nothing():
-    identity, real = transform_to("real"), jnp.asarray(POINTS, "float32")
+    identity, real = TRANSFORMS["real"], jnp.asarray(POINTS, "float32")
     assert jnp.array_equal(identity.from_real(real), real)
     assert jnp.array_equal(identity.to_real(real), real)
     assert jnp.array_equal(identity.log_jacobian(real), jnp.zeros_like(real))

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tensorbnn.model import classes, likelihoods
+from tensorbnn.model import likelihoods
+from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.hyper import Hyper
 
 
@@ -30,7 +31,7 @@ class BernoulliLikelihood(Likelihood):
     """Two classes, 0 and 1; the network ends in a sigmoid."""
 
     def __init__(self) -> None:
-        self.library = classes.Bernoulli()
+        self.library = Bernoulli()
 
 
 def as_likelihood(likelihood: Any) -> likelihoods.Likelihood:

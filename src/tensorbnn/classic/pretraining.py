@@ -11,7 +11,7 @@ from tensorbnn.classic.dtypes import as_inputs, as_targets
 from tensorbnn.classic.layers import as_paper
 from tensorbnn.data import Dataset
 from tensorbnn.inference.pretrain import pretrain
-from tensorbnn.model.classes import Bernoulli
+from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.layers import ACTIVATIONS, Dense, Layer, LeakyReLU
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network

@@ -9,12 +9,11 @@ import argparse
 import ast
 from typing import Any, TypeVar
 
-from tensorbnn.model.classes import Bernoulli
+from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import ACTIVATIONS, CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
-from tensorbnn.model.measured import MeasuredGaussian
-from tensorbnn.model.robust import StudentTNoise
+from tensorbnn.model.noise import MeasuredGaussian, StudentTNoise
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.storage.manifest import KNOWN
 from tensorbnn.tables.encoding import Encoding

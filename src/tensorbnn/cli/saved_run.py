@@ -11,11 +11,11 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import PathTakenError
-from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.report.context import diagnosed_rows
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.creation import check_free

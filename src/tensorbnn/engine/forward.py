@@ -1,10 +1,9 @@
 """The JAX engine: any network and likelihood, feature-major.
 
-Rows stand last, so that every matrix product is ``W.T @ h`` with ``h`` of shape ``(units, rows)``,
-and are padded to a multiple of 16 (a vector of the widest instruction set) with copies of the last
-row; the padding is cut off before the likelihood sees it. Where the activations of all rows would
-not stay in the cache, rows are worked through in tiles, each with its own gradient, and the
-gradients are summed. The likelihood is a sum over rows, so this is exact.
+Rows stand last and are padded to a multiple of 16 (a vector of the widest instruction set) with
+copies of the last row; the padding is cut off before the likelihood sees it. Where the activations
+of all rows would not stay in the cache, rows are worked through in tiles, each with its own
+gradient, and the gradients are summed. The likelihood is a sum over rows, so this is exact.
 """
 
 import functools
@@ -109,16 +108,8 @@ def log_likelihood(
 ) -> Array:
     """Sum over rows of the log-density of the targets.
 
-    Parameters
-    ----------
-    network, likelihood
-        The model; both are fixed when this is compiled.
-    parameters
-        The network's parameters by full name, in natural values.
-    hypers
-        The likelihood's own hyper-parameters by argument name.
-    data
-        As `arrange` returned them.
+    The network's `parameters` are by full name, in natural values, the likelihood's own `hypers` by
+    argument name.
     """
     arguments = (dict(parameters), dict(hypers))
     total = jnp.zeros((), data.inputs.dtype)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tensorbnn.model import layers, priors
-from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.model.noise import MeasuredGaussian
 
 DENSE: tuple[type[Layer], ...] = (layers.Dense, layers.GaussianDense, layers.CauchyDense)
 

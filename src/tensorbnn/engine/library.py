@@ -80,7 +80,8 @@ def _load() -> Library:
     try:
         handle = ctypes.CDLL(str(path))
         _declare(handle)
-        difference = kernels.difference(_numbers(handle))
+        lines = map(str.split, handle.tensorbnn_numbers().decode().splitlines())
+        difference = kernels.difference({name: int(number) for name, number in lines})
         if difference is not None:
             return Library(
                 None,
@@ -111,12 +112,6 @@ def _declare(handle: ctypes.CDLL) -> None:
     handle.tensorbnn_use_instruction_set.argtypes = [ctypes.c_char_p]
     handle.tensorbnn_use_threads.argtypes = [ctypes.c_int]
     handle.tensorbnn_use_threads.restype = None
-
-
-def _numbers(handle: ctypes.CDLL) -> dict[str, int]:
-    """The numbers by which the compiled kernels name things."""
-    lines = handle.tensorbnn_numbers().decode().splitlines()
-    return {name: int(number) for name, number in (line.split() for line in lines)}
 
 
 def _set_from_environment(handle: ctypes.CDLL) -> str | None:

@@ -21,8 +21,8 @@ from tensorbnn.engine import kernels, library
 from tensorbnn.engine.forward import Data
 from tensorbnn.model.layers import LeakyReLU
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import MeasuredGaussian
 
 
 class Program(NamedTuple):
@@ -53,18 +53,9 @@ def log_likelihood(
     hypers: Mapping[str, Array],
     data: Data,
 ) -> Array:
-    """Sum over rows of the log-density of the targets, as `forward.log_likelihood`.
+    """As `forward.log_likelihood`, of a model of which nothing is `unsupported`.
 
-    Parameters
-    ----------
-    network, likelihood
-        A model of which nothing is `unsupported`; both are fixed when this is compiled.
-    parameters
-        The network's parameters ``(size,)`` in natural values, in the order of its layers.
-    hypers
-        The likelihood's own hyper-parameters by argument name.
-    data
-        As `forward.arrange` returned them.
+    Here `parameters` are ``(size,)``, in natural values, in the order of the layers.
     """
     sd = widths(likelihood, hypers, parameters.dtype)
     found = _log_likelihood(program(network, likelihood), parameters, sd, data)
@@ -74,14 +65,8 @@ def log_likelihood(
 
 def widths(likelihood: Likelihood, hypers: Mapping[str, Any], dtype: Any) -> Array:
     """Widths of the noise ``(widths,)``: sds, or factors of measured ones; 1 for classes."""
-    bound = likelihood.bind(hypers).numbers()
-    numbers = [bound[name] for name in width_names(likelihood)] or [1.0]
+    numbers = list(likelihood.bind(hypers).numbers().values()) or [1.0]
     return jnp.stack([jnp.asarray(each, dtype) for each in numbers])
-
-
-def width_names(likelihood: Likelihood) -> tuple[str, ...]:
-    """Names of the likelihood's numbers that `widths` are; none for classes."""
-    return tuple(likelihood.numbers())
 
 
 def omitted_constant(likelihood: Likelihood, data: Data) -> Array | None:
@@ -102,23 +87,19 @@ def program(network: Network, likelihood: Likelihood) -> Program:
     slopes: list[float] = []
     pairs = itertools.pairwise(network.units)
     for layer, (units, outputs) in zip(network.layers, pairs, strict=True):
-        slope = layer.slope if isinstance(layer, LeakyReLU) else 0.0
-        if isinstance(layer, kernels.DENSE):
-            stages.append((1, kernels.IDENTITY, units, outputs))
-            slopes.append(0.0)
-        elif type(layer) in kernels.FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):
-            activation = kernels.FUSED[type(layer)]
+        is_dense, slope = isinstance(layer, kernels.DENSE), 0.0
+        number = kernels.IDENTITY if is_dense else kernels.ALONE.get(type(layer), kernels.SLOPED)
+        if isinstance(layer, LeakyReLU):
+            slope = layer.slope
+        if type(layer) in kernels.FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):
+            number = kernels.FUSED[type(layer)]
             if stages and stages[-1][:2] == (1, kernels.IDENTITY):
-                stages[-1] = (1, activation, *stages[-1][2:])
-                slopes[-1] = slope
-            else:
-                stages.append((0, activation, units, outputs))
-                slopes.append(slope)
-        else:
-            stages.append((0, kernels.ALONE.get(type(layer), kernels.SLOPED), units, outputs))
-            slopes.append(slope)
+                stages[-1], slopes[-1] = (1, number, *stages[-1][2:]), slope
+                continue
+        stages.append((int(is_dense), number, units, outputs))
+        slopes.append(slope)
     flat = tuple(itertools.chain.from_iterable(stages))
-    count = len(width_names(likelihood)) or 1
+    count = len(likelihood.numbers()) or 1
     return Program(flat, tuple(slopes), kernels.LIKELIHOODS[type(likelihood)], count)
 
 
@@ -207,8 +188,7 @@ def _evaluate(program: Program) -> Any:
 def _one_by_one(function: Any, size: int, batched: Any, arguments: Any) -> tuple[Evaluated, Any]:
     """One call for each element, where data differ too."""
     whole = broadcast(size, batched, arguments)
-    found = jax.lax.map(lambda each: function(*each), whole)
-    return found, _ALL
+    return jax.lax.map(lambda each: function(*each), whole), _ALL
 
 
 def broadcast(size: int, batched: Any, arguments: Any) -> Any:
@@ -228,11 +208,7 @@ def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluat
     chains, dtype = parameters.shape[0], parameters.dtype
     call = jax.ffi.ffi_call(
         f"tensorbnn_log_likelihood_{dtype.name}",
-        (
-            shape_of((chains,), dtype),
-            shape_of(parameters.shape, dtype),
-            shape_of(sd.shape, dtype),
-        ),
+        tuple(shape_of(shape, dtype) for shape in ((chains,), parameters.shape, sd.shape)),
     )
     return Evaluated(*call(parameters, sd, *data, **attributes(program)))
 

@@ -69,20 +69,9 @@ def log_likelihood(
 ) -> Array:
     """One estimate of the mean log-likelihood, without bias, as are its derivatives.
 
-    Parameters
-    ----------
-    network, likelihood
-        The model; both are fixed when this is compiled.
-    key
-        For signs, or for what comes out of layers.
-    scatter
-        The network's parameters by full name.
-    hypers
-        The likelihood's own hyper-parameters by argument name.
-    data
-        As `forward.arrange` returned them.
-    estimator
-        How dense layers see the noise: ``"flipout"``, ``"local"``, or ``"shared"`` by all rows.
+    The network's parameters in `scatter` are by full name; the rest is as for
+    `forward.log_likelihood`. By `estimator`, dense layers see the noise by ``"flipout"`` or the
+    ``"local"`` reparametrisation, or it is ``"shared"`` by all rows.
     """
     if estimator == "shared":
         return forward.log_likelihood(network, likelihood, scatter.draw, hypers, data)
@@ -137,10 +126,6 @@ def _signs(key: Array, count: int, rows: int) -> Array:
     return 1 - 2 * bits.reshape(-1, rows)[:count].astype(float)
 
 
-def _normals(key: Array, count: int, rows: int) -> Array:
-    return jax.random.normal(key, (count, rows))
-
-
 class _Method(NamedTuple):
     """How a dense layer sees the noise: what it draws for each row, how much, and what it does."""
 
@@ -150,7 +135,9 @@ class _Method(NamedTuple):
 
 
 _FLIPOUT = _Method(_signs, lambda inputs, outputs: inputs + 2 * outputs, _flipout)
-_LOCAL = _Method(_normals, lambda _, outputs: outputs, _local)
+_LOCAL = _Method(
+    lambda key, count, rows: jax.random.normal(key, (count, rows)), lambda _, out: out, _local
+)
 
 
 def _outputs(network: Network, method: _Method, key: Array, scatter: Scatter, h: Array) -> Array:

@@ -80,18 +80,10 @@ def follow(
 ) -> Follow | None:
     """The integrator of the density in standard coordinates; ``None`` where it has to be XLA's.
 
-    Parameters
-    ----------
-    network, likelihood
-        A model that the native engine computes.
-    theta, phi
-        Layouts of parameters and hyper-parameters.
-    held
-        Natural values of the hyper-parameters by name, where only theta moves.
-    data
-        As `forward.arrange` returned them.
+    For a model that the native engine computes. Where only theta moves, `held` are the natural
+    values of the hyper-parameters by name.
     """
-    widths = tuple(f"likelihood.{name}" for name in native.width_names(likelihood))
+    widths = tuple(f"likelihood.{name}" for name in likelihood.numbers())
     coordinates = describe(theta, phi, widths, held=held is not None)
     if coordinates is None or not coordinates.entries:
         return None
@@ -130,21 +122,14 @@ def follow(
 def describe(
     theta: Layout, phi: Layout, widths: tuple[str, ...], *, held: bool
 ) -> Coordinates | None:
-    """The coordinates, or ``None`` where a prior is outside what the kernels know.
-
-    `widths` are the names that the likelihood's widths would have as hyper-parameters.
-    """
+    """The coordinates, or ``None`` where a prior is outside what the kernels know."""
     hypers = () if held else phi.entries
     names = [entry.name for entry in hypers]
     described: list[_Described] = []
-    offset = theta.size
-    for entry in hypers:
-        described.append(_describe(entry, offset, names))
-        offset += entry.size
-    offset = 0
-    for entry in theta.entries:
-        described.append(_describe(entry, offset, names))
-        offset += entry.size
+    for entries, offset in ((hypers, theta.size), (theta.entries, 0)):
+        for entry in entries:
+            described.append(_describe(entry, offset, names))
+            offset += entry.size
     known = [each for each in described if each is not None]
     limits = kernels.LIMITS
     if (

@@ -17,16 +17,12 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 # The sampler's records, under the names of ArviZ's schema.
-STATISTICS = {
+STATISTICS = {name: name for name in ("energy", "energy_error", "step_size")} | {
     "acceptance": "acceptance_rate",
     "divergent": "diverging",
-    "energy": "energy",
-    "energy_error": "energy_error",
     "log_density": "lp",
     "num_steps": "n_steps",
-    "step_size": "step_size",
 }
-
 
 Groups = dict[str, dict[str, NDArray[Any]]]
 

@@ -32,18 +32,7 @@ VALUES_AT_ONCE = 2**22
 
 
 class Convergence(NamedTuple):
-    """How well chains agree about some numbers, all arrays of one shape.
-
-    Attributes
-    ----------
-    rhat
-        Rank-normalised split R-hat; near 1 where chains agree. NaN for one chain, and for a value
-        that never changes.
-    ess
-        Bulk effective sample size over all chains.
-    ess_tail
-        The lesser effective sample size of the 5 % and the 95 % quantile.
-    """
+    """How well chains agree about some numbers, all arrays of one shape; as in `Diagnosis`."""
 
     rhat: NDArray[Any]
     ess: NDArray[Any]
@@ -119,28 +108,9 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
-    Parameters
-    ----------
-    values
-        Predictions.
-    info
-        The sampler's records, each ``(chains, draws)``: ``acceptance``, ``divergent`` and
-        ``energy``. What was not recorded counts as NaN.
-    x
-        Inputs ``(rows, inputs)`` of the predictions, for the verdict to name them; rows are named
-        by number otherwise.
-    hyperparameters
-        Hyper-parameters by name, each ``(chains, draws)``.
-    weights
-        Weights ``(chains, draws)`` that sum to one.
-    pareto_k, pareto_k_limit
-        k-hat of the weights and up to which it is trusted, for the verdict.
-    sampler
-        The sampler's class: it says where it is not exact.
-    approximation
-        What to say in its place of draws that are no sample of the posterior.
-    names
-        What the verdict is to call each row, in place of `x`.
+    Records, hyper-parameters and weights, which sum to one, are ``(chains, draws)``. Records that
+    are missing count as NaN. The verdict names rows by `names`, else by `x`, else by number. Of
+    draws that are no sample of the posterior it says what `approximation` does.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(

@@ -58,9 +58,8 @@ class Draws(NamedTuple):
                 if chosen.start < size:
                     arrays = self._read_chunk(chain, index, "")
                     some = {name: each[chosen] for name, each in arrays.items()}
-                    yield Batch(
-                        with_prefix(some, "parameters/"), with_prefix(some, "hyperparameters/")
-                    )
+                    kinds = "parameters/", "hyperparameters/"
+                    yield Batch(*(with_prefix(some, kind) for kind in kinds))
 
     def take(self, places: NDArray[np.intp]) -> Batch:
         """The networks at `places`, counted in the order of `batches`, in that of `places`."""

@@ -12,10 +12,8 @@ from tensorbnn.data import Dataset, Prepared, as_dataset, prepare, with_targets
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
-from tensorbnn.ensemble.autocorrelation import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thin
-from tensorbnn.ensemble.pointwise import log_likelihood, new_targets, noise_numbers
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import (
@@ -27,12 +25,14 @@ from tensorbnn.ensemble.reweight import (
 )
 from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
+from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_length
+from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
 from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.model.checks import DType
+from tensorbnn.model.layers import Relevance
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.model.relevance import Relevance
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
 from tensorbnn.storage.manifest import restore, sampler_class
@@ -52,6 +52,11 @@ class Ensemble:
     """Networks sampled from a posterior.
 
     Made by `sample`, `resume`, `load`, `load_original` and `variational`.
+
+    Methods that compute something take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network
+    with one input; ``every=n``, to use only every n-th draw of each chain; ``progress=False``, to
+    show no bar where they take longer than a second; the `seed` of the noise in new targets; and
+    the training `data` ``(x, y)``, for a run that did not keep them.
 
     Attributes
     ----------
@@ -86,7 +91,6 @@ class Ensemble:
 
     @classmethod
     def _from_posterior(cls, store: Store, posterior: Posterior) -> "Ensemble":
-        """The networks in `store`, of a posterior that is at hand."""
         model = posterior.network, posterior.likelihood, posterior.dtype
         return cls(store, *model, scaling=posterior.scaling)
 
@@ -119,10 +123,7 @@ class Ensemble:
 
     @functools.cached_property
     def parameters(self) -> dict[str, NDArray[Any]]:
-        """Network parameters by name, each ``(chains, draws, ...)``, in natural values.
-
-        In the order of the layers.
-        """
+        """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
         return in_order(self._draws.read("parameters/"), self.network, self.likelihood)
 
     @functools.cached_property
@@ -181,16 +182,7 @@ class Ensemble:
     ) -> Prediction:
         """Predict the rows of `x` with every network, or with every n-th of each chain.
 
-        Parameters
-        ----------
-        x
-            Inputs ``(rows, inputs)``, or ``(rows,)`` for a network with one input.
-        weights
-            What `reweight` returned: predictions of the other model.
-        every
-            Use only every n-th draw of each chain.
-        progress
-            Show a bar where a computation takes longer than a second.
+        With the `weights` that `reweight` returned, those of the other model.
 
         Examples
         --------
@@ -241,10 +233,6 @@ class Ensemble:
         likelihood
             Another likelihood of the same data, in the units of the model (standardised, where data
             were standardised).
-        data
-            Training data ``(x, y)``, for a run that did not keep them.
-        progress
-            Show a bar where it takes longer than a second.
 
         Returns
         -------
@@ -297,14 +285,8 @@ class Ensemble:
             number; ``"dense_0.weights.scale.loc"`` is the centre of its own prior.
         values
             The values to give it, ``(n,)``.
-        x
-            Inputs ``(rows, inputs)`` you care about.
         held_out
             Rows ``(x, y)`` that the run has not seen, to score each value by.
-        data
-            Training data ``(x, y)``, for a run that did not keep them, to move the likelihood.
-        every, progress
-            As for `predict`.
 
         Returns
         -------
@@ -358,20 +340,9 @@ class Ensemble:
     ) -> Diagnosis:
         """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
 
-        Parameters
-        ----------
-        x
-            Inputs ``(rows, inputs)`` you care about.
-        weights
-            What `reweight` returned: R-hat, effective sizes and errors are then those of weighted
-            means, quantiles and sds.
-        every
-            Use only every n-th draw of each chain.
-        names
-            What the verdict is to call each row of `x`; by default its inputs where these are
-            three at most, its number from 0 otherwise.
-        progress
-            Show a bar where a computation takes longer than a second.
+        With the `weights` that `reweight` returned, R-hat, effective sizes and errors are those of
+        weighted means, quantiles and sds. The verdict calls each row of `x` by its name in `names`;
+        by default by its inputs where these are three at most, by its number from 0 otherwise.
 
         Examples
         --------
@@ -404,15 +375,6 @@ class Ensemble:
         ``rho(n) = C(n) / C(0)``, ``C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar)`` over
         the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks.
 
-        Parameters
-        ----------
-        x
-            Inputs ``(rows, inputs)``.
-        max_lag
-            Largest lag, in draws.
-        every, progress
-            As for `predict`.
-
         Returns
         -------
         ndarray
@@ -435,20 +397,9 @@ class Ensemble:
         ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far;
         ``predict(x, every=n)`` with ``n`` of about this length gives nearly independent networks.
 
-        Parameters
-        ----------
-        x
-            Inputs ``(rows, inputs)``.
-        max_lag
-            Largest lag to look at; half the number of draws by default. A warning says so where
-            the correlation had not died down by then.
-        every, progress
-            As for `predict`.
-
-        Returns
-        -------
-        ndarray
-            The length for each output in draws, ``(outputs,)``.
+        Lags are looked at up to `max_lag`, half the number of draws by default; a warning says so
+        where the correlation had not died down by then. Returns draws for each output,
+        ``(outputs,)``.
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
         return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
@@ -470,16 +421,10 @@ class Ensemble:
 
         Parameters
         ----------
-        x
-            Inputs ``(rows, inputs)``.
         y
             Their targets, given as to `Posterior`: without weights, with measured deviations.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
-        seed
-            Seed of the noise in the targets that networks draw.
-        every, progress
-            As for `predict`.
 
         Examples
         --------
@@ -507,16 +452,7 @@ class Ensemble:
         return score_numbers(prediction, observed, draw, log_score, level=level, seed=seed)
 
     def new_targets(self, x: ArrayLike, *, every: int = 1, seed: int = 0) -> NDArray[Any]:
-        """A new target from each network for each row of `x`, noise included.
-
-        Parameters
-        ----------
-        x
-            Inputs ``(rows, inputs)``.
-        every
-            Use only every n-th draw of each chain.
-        seed
-            Seed of the noise, which each network and each row has its own of.
+        """A new target from each network for each row of `x`, each with noise of its own.
 
         Returns
         -------
@@ -545,10 +481,10 @@ class Ensemble:
         seed: int | None = None,
         progress: bool = True,
     ) -> NDArray[Any]:
-        """What some networks predict, ``(places, rows, outputs)``, or with `seed` draw.
+        """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
-        Those at `places` of `Prediction.networks` and of `new_targets`, to rounding, without the
-        cost of all others. A network that comes again draws with noise of its own.
+        As in `Prediction.networks` and `new_targets`, to rounding, without the cost of all others.
+        A network that comes again draws with noise of its own.
         """
         rows, likelihood = self._prepare(Dataset(x)), self.likelihood.plain
         if seed is not None:
@@ -579,18 +515,8 @@ class Ensemble:
         ``predictions`` (``f``, the expected targets at `x`), ``log_likelihood`` (``y``, a number
         for each training row), ``posterior_predictive`` (``y``, a new target for each training row,
         if the likelihood can `sample`), ``observed_data`` and ``constant_data``. An ensemble of the
-        prior has no data and hence only those that need none.
-
-        Parameters
-        ----------
-        x
-            Inputs ``(rows, inputs)`` at which to predict; the training inputs by default.
-        data
-            Training data ``(x, y)``, for a run that did not keep them.
-        seed
-            Seed of the noise in new targets.
-        every, progress
-            As for `predict`.
+        prior has no data and hence only those that need none. `x` are the training inputs by
+        default.
 
         Examples
         --------
@@ -615,11 +541,13 @@ class Ensemble:
         }
         if rows is not None:
             groups["log_likelihood"] = {"y": self._log_likelihood(rows, every=every)}
-            again = self._targets_again(rows.dataset, every=every, seed=seed)
-            if again is not None:
+            known = rows.dataset
+            if type(self.likelihood.plain).sample is not Likelihood.sample:
+                own = self._prepare(Dataset(known.x, self.likelihood.unweighted(known.targets)))
+                again = self._by_draw(self._new_targets(own, every=every, seed=seed))
                 groups["posterior_predictive"] = {"y": again}
-            y = self.likelihood.observed(rows.dataset.targets, self.network.outputs)
-            groups |= {"observed_data": {"y": y}, "constant_data": {"x": rows.dataset.x}}
+            y = self.likelihood.observed(known.targets, self.network.outputs)
+            groups |= {"observed_data": {"y": y}, "constant_data": {"x": known.x}}
         if inputs is not None:
             predictions = self._by_chain(inputs, every=every, progress=progress)
             groups |= {"predictions": {"f": predictions}}
@@ -632,25 +560,12 @@ class Ensemble:
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
         ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
         ``arviz_stats.compare`` compares several.
-
-        Parameters
-        ----------
-        data, every
-            As for `to_arviz`.
         """
-        every = check_count("every", every, least=1)
-        return loo(self._log_likelihood(self._needed_data(data), every=every))
+        return loo(self._needed_log_likelihood(data, every))
 
     def waic(self, *, data: Pair | None = None, every: int = 1) -> "ELPDData":
-        """WAIC, in the container of `loo`, which is to be preferred: it says where it fails.
-
-        Parameters
-        ----------
-        data, every
-            As for `to_arviz`.
-        """
-        every = check_count("every", every, least=1)
-        return waic(self._log_likelihood(self._needed_data(data), every=every))
+        """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
+        return waic(self._needed_log_likelihood(data, every))
 
     def __len__(self) -> int:
         return self.num_chains * self.num_draws
@@ -659,7 +574,7 @@ class Ensemble:
         return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
 
     def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Last parameters and hyper-parameters of the chains by name, for `chains` new chains."""
+        """Last parameters and hyper-parameters by name, for `chains` new chains."""
         where = self._draws.last(chains)
         named = self.parameters, self.hyperparameters
         parameters, hypers = ({name: each[where] for name, each in own.items()} for own in named)
@@ -667,7 +582,6 @@ class Ensemble:
 
     @property
     def _held(self) -> bool:
-        """Whether hyper-parameters were held."""
         return not self._store.manifest.get("sample_hyperparameters", True)
 
     @property
@@ -688,12 +602,9 @@ class Ensemble:
         progress: bool,
         moved: Mapping[str, NDArray[Any]] | None = None,
     ) -> NDArray[Any]:
-        """As `log_ratios`, with the training data if `likelihood` is not that of the run."""
-        if (
-            given is not None
-            and self._store.data() is None
-            and not self._store.manifest.get("data")
-        ):
+        """With the training data if `likelihood` is not that of the run."""
+        has_data = self._store.data() is not None or self._store.manifest.get("data")
+        if given is not None and not has_data:
             raise ValueError(
                 "these networks were sampled from the prior: no likelihood of `data` is in their "
                 "density that could be replaced; sample the posterior instead"
@@ -719,42 +630,28 @@ class Ensemble:
 
     def _log_likelihood(self, rows: Prepared, *, every: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        batches = self._draws.batches(every)
-        each = log_likelihood(self.network, self.likelihood, batches, rows)
+        each = log_likelihood(self.network, self.likelihood, self._draws.batches(every), rows)
         weights = self.likelihood.weights(rows.dataset.targets)
-        return self._by_draw(each) + self.scaling.log_jacobian * (
-            1.0 if weights is None else weights
-        )
+        jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
+        return self._by_draw(each) + jacobian
 
     def _new_targets(
         self, rows: Prepared, *, every: int, seed: int, first_row: int = 0
     ) -> NDArray[Any]:
         """Noise included, ``(networks, rows, columns)``; where targets are known, that of these."""
-        model, batches = (self.network, self.likelihood.plain), self._draws.batches(every)
-        return self.scaling.natural(
-            new_targets(*model, batches, rows, seed=seed, first_row=first_row)
-        )
-
-    def _targets_again(self, dataset: Dataset, *, every: int, seed: int) -> NDArray[Any] | None:
-        """New targets for the training rows, ``(chains, draws, rows, columns)``.
-
-        ``None`` where the likelihood can't `sample`.
-        """
-        if type(self.likelihood.plain).sample is Likelihood.sample:
-            return None
-        rows = self._prepare(Dataset(dataset.x, self.likelihood.unweighted(dataset.targets)))
-        return self._by_draw(self._new_targets(rows, every=every, seed=seed))
+        model = self.network, self.likelihood.plain, self._draws.batches(every)
+        return self.scaling.natural(new_targets(*model, rows, seed=seed, first_row=first_row))
 
     def _data(self, given: Pair | None) -> Prepared | None:
         """Training data: given, or kept in the run; ``None`` for the prior."""
         dataset = find_data(self._store) if given is None else as_dataset("data", given)
         return None if dataset is None else self._prepare(dataset, self.likelihood)
 
-    def _needed_data(self, given: Pair | None) -> Prepared:
-        rows = self._data(given)
+    def _needed_log_likelihood(self, given: Pair | None, every: int) -> NDArray[Any]:
+        every, rows = check_count("every", every, least=1), self._data(given)
         if rows is None:
             raise ValueError(
                 "these networks were sampled from the prior, without data: there is no row whose "
                 "likelihood could be looked at; give some as `data=(x, y)`"
             )
-        return rows
+        return self._log_likelihood(rows, every=every)

@@ -1,8 +1,7 @@
 """Metrics: how far a network's predictions are from the targets, in the user's own units.
 
-A metric is any function ``(predictions, targets) -> float`` of two arrays ``(rows, outputs)``;
-predictions are the expected targets of one network. The three of the paper undo a normalisation
-of the targets, and a logarithm, before they compare: both sides, predictions and targets alike.
+The three of the paper undo a normalisation of the targets, and a logarithm, before they compare:
+both sides, predictions and targets alike.
 """
 
 from abc import ABC, abstractmethod
@@ -107,10 +106,8 @@ class PercentError(_Scaled):
 
     Parameters
     ----------
-    mean, sd
-        The normalisation of the targets, which is undone first: ``y * sd + mean``.
-    exp
-        Whether the targets are logarithms: their exponentials are compared.
+    mean, sd, exp
+        As for `SquaredError`.
 
     Examples
     --------
@@ -163,13 +160,7 @@ class Accuracy(_Scaled):
 
 
 def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
-    """The user's metrics by name; a second one of a name gets the suffix ``_2``.
-
-    Examples
-    --------
-    >>> list(named_metrics([SquaredError(), SquaredError(sd=10.0), Accuracy()]))
-    ['squared_error', 'squared_error_2', 'accuracy']
-    """
+    """The user's metrics by name; a second one of a name gets the suffix ``_2``."""
     if metrics is None:
         return {}
     if not isinstance(metrics, list | tuple):
@@ -194,13 +185,7 @@ _KNOWN = {known.__name__: known for known in (SquaredError, PercentError, Accura
 
 
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """Metrics by name for JSON: the library's own with their numbers, ``None`` for functions.
-
-    Examples
-    --------
-    >>> describe_metrics({"accuracy": Accuracy(), "worst": max})
-    {'accuracy': {'type': 'Accuracy', 'mean': 0.0, 'sd': 1.0, 'exp': False}, 'worst': None}
-    """
+    """Metrics by name for JSON: the library's own with their numbers, ``None`` for functions."""
     return {
         name: describe(metric) if isinstance(metric, _Scaled) else None
         for name, metric in metrics.items()

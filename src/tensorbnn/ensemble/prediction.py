@@ -13,13 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.checks import check_fraction
 from tensorbnn.data import prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
-from tensorbnn.ensemble import mixture, statistics
+from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.draws import Batch
+from tensorbnn.ensemble.targets import (
+    Mixture,
+    expected,
+    mixture_cdf,
+    mixture_log_density,
+    mixture_quantile,
+    mixture_variance,
+)
 from tensorbnn.errors import OptionError
 from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.measured import UNKNOWN_NOISE
 from tensorbnn.model.network import Network
+from tensorbnn.model.noise import UNKNOWN_NOISE
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
@@ -35,8 +43,8 @@ class Prediction:
     outputs for a `Gaussian` likelihood (the first half of them for `HeteroscedasticGaussian`),
     probabilities for `Bernoulli` and `Categorical`, expected counts for `Poisson`. All statistics
     are over networks with their weights, where `Ensemble.predict` was given any. Each is computed
-    when it is asked for, in one pass over blocks of rows; a million rows need no more memory than
-    the answer and a few blocks. Where all values fit into one block they are kept.
+    when it is asked for, block by block, so that a million rows need little more memory than the
+    answer.
 
     Attributes
     ----------
@@ -195,7 +203,7 @@ class Prediction:
 
         def density(block: _Block) -> NDArray[Any]:
             own = targets[block.rows].T
-            return np.asarray(mixture.log_density(*self._mixture(block), own))
+            return np.asarray(mixture_log_density(self._likelihood, self._mixture(block), own))
 
         return self._collect(density, axis=0) + self._scaling.log_jacobian
 
@@ -226,8 +234,8 @@ class Prediction:
             own = statistics.moments(block.values, self._weights)
             if not self.knows_noise:
                 return np.stack(own)
-            noise = np.asarray(mixture.mean_variance(*self._mixture(block)), np.float64).T
-            return np.stack([*own, self._scaling.natural_variance(noise)])
+            noise = mixture_variance(self._likelihood, self._mixture(block))
+            return np.stack([*own, self._scaling.natural_variance(np.asarray(noise, np.float64).T)])
 
         return self._collect(moments, axis=1)
 
@@ -238,11 +246,13 @@ class Prediction:
 
         def quantiles(block: _Block) -> NDArray[Any]:
             # In the model's units, in which the likelihood is.
+            unit = np.asarray(self._scaling.y_scale or 1.0)
             at = self._inside(mean[block.rows])
-            own = self._widths_inside(total[block.rows])
-            narrow = np.maximum(self._widths_inside(sd[block.rows]), 1e-6 * np.abs(at) + 1e-12)
+            own, narrow = ((each[block.rows] / unit).astype(self._dtype).T for each in (total, sd))
+            narrow = np.maximum(narrow, 1e-6 * np.abs(at) + 1e-12)
+            model = self._likelihood, self._mixture(block)
             found: list[NDArray[Any]] = [
-                np.asarray(mixture.quantile(*self._mixture(block), each, at, own, narrow)).T
+                np.asarray(mixture_quantile(*model, each, at, own, narrow)).T
                 for each in np.atleast_1d(wanted).astype(self._dtype)
             ]
             if self._likelihood.whole_targets:  # the bisection ends just above one
@@ -253,24 +263,19 @@ class Prediction:
 
     def _cdf(self, block: "_Block", target: float) -> NDArray[Any]:
         """Probability ``(rows, outputs)`` that a new target is at most `target`."""
-        same = np.full(block.values.shape[1:], target)
-        found = mixture.cdf(*self._mixture(block), self._inside(same))
+        same = self._inside(np.full(block.values.shape[1:], target))
+        found = mixture_cdf(self._likelihood, self._mixture(block), same)
         return np.asarray(found, np.float64).T
 
     def _inside(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Targets ``(rows, outputs)`` of the user's as the likelihood takes them."""
         return self._scaling.targets(targets).astype(self._dtype).T
 
-    def _widths_inside(self, widths: NDArray[Any]) -> NDArray[Any]:
-        """Widths ``(rows, outputs)`` in the user's units, in those of the likelihood."""
-        return (widths / np.asarray(self._scaling.y_scale or 1.0)).astype(self._dtype).T
-
-    def _mixture(self, block: "_Block") -> tuple[Any, ...]:
-        """What functions of the mixture take first."""
+    def _mixture(self, block: "_Block") -> Mixture:
         own = np.full(self.num_networks, 1 / self.num_networks)
         with np.errstate(divide="ignore"):  # a weight of 0 counts for nothing
             log_weights = np.log(own if self._weights is None else self._weights)
-        return self._likelihood, block.outputs, block.hypers, log_weights.astype(self._dtype)
+        return Mixture(block.outputs, block.hypers, log_weights.astype(self._dtype))
 
     def _check_classes(self) -> None:
         if not self._likelihood.predicts_classes:
@@ -307,7 +312,7 @@ class Prediction:
             bar.advance(len(result))
         joined = {name: np.concatenate([each[name] for each in hypers]) for name in hypers[0]}
         raw = np.concatenate(outputs)
-        values = np.asarray(mixture.expected(self._likelihood, raw, joined)).transpose(0, 2, 1)
+        values = np.asarray(expected(self._likelihood, raw, joined)).transpose(0, 2, 1)
         return _Block(rows, raw, joined, self._scaling.natural(values))
 
 

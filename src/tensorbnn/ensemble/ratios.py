@@ -87,26 +87,11 @@ def log_ratios(
     total: int,
     progress: bool,
 ) -> NDArray[Any]:
-    """Log-ratio of the densities of each network, ``(networks,)``.
+    """Log-ratio of the densities of each of the `total` networks in `batches`, ``(networks,)``.
 
-    Computed in float64, whatever the run was sampled in: of two large numbers the difference
-    counts.
-
-    Parameters
-    ----------
-    sides
-        The run's and the other density.
-    batches
-        The networks.
-    rows
-        Training data in float64, where the likelihoods differ.
-    moved
-        Values ``(n,)`` by name that the other model takes one after another; the answer is then
-        ``(n, networks)``.
-    total
-        Number of networks.
-    progress
-        Show a bar where it takes longer than a second.
+    In float64, whatever the run was sampled in: of two large numbers the difference counts. `rows`
+    are the training data, where the likelihoods differ. With values ``(n,)`` by name, `moved`, that
+    the other model takes one after another, the answer is ``(n, networks)``.
     """
     found = []
     grid = {name: np.asarray(values, np.float64) for name, values in (moved or {}).items()}
@@ -175,9 +160,10 @@ def _check_layouts(run: Model, other: Model) -> None:
         for entry in two.entries:
             own = ours[entry.name]
             if entry.shape != own.shape or entry.support != own.support:
+                kinds = [f"{each.support} of shape {each.shape}" for each in (entry, own)]
                 raise ValueError(
-                    f"{entry.name} is {_kind(entry.shape, entry.support)} in the other model, "
-                    f"{_kind(own.shape, own.support)} in that of the run: only densities may differ"
+                    f"{entry.name} is {kinds[0]} in the other model, {kinds[1]} in that of the "
+                    "run: only densities may differ"
                 )
 
 
@@ -193,10 +179,6 @@ def check_columns(run: Likelihood, other: Likelihood) -> None:
             f"a {names[0]} likelihood takes other columns of `y` than the {names[1]} of the run: "
             "re-weight to one that takes the same"
         )
-
-
-def _kind(shape: tuple[int, ...], support: str) -> str:
-    return f"{support} of shape {shape}"
 
 
 def _fixed(layer: Any) -> dict[str, Any]:

@@ -102,16 +102,18 @@ def other_posterior(
 
 
 def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
-    """Smoothed and normalised weights of log-ratios ``(chains, draws)``.
-
-    Examples
-    --------
-    >>> from tensorbnn.model.likelihoods import Gaussian
-    >>> weigh(np.random.default_rng(0).normal(0, 0.1, (4, 500)), Gaussian())
-    Weights(2000 networks worth 1980..., k-hat ..., log evidence ratio 0.00...)
-    """
+    """Smoothed and normalised weights of log-ratios ``(chains, draws)``."""
     flat = ratios.ravel()
-    _check_ratios(flat)
+    bad = int(np.sum(np.isnan(flat) | (flat == np.inf)))
+    if bad:
+        raise ValueError(
+            f"the ratio of the two densities is not a finite number for {bad} of {len(flat)} "
+            "networks: is a number of the other model out of its range?"
+        )
+    if flat.max() == -np.inf:
+        raise ValueError(
+            "no network of this run is possible under the other model: sample that one anew"
+        )
     smoothed, pareto_k = pareto_smooth(ratios)
     largest = smoothed.max()
     relative = np.exp(smoothed - largest)
@@ -195,16 +197,3 @@ def check_weights(weights: Weights, networks: int) -> Weights:
             "are of another one, or of this one before it grew; reweight it anew"
         )
     return weights
-
-
-def _check_ratios(ratios: NDArray[Any]) -> None:
-    bad = int(np.sum(np.isnan(ratios) | (ratios == np.inf)))
-    if bad:
-        raise ValueError(
-            f"the ratio of the two densities is not a finite number for {bad} of {len(ratios)} "
-            "networks: is a number of the other model out of its range?"
-        )
-    if ratios.max() == -np.inf:
-        raise ValueError(
-            "no network of this run is possible under the other model: sample that one anew"
-        )

@@ -1,8 +1,7 @@
 """Scores of predictions against targets that the networks have not seen.
 
 Numbers are scored by new targets that the networks draw, noise included; classes by their
-probabilities. `Ensemble.score` computes them all; the functions of plain arrays stand after it.
-Metrics of single networks, for reports during a run, are in `metrics.py`.
+probabilities. Metrics of single networks, for reports during a run, are in `metrics.py`.
 """
 
 from collections.abc import Callable
@@ -125,11 +124,9 @@ def score_numbers(
     level: float,
     seed: int,
 ) -> Scores:
-    """Scores of targets ``(rows, outputs)``.
+    """Scores of targets ``(rows, outputs)``, whose `log_score` may need more than these.
 
-    `log_score` is theirs, which may need more than the targets. `draw` gives new targets
-    ``(networks, rows, outputs)`` for some rows; rows are worked through in blocks, so that memory
-    stays bounded.
+    `draw` gives new targets ``(networks, rows, outputs)`` for some rows, block by block.
     """
     step = max(VALUES_AT_ONCE // (prediction.num_networks * y.shape[1]), 1)
     parts = []
@@ -215,10 +212,8 @@ def pit(draws: ArrayLike, y: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
 
     Parameters
     ----------
-    draws
-        New targets ``(networks, rows, outputs)``, at least two networks.
-    y
-        Targets ``(rows, outputs)``.
+    draws, y
+        As for `crps`.
     seed
         Seed of what is random in it.
 
@@ -244,10 +239,8 @@ def interval(
 
     Parameters
     ----------
-    draws
-        New targets ``(networks, rows, outputs)``, at least two networks.
-    y
-        Targets ``(rows, outputs)``.
+    draws, y
+        As for `crps`.
     level
         The fraction of new targets within the interval.
 
@@ -329,12 +322,7 @@ def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Re
 
 
 def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
-    """Expected calibration error: the mean of ``|predicted - observed|`` over the predictions.
-
-    Parameters
-    ----------
-    probabilities, y, bins
-        As for `reliability`.
+    """Expected calibration error: the mean of ``|predicted - observed|`` of `reliability`.
 
     Examples
     --------
@@ -351,7 +339,6 @@ def calibration_error(found: Reliability) -> float:
 
 
 def _short(values: NDArray[Any]) -> str:
-    """The one value, or all of them in brackets."""
     texts = [f"{value:.4g}" for value in np.ravel(values)]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

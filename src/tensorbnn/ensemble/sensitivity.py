@@ -1,9 +1,8 @@
 """How predictions move with a number of the prior, by re-weighting, and which value is best.
 
-A number is named as a hyper-parameter would be: ``dense_0.weights.scale`` is the scale of the prior
-of these weights, ``dense_0.weights.scale.loc`` the centre of that scale's own prior where it is a
-`Hyper`, ``likelihood.sd`` the noise. Moving it is re-weighting, with the number as an argument of
-the compiled density: a grid costs little more than a single value.
+A number is named as a hyper-parameter would be, the noise ``likelihood.sd``. Moving it is
+re-weighting, with the number as an argument of the compiled density: a grid costs little more than
+a single value.
 """
 
 import dataclasses
@@ -21,7 +20,7 @@ from tensorbnn.ensemble.ratios import Side
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import OptionError
 from tensorbnn.model.hyper import Hyper, Parametric
-from tensorbnn.model.layout import Entry, Layout
+from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
 
 Criterion = Literal["evidence", "score"]
@@ -136,7 +135,8 @@ def prepare_sweep(
     """The sweep of numbers with these names or patterns, or an error that says what can't be."""
     names = find_numbers(model, wanted)
     grid = _checked_values(model, names, values)
-    likelihoods = [_moved_likelihood(model.likelihood, names, value) for value in grid]
+    own = [name for name in model.likelihood.numbers() if f"likelihood.{name}" in names]
+    likelihoods = [model.likelihood.bind(dict.fromkeys(own, float(each))) for each in grid]
     return Sweep(names, grid, likelihoods, _moved_sides(model, names, held=held))
 
 
@@ -144,15 +144,6 @@ def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     """Names of the model's numbers that match names or patterns such as ``*.weights.scale``.
 
     A ``*`` stands for one part of a name, between dots.
-
-    Examples
-    --------
-    >>> from tensorbnn.model.layers import CauchyDense
-    >>> from tensorbnn.model.likelihoods import Gaussian
-    >>> from tensorbnn.model.network import Network
-    >>> model = Model(Network(CauchyDense(2), CauchyDense(1), inputs=1), Gaussian())
-    >>> find_numbers(model, "*.weights.scale")
-    ('dense_0.weights.scale', 'dense_1.weights.scale')
     """
     known = list(_owners(model))
     patterns = [wanted] if isinstance(wanted, str) else list(wanted)
@@ -201,16 +192,14 @@ def _moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Sid
     run = Side(model.network, model.likelihood, theta, phi)
     likelihood = _opened("likelihood", model.likelihood, names)
     layouts = (
-        Layout(tuple(_opened_entry(entry, names) for entry in layout.entries))
-        for layout in (theta, phi)
+        Layout(
+            tuple(
+                dataclasses.replace(e, prior=_opened(e.name, e.prior, names)) for e in own.entries
+            )
+        )
+        for own in (theta, phi)
     )
     return run, Side(model.network, likelihood, *layouts)
-
-
-def _moved_likelihood(likelihood: Likelihood, names: Sequence[str], value: float) -> Likelihood:
-    """The likelihood with those of its numbers that are moved at `value`."""
-    own = [name for name in likelihood.numbers() if f"likelihood.{name}" in names]
-    return likelihood.bind(dict.fromkeys(own, float(value)))
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -231,10 +220,6 @@ def _owners(model: Model) -> dict[str, tuple[Parametric, str]]:
         for name, owner in owners.items()
         for number in owner.numbers()
     }
-
-
-def _opened_entry(entry: Entry, names: Sequence[str]) -> Entry:
-    return dataclasses.replace(entry, prior=_opened(entry.name, entry.prior, names))
 
 
 def _opened(name: str, owner: _P, names: Sequence[str]) -> _P:

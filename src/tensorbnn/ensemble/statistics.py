@@ -1,4 +1,4 @@
-"""Statistics over networks that carry weights, as functions of arrays.
+"""Statistics over networks that carry weights, and over chains, as functions of arrays.
 
 The networks are the first axis. Weights are ``(networks,)`` and sum to one; ``None`` stands for
 equal ones, with which each function is what NumPy has under its name.
@@ -9,6 +9,9 @@ The entropy of predicted classes is that of the mean probabilities, in nats, and
 
 over networks ``j`` with class probabilities ``p_j``. The first term is what no more data could
 remove, the second what they could.
+
+In an autocorrelation, the mean is that over all networks, and a pair never straddles two chains:
+chains that disagree show a correlation that does not die down, as it should be.
 """
 
 from typing import Any
@@ -16,21 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.errors import OptionError
 from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.warning import LagWarning, warn
 
 # Values that are sorted at once.
 SORTED_AT_ONCE = 2**20
+# Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
+WINDOW = 5.0
 
 
 def moments(values: NDArray[Any], weights: NDArray[Any] | None) -> tuple[NDArray[Any], ...]:
-    """Mean and variance over networks, in float64.
-
-    Examples
-    --------
-    >>> [each.tolist() for each in moments(np.array([[0.0], [4.0]]), np.array([0.75, 0.25]))]
-    [[1.0], [3.0]]
-    """
+    """Mean and variance over networks, in float64."""
     if weights is None:
         return values.mean(axis=0, dtype=np.float64), values.var(axis=0, dtype=np.float64)
     # From the first network on, so that what is the same for all has no variance by rounding.
@@ -51,12 +52,6 @@ def quantile(
     """Quantiles over networks, of the shape of `wanted` and the rest of `values`.
 
     With weights, the smallest value up to which the weights sum to the wanted probability.
-
-    Examples
-    --------
-    >>> values = np.array([[1.0], [2.0], [3.0]])
-    >>> quantile(values, np.array([0.2, 0.5]), np.array([0.25, 0.25, 0.5])).tolist()
-    [[1.0], [2.0]]
     """
     if weights is None:
         return np.quantile(values, wanted, axis=0)
@@ -72,13 +67,7 @@ def quantile(
 def histogram(
     values: NDArray[Any], edges: NDArray[Any], weights: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Share of the networks in each bin, bins last; those outside the edges count in none.
-
-    Examples
-    --------
-    >>> histogram(np.array([[0.5], [1.5], [9.0]]), np.array([0.0, 1.0, 2.0]), None).round(2)
-    array([[0.33, 0.33]])
-    """
+    """Share of the networks in each bin, bins last; those outside the edges count in none."""
     count, bins = len(values), len(edges) - 1
     own = np.full(count, 1 / count) if weights is None else weights
     shares = [np.histogram(column, edges, weights=own)[0] for column in values.reshape(count, -1).T]
@@ -86,16 +75,7 @@ def histogram(
 
 
 def entropy(probabilities: NDArray[Any], likelihood: Likelihood) -> NDArray[Any]:
-    """Entropy of classes whose probabilities are last: one for all, or one for each column.
-
-    Examples
-    --------
-    >>> from tensorbnn.model.classes import Bernoulli, Categorical
-    >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), Categorical()).round(3).tolist()
-    [0.693, 0.0]
-    >>> entropy(np.array([[0.5], [1.0]]), Bernoulli()).round(3).tolist()
-    [[0.693], [0.0]]
-    """
+    """Entropy of classes whose probabilities are last: one for all, or one for each column."""
     own = np.asarray(probabilities, np.float64)
     if likelihood.link is Softmax:
         return _terms(own).sum(axis=-1)
@@ -105,18 +85,42 @@ def entropy(probabilities: NDArray[Any], likelihood: Likelihood) -> NDArray[Any]
 def mutual_information(
     probabilities: NDArray[Any], likelihood: Likelihood, weights: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Mutual information of class and network, of probabilities ``(networks, rows, columns)``.
-
-    Examples
-    --------
-    >>> from tensorbnn.model.classes import Bernoulli
-    >>> agree, differ = np.array([[[0.5]], [[0.5]]]), np.array([[[0.0]], [[1.0]]])
-    >>> [mutual_information(each, Bernoulli(), None).item() for each in (agree, differ)]
-    [0.0, 0.6931471805599453]
-    """
+    """Mutual information of class and network, of probabilities ``(networks, rows, columns)``."""
     together = entropy(average(probabilities, weights), likelihood)
     # Never below zero but for rounding.
     return np.maximum(together - average(entropy(probabilities, likelihood), weights), 0.0)
+
+
+def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
+    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation` says."""
+    _check_lag(max_lag, values.shape[1])
+    total, count = np.zeros((max_lag, values.shape[3])), np.zeros(values.shape[3])
+    for row in range(values.shape[2]):
+        rho = _normalised(values[:, :, row], max_lag)
+        defined = np.isfinite(rho[0])
+        total[:, defined] += rho[1:, defined]
+        count += defined
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
+    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation_length` says.
+
+    The sum so far is positive where the window ends (Sokal's window, which keeps noise out). A
+    chain of ``N`` draws is worth about ``N`` over this length of independent ones. NaN where no
+    prediction ever changes.
+    """
+    max_lag = max(values.shape[1] // 2, 1) if max_lag is None else max_lag
+    _check_lag(max_lag, values.shape[1])
+    found = [_lengths(_normalised(values[:, :, row], max_lag)) for row in range(values.shape[2])]
+    lengths, ended = (np.stack(each) for each in zip(*found, strict=True))
+    defined = np.isfinite(lengths)
+    if not np.all(ended | ~defined):
+        rows = int((defined & ~ended).any(axis=1).sum())
+        warn(LagWarning(max_lag=max_lag, rows=rows, of=len(lengths)))
+    count = defined.sum(axis=0)
+    total = np.where(defined, lengths, 0.0).sum(axis=0)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
 def _sorted_quantile(
@@ -139,3 +143,34 @@ def _terms(probabilities: NDArray[Any]) -> NDArray[Any]:
     """``-p log p``, zero where ``p`` is."""
     safe = np.where(probabilities > 0, probabilities, 1.0)
     return 0.0 - safe * np.log(safe)
+
+
+def _normalised(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
+    """``rho(n)`` of ``(chains, draws, outputs)`` for n of 0 to `max_lag`, ``(lags, outputs)``."""
+    values = np.asarray(series, np.float64)
+    draws = values.shape[1]
+    centred = values - values.mean(axis=(0, 1))
+    # The padding with zeros keeps the end of a chain from meeting its start.
+    length = 1 << (draws + max_lag - 1).bit_length()  # a power of two is fast
+    transform = np.fft.rfft(centred, length, axis=1)
+    power = np.square(transform.real) + np.square(transform.imag)
+    sums = np.fft.irfft(power.mean(axis=0), length, axis=0)[: max_lag + 1]
+    covariance = sums / (draws - np.arange(max_lag + 1))[:, None]
+    constant = np.ptp(values, axis=(0, 1)) == 0
+    return np.where(constant, np.nan, covariance / np.where(constant, 1.0, covariance[0]))
+
+
+def _lengths(rho: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Length for each output of ``(lags, outputs)``, and whether its window ended."""
+    sums = 2.0 * np.cumsum(rho, axis=0) - 1.0
+    # A chain that swings from side to side has sums that do, too; no length is negative.
+    ends = (np.arange(len(rho))[:, None] >= WINDOW * sums) & (sums > 0)
+    ended = np.asarray(ends.any(axis=0))
+    window = np.where(ended, np.argmax(ends, axis=0), len(rho) - 1)
+    return np.take_along_axis(sums, window[None], axis=0)[0], ended
+
+
+def _check_lag(max_lag: int, draws: int) -> None:
+    if max_lag >= draws:
+        wanted = f"below the number of draws a chain, which is {draws}"
+        raise OptionError("max_lag", wanted, max_lag)

@@ -19,7 +19,7 @@ from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.interop.original_layers import Custom, make_network
 from tensorbnn.model.checks import DType, cast
-from tensorbnn.model.classes import Bernoulli, Categorical
+from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.hyper import Hyper
 from tensorbnn.model.layers import AbstractDense, Parameter
 from tensorbnn.model.likelihoods import Gaussian, Likelihood

@@ -1,14 +1,11 @@
 """The classes of models that a saved run may name: those listed here, and no others."""
 
 from tensorbnn.model import layers, priors
-from tensorbnn.model.classes import Bernoulli, Categorical
-from tensorbnn.model.counts import Poisson
-from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
+from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.layers import Relevance
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
-from tensorbnn.model.relevance import Relevance
-from tensorbnn.model.robust import StudentTNoise
+from tensorbnn.model.noise import HeteroscedasticGaussian, MeasuredGaussian, StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 

@@ -16,14 +16,34 @@ import dataclasses
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
+import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import is_number
-from tensorbnn.model.transforms import Support
+
+Support = Literal["real", "positive"]
+
+
+class Transform(NamedTuple):
+    """A smooth one-to-one map from the real line onto the values a quantity may take, elementwise.
+
+    Samplers move on the whole real line. A positive quantity ``v`` (a scale, a rate, a noise sd) is
+    sampled as ``u = log v``; its density in ``u`` then carries ``log |dv/du| = u``, `log_jacobian`.
+    """
+
+    from_real: Callable[[Array], Array]
+    to_real: Callable[[Array], Array]
+    log_jacobian: Callable[[Array], Array]
+
+
+TRANSFORMS: dict[Support, Transform] = {
+    "real": Transform(lambda real: real, lambda value: value, jnp.zeros_like),
+    "positive": Transform(jnp.exp, jnp.log, lambda real: real),
+}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Layers: dense layers with their priors, and the paper's nine activations.
+"""Layers: dense layers with their priors, the paper's nine activations, and scales of the inputs.
 
 Arrays inside a network are feature-major: ``h`` is ``(units, rows)``, one column per row of data,
 because ``W.T @ h`` is several times faster than ``h @ W`` for the narrow networks of this field.
@@ -19,19 +19,14 @@ from jax import Array
 
 from tensorbnn.checks import is_number, is_whole
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.priors import Cauchy, Exponential, Normal
+from tensorbnn.model.priors import Cauchy, Exponential, HalfNormal, Normal
 
+# The paper's hierarchical priors of weights and biases, and of slopes.
 GAUSSIAN_PRIOR = Normal(Hyper(0.0, Normal(0.0, 0.1)), Hyper(1.0, Normal(1.0, 0.1)))
-"""The paper's hierarchical Gaussian prior of weights and biases."""
-
 CAUCHY_PRIOR = Cauchy(Hyper(0.0, Normal(0.0, 0.2)), Hyper(0.5, Normal(0.5, 0.5)))
-"""The paper's hierarchical Cauchy prior of weights and biases."""
-
 PRELU_PRIOR = Exponential(Hyper(0.3, Exponential(0.3)))
-"""The paper's prior of the slopes of `PReLU`."""
-
 SQUARE_PRELU_PRIOR = Normal(Hyper(0.3, Normal(0.0, 0.1)), Hyper(0.3, Normal(0.3, 0.3)))
-"""The paper's prior of the square roots of the slopes of `SquarePReLU`."""
+RELEVANCE_PRIOR = HalfNormal(1.0)
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,13 @@ class Parameter:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, Prior):
             raise TypeError(f"`prior` must be a prior such as Normal(0.0, 1.0), got {self.prior!r}")
-        object.__setattr__(self, "shape", _checked_shape(self.shape))
+        lengths = self.shape if isinstance(self.shape, tuple | list) else (None,)
+        if not all(is_whole(each) and each >= 0 for each in lengths):
+            raise ValueError(
+                "`shape` of a Parameter must be a tuple of whole numbers, such as (3,) or (2, 3), "
+                f"got {self.shape!r}"
+            )
+        object.__setattr__(self, "shape", tuple(int(each) for each in self.shape))
         if isinstance(self.start, Prior):
             if self.start.hypers():
                 raise ValueError(f"`start` must not hold a Hyper, got {self.start!r}")
@@ -89,7 +90,6 @@ class Layer(ABC):
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         """The layer's parameters by name; none by default. `inputs` is the number of units in."""
-        del inputs
         return {}
 
     @abstractmethod
@@ -110,15 +110,14 @@ class AbstractDense(Layer):
                 f"`units` of {type(self).__name__} must be a whole number of at least 1, "
                 f"got {self.units!r}"
             )
-        check_prior(self, "weight_prior")
-        check_prior(self, "bias_prior")
+        for name in ("weight_prior", "bias_prior"):
+            check_prior(self, name)
 
     @property
     def kind(self) -> str:
         return "dense"
 
     def outputs(self, inputs: int) -> int:
-        del inputs
         return self.units
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
@@ -178,8 +177,7 @@ class GaussianDense(AbstractDense):
 class CauchyDense(AbstractDense):
     """A fully connected layer with the paper's hierarchical Cauchy prior.
 
-    Each weight is Cauchy with median ``a ~ N(0, 0.2)`` and width ``b ~ N(0.5, 0.5)`` truncated to
-    positive values, one pair ``(a, b)`` for the weights and one for the biases of each layer.
+    As in `Dense`, but Cauchy with median ``a ~ N(0, 0.2)`` and width ``b ~ N(0.5, 0.5)``.
     """
 
     units: int
@@ -268,7 +266,7 @@ class PReLU(Layer):
     slope_prior: Prior = PRELU_PRIOR
 
     def __post_init__(self) -> None:
-        check_positive_prior(self, "slope_prior", "Exponential(1.0)")
+        check_prior(self, "slope_prior", positive="Exponential(1.0)")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
         return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
@@ -298,6 +296,37 @@ class SquarePReLU(Layer):
         return jnp.where(h > 0, h, jnp.square(parameters["slopes"])[:, None] * h)
 
 
+@final
+@dataclass(frozen=True)
+class Relevance(Layer):
+    """``s_i h_i``, with one sampled scale ``s_i > 0`` for each input: how much it matters.
+
+    Automatic relevance determination (Neal 1996): ``s_i W_ij`` are as wide as the prior of ``W_ij``
+    times the scale of the input, so that those of an input that does not matter can become small
+    together. Scales and weights are independent under the prior: no funnel stands between them.
+
+    It stands before a dense layer, most often the first. The parameter is named ``scales``; all of
+    them start at 1. Only their ratios say something: what is common to all, the weights of the next
+    layer can undo. Their prior is over positive numbers.
+
+    Examples
+    --------
+    >>> Relevance().parameters(4)["scales"].shape
+    (4,)
+    """
+
+    scale_prior: Prior = RELEVANCE_PRIOR
+
+    def __post_init__(self) -> None:
+        check_prior(self, "scale_prior", positive="HalfNormal(1.0)")
+
+    def parameters(self, inputs: int) -> dict[str, Parameter]:
+        return {"scales": Parameter((inputs,), self.scale_prior, start=1.0)}
+
+    def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
+        return parameters["scales"][:, None] * h
+
+
 ACTIVATIONS: dict[str, type[Layer]] = {
     activation.__name__.lower(): activation
     for activation in (
@@ -307,32 +336,12 @@ ACTIVATIONS: dict[str, type[Layer]] = {
 """Activations by lower-case name, as `Network` accepts them."""
 
 
-def _checked_shape(shape: object) -> tuple[int, ...]:
-    lengths = tuple(shape) if isinstance(shape, tuple | list) else (None,)
-    if not all(is_whole(each) and each >= 0 for each in lengths):
-        raise ValueError(
-            "`shape` of a Parameter must be a tuple of whole numbers, such as (3,) or (2, 3), "
-            f"got {shape!r}"
-        )
-    return tuple(int(each) for each in lengths)
-
-
-def check_prior(layer: Layer, name: str) -> None:
-    """Refuse what is no prior in the field `name` of a layer."""
-    prior = getattr(layer, name)
+def check_prior(layer: Layer, name: str, *, positive: str = "") -> None:
+    """Refuse what is no prior in a field; nor, with a `positive` example, over positive numbers."""
+    prior, label = getattr(layer, name), f"`{name}` of {type(layer).__name__}"
     if not isinstance(prior, Prior):
-        raise TypeError(
-            f"`{name}` of {type(layer).__name__} must be a prior such as Normal(0.0, 1.0), "
-            f"got {prior!r}"
-        )
-
-
-def check_positive_prior(layer: Layer, name: str, example: str) -> None:
-    """Refuse what is no prior over positive numbers in the field `name` of a layer."""
-    check_prior(layer, name)
-    prior = getattr(layer, name)
-    if prior.support != "positive":
+        raise TypeError(f"{label} must be a prior such as Normal(0.0, 1.0), got {prior!r}")
+    if positive and prior.support != "positive":
         raise ValueError(
-            f"`{name}` of {type(layer).__name__} must be a prior over positive numbers such as "
-            f"{example}, got {prior!r}"
+            f"{label} must be a prior over positive numbers such as {positive}, got {prior!r}"
         )

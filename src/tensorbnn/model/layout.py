@@ -19,10 +19,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tensorbnn.model.hyper import Hyper, Parametric, Prior
+from tensorbnn.model.hyper import TRANSFORMS, Hyper, Parametric, Prior, Support, Transform
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import LogNormal
-from tensorbnn.model.transforms import Support, Transform, transform_to
 
 _P = TypeVar("_P", bound=Parametric)
 
@@ -70,7 +69,7 @@ class Layout:
     def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
         """Natural values by name, each in its own shape, to the unconstrained ``(size,)``."""
         pieces = [
-            transform_to(entry.support).to_real(jnp.asarray(named[entry.name])).reshape(entry.size)
+            TRANSFORMS[entry.support].to_real(jnp.asarray(named[entry.name])).reshape(entry.size)
             for entry in self.entries
         ]
         return jnp.concatenate(pieces) if pieces else jnp.zeros(0)
@@ -80,7 +79,7 @@ class Layout:
         named, offset = {}, 0
         for entry in self.entries:
             piece = flat[offset : offset + entry.size].reshape(entry.shape)
-            named[entry.name] = transform_to(entry.support).from_real(piece)
+            named[entry.name] = TRANSFORMS[entry.support].from_real(piece)
             offset += entry.size
         return named
 
@@ -89,7 +88,7 @@ class Layout:
         pieces, offset = [], 0
         for support, entries in itertools.groupby(self.entries, key=lambda entry: entry.support):
             size = sum(entry.size for entry in entries)
-            pieces.append(transform_to(support).from_real(flat[offset : offset + size]))
+            pieces.append(TRANSFORMS[support].from_real(flat[offset : offset + size]))
             offset += size
         return pieces[0] if len(pieces) == 1 else jnp.concatenate([*pieces, flat[offset:]])
 
@@ -187,7 +186,7 @@ class _Group:
 
     @property
     def transform(self) -> Transform:
-        return transform_to(self.entries[0].support)
+        return TRANSFORMS[self.entries[0].support]
 
     def bind(self, hypers: Mapping[str, ArrayLike]) -> Prior:
         """One prior whose arguments hold the numbers of every element of the group."""

@@ -1,8 +1,8 @@
 """Likelihoods: how targets scatter around a network's outputs.
 
-`Gaussian` is here, those of classes, counts, outliers and others in files of their own. A
-likelihood owns its link: a classifier's network ends in logits, and the sigmoid or softmax is part
-of the likelihood, computed stably from them. Arrays are feature-major, ``(outputs, rows)``.
+`Gaussian` is here, others are in `noise`, `discrete` and `weighted`. A likelihood owns its link: a
+classifier's network ends in logits, and the sigmoid or softmax is part of the likelihood, computed
+stably from them. Arrays are feature-major, ``(outputs, rows)``.
 """
 
 from abc import ABC, abstractmethod
@@ -106,12 +106,7 @@ class Likelihood(Parametric, ABC):
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
 
-        Parameters
-        ----------
-        y
-            Finite numbers, as the user gave them.
-        outputs
-            Number of outputs of the network.
+        `y` are finite numbers, as the user gave them, and `outputs` is the network's number.
         """
         columns, each = self.columns(outputs), self.outputs_per_column
         if y.shape[1] != columns:
@@ -231,13 +226,7 @@ class Gaussian(Likelihood):
 
 
 def for_each_column(number: Number, columns: int) -> Number:
-    """The same number or `Hyper` for each column of `y`, each to be learned by itself.
-
-    Examples
-    --------
-    >>> for_each_column(0.1, 1), for_each_column(0.1, 2)
-    (0.1, (0.1, 0.1))
-    """
+    """The same number or `Hyper` for each column of `y`, each to be learned by itself."""
     return number if columns == 1 else (number,) * columns
 
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy import special, stats
 
-from tensorbnn.model.hyper import Number, Prior
-from tensorbnn.model.transforms import Support
+from tensorbnn.model.hyper import Number, Prior, Support
 
 
 class _LocationScale(Prior):

@@ -110,21 +110,7 @@ def standardisation(
 ) -> Scaling:
     """The scaling to mean 0 and standard deviation 1; constant columns are only shifted.
 
-    Parameters
-    ----------
-    x, y
-        The user's rows, ``(rows, columns)``.
-    targets
-        Whether `y` is scaled too.
-    weights
-        How often each row counts, ``(rows,)``; once by default.
-    inputs_name
-        What the user calls `x`.
-
-    Examples
-    --------
-    >>> standardisation(np.array([[1.0, 7.0], [3.0, 7.0]]), np.zeros((2, 1)), targets=False)
-    Scaling(x_shift=(2.0, 7.0), x_scale=(1.0, 1.0), y_shift=(), y_scale=())
+    `targets` says whether `y` is scaled, too, `weights` ``(rows,)`` how often each row counts.
     """
     x_shift, x_scale = _moments(inputs_name, x, weights, WIDEST_INPUTS)
     y_shift, y_scale = _moments("y", y, weights, WIDEST_TARGETS) if targets else ((), ())

@@ -23,22 +23,11 @@ ELEMENTS = 3
 
 @functools.lru_cache(maxsize=64)
 def check_shapes(
-    network: Network,
-    likelihood: Likelihood,
-    theta: Layout,
-    phi: Layout,
-    num_targets: int | None,
+    network: Network, likelihood: Likelihood, theta: Layout, phi: Layout, num_targets: int | None
 ) -> None:
     """Raise where a layer, prior or likelihood computes what has not the shape that it should.
 
-    Parameters
-    ----------
-    network, likelihood
-        The model.
-    theta, phi
-        Its layouts of parameters and hyper-parameters.
-    num_targets
-        Columns that the likelihood made of the user's targets; ``None`` without data.
+    `num_targets` columns are what the likelihood made of the user's targets; ``None`` without data.
     """
 
     def trace(theta_vector: Array, phi_vector: Array) -> None:
@@ -50,7 +39,14 @@ def check_shapes(
             bound = bind_hypers("likelihood", likelihood.plain, hypers)
             # Weights of rows, where there are any, are no business of the likelihood inside.
             own = num_targets - (likelihood.plain is not likelihood)
-            _check_likelihood(bound, outputs, jnp.zeros((own, ROWS)))
+            targets = jnp.zeros((own, ROWS))
+            _check(
+                f"`log_density` of {type(bound).__name__}",
+                bound.log_density(outputs, targets),
+                (ROWS,),
+                f"for outputs of shape {outputs.shape} and targets of shape {targets.shape}, one "
+                "number for each row",
+            )
 
     jax.eval_shape(trace, jnp.zeros(theta.size), jnp.zeros(phi.size))
 
@@ -87,16 +83,6 @@ def _check_layers(network: Network, parameters: dict[str, Array]) -> Array:
             f"for inputs of shape ({units}, {ROWS}), as its `outputs({units})` is {outputs}",
         )
     return h
-
-
-def _check_likelihood(likelihood: Likelihood, outputs: Array, targets: Array) -> None:
-    _check(
-        f"`log_density` of {type(likelihood).__name__}",
-        likelihood.log_density(outputs, targets),
-        (ROWS,),
-        f"for outputs of shape {outputs.shape} and targets of shape {targets.shape}, one number "
-        "for each row",
-    )
 
 
 def _check(what: str, found: Any, shape: tuple[int, ...], given: str) -> None:

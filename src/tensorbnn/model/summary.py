@@ -21,10 +21,8 @@ def summary(part: Any) -> str:
     >>> from tensorbnn.model.priors import Normal
     >>> summary(Network(Dense(5), Tanh(), Dense(1), inputs=2))
     '2 inputs → Dense(5) → Tanh → Dense(1)'
-    >>> summary(Normal(0.0, Hyper(1.0, Normal(1.0, 0.1)))), summary(Gaussian(Hyper(0.3)))
-    ('Normal(loc 0, scale ~ Normal(loc 1, scale 0.1))', 'Gaussian(sd ~ around 0.3)')
-    >>> summary(Weighted(Gaussian(0.1))), summary(Gaussian([0.1, Hyper(0.3)]))
-    ('Weighted(Gaussian(sd 0.1))', 'Gaussian(sd.0 0.1, sd.1 ~ around 0.3)')
+    >>> summary(Normal(0.0, Hyper(1.0, Normal(1.0, 0.1)))), summary(Gaussian([0.1, Hyper(0.3)]))
+    ('Normal(loc 0, scale ~ Normal(loc 1, scale 0.1))', 'Gaussian(sd.0 0.1, sd.1 ~ around 0.3)')
     >>> summary({"type": "HMC", "step_size": None, "target_acceptance": 0.9})
     'HMC(target_acceptance 0.9)'
     """

@@ -1,13 +1,13 @@
-"""Pictures (extra ``plots``): each function draws into an Axes and returns it."""
+"""Pictures (extra ``plots``): each function draws into `ax`, new Axes by default, and returns it.
 
-from tensorbnn.plots.convergence import ess, rhat
+`output` chooses one of the network's outputs.
+"""
+
+from tensorbnn.plots.convergence import autocorrelation, ess, losses, ranks, rhat, trace
 from tensorbnn.plots.figure import new_figure
-from tensorbnn.plots.functions import autocorrelation, ranks, trace
 from tensorbnn.plots.posteriors import hyperparameter, hyperparameters, relevances
-from tensorbnn.plots.predictions import bands
-from tensorbnn.plots.scores import calibration, pit
+from tensorbnn.plots.predictions import bands, calibration, pit
 from tensorbnn.plots.sensitivity import sensitivity
-from tensorbnn.plots.training import losses
 
 __all__ = [
     "autocorrelation",

@@ -22,7 +22,7 @@ def new_figure() -> tuple[Figure, Axes]:
 
 
 def chain_color(chain: int) -> str:
-    """The color of a chain, the same in all pictures."""
+    """The color of a chain, or of an output, the same in all pictures."""
     return f"C{chain % 10}"
 
 

@@ -21,14 +21,7 @@ def hyperparameters(
 ) -> Axes:
     """Median (dot), middle 50 % (thick) and 90 % (thin) of each hyper-parameter, chain by chain.
 
-    Parameters
-    ----------
-    ensemble
-        The sampled networks.
-    names
-        Which to show, as in `Ensemble.hyperparameters`; all by default.
-    ax
-        Axes to draw into; new ones by default.
+    All, or those with these `names` in `Ensemble.hyperparameters`.
     """
     if isinstance(names, str):
         raise TypeError(f"`names` must be a list of names, got {names!r}")
@@ -46,16 +39,8 @@ def relevances(
 ) -> Axes:
     """Median (dot), middle 50 % (thick) and 90 % (thin) of each input's scale, chain by chain.
 
-    Of networks that begin with `Relevance`; on a logarithmic axis, the largest first.
-
-    Parameters
-    ----------
-    ensemble
-        The sampled networks.
-    names
-        A name for each input; ``x0``, ``x1``, ... by default.
-    ax
-        Axes to draw into; new ones by default.
+    Of networks that begin with `Relevance`; on a logarithmic axis, the largest first. `names` are
+    those of the inputs: ``x0``, ``x1``, ... by default.
     """
     if ensemble.relevances is None:
         raise ValueError("the network does not begin with Relevance(): its inputs have no scales")
@@ -95,19 +80,7 @@ def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None)
 def hyperparameter(
     ensemble: Ensemble, name: str, *, bins: int = 20, ax: Axes | None = None
 ) -> Axes:
-    """Histogram of one hyper-parameter: of all chains (filled), and of each chain.
-
-    Parameters
-    ----------
-    ensemble
-        The sampled networks.
-    name
-        Which to show, as in `Ensemble.hyperparameters`.
-    bins
-        Number of bins.
-    ax
-        Axes to draw into; new ones by default.
-    """
+    """Histogram of one hyper-parameter: of all chains (filled), and of each chain."""
     values = _values(ensemble, name)
     bins = check_count("bins", bins, least=1)
     ax = new_figure()[1] if ax is None else ax

@@ -32,22 +32,15 @@ def sensitivity(
     Gray, with dotted curves, where the weights can't be trusted (too high a k-hat). The dashed line
     is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
 
-    Parameters
-    ----------
-    found
-        What `Ensemble.sensitivity` returned.
-    output
-        Which output of the network to show.
-    axes
-        Three Axes to draw into; new ones, one below the other, by default.
-
-    Returns
-    -------
-    ndarray of Axes
-        The three Axes.
+    Draws into three `axes`, new ones below one another by default, and returns them.
     """
     check_output(output, found.mean.shape[2])
-    panels = _panels() if axes is None else np.asarray(axes)
+    if axes is None:
+        figure, first = new_figure()
+        first.remove()
+        figure.set_size_inches(7, 7.5)
+        axes = figure.subplots(3, 1, sharex=True)
+    panels = np.asarray(axes)
     if panels.shape != (3,):
         raise ValueError(f"`axes` must be three Axes, got {panels.size}")
     order = np.argsort(found.values)
@@ -56,25 +49,20 @@ def sensitivity(
     rows = np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
     for ax, curves, label in zip(panels, (found.mean, found.sd), ("mean", "sd"), strict=False):
         for place, row in enumerate(rows):
-            name = _row_name(found.x[row], row)
+            x = found.x[row]
+            name = f"x = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
             _curve(ax, values, curves[order, row, output], good, f"C{place}", name)
         ax.set_ylabel(label)
     _curve(panels[2], values, found.effective_size[order], good, "black", None)
     panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.weights[0])))
-    panels[2].set_xlabel(found.names[0] if len(found.names) == 1 else _together(found.names))
+    more = f" and {len(found.names) - 1} more" if len(found.names) > 1 else ""
+    panels[2].set_xlabel(found.names[0] + more)
     legend_above(panels[0])
     for ax in panels:
         _mark(ax, found, values, good)
     if panels[2].get_legend_handles_labels()[1]:
         legend_above(panels[2])
     return panels
-
-
-def _panels() -> NDArray[Any]:
-    figure, first = new_figure()
-    first.remove()
-    figure.set_size_inches(7, 7.5)
-    return np.asarray(figure.subplots(3, 1, sharex=True))
 
 
 def _curve(
@@ -112,11 +100,3 @@ def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.b
         ax.axvline(found.best().value, color="0.4", lw=1, ls="--", label="highest evidence")
     if len(values) > 1:
         ax.set_xlim(values[0], values[-1])
-
-
-def _row_name(x: NDArray[Any], row: int) -> str:
-    return f"x = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
-
-
-def _together(names: tuple[str, ...]) -> str:
-    return f"{names[0]} and {len(names) - 1} more"

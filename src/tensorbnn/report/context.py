@@ -13,7 +13,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
 from tensorbnn.model.likelihoods import Likelihood
-from tensorbnn.model.measured import MeasuredGaussian
+from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding, row_names

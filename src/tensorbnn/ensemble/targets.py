@@ -1,0 +1,239 @@
+"""What networks say about targets: their log-likelihood, new ones, and the mixture of them all.
+
+Given the outputs ``f_j`` of networks ``j`` with weights ``w_j``, a new target is distributed as
+``sum_j w_j p(y | f_j)``, noise included. The variance, density, distribution function and quantiles
+of this mixture are computed from the likelihood itself; nothing is drawn. There, targets are
+``(outputs, rows)``. For single networks these are worked through one at a time, so that the answer
+is all that takes memory.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from tensorbnn.data import Prepared
+from tensorbnn.engine.forward import pad_rows
+from tensorbnn.ensemble.draws import Batch
+from tensorbnn.inference.sampler import root_key
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.posterior import precision
+
+# Halvings of the interval in which a quantile is known to lie: to the last bit of the type.
+HALVINGS = {"float32": 30, "float64": 60}
+# Doublings of an interval until a quantile lies in it; it never does where rounding keeps the
+# distribution function from reaching a probability next to 0 or 1.
+DOUBLINGS = 100
+
+_Named = dict[str, Array]
+
+
+class Mixture(NamedTuple):
+    """The networks of a mixture for some rows."""
+
+    outputs: Any
+    """``(networks, outputs, rows)``."""
+    hypers: dict[str, Any]
+    """The likelihood's own hyper-parameters by argument name, each ``(networks,)``."""
+    log_weights: Any
+    """``(networks,)``."""
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def expected(likelihood: Likelihood, outputs: Array, hypers: _Named) -> Array:
+    """Expected target of each network, ``(networks, columns, rows)``."""
+    return jax.vmap(lambda f, own: likelihood.bind(own).mean(f))(outputs, hypers)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def mixture_variance(likelihood: Likelihood, mixture: Mixture) -> Array:
+    """Variance of the noise, averaged over networks, ``(columns, rows)``."""
+
+    def variance(f: Array, own: _Named) -> Array:
+        bound = likelihood.bind(own)
+        return jnp.broadcast_to(bound.variance(f), bound.mean(f).shape)
+
+    weights = jnp.exp(mixture.log_weights)
+    # A network without weight counts for nothing, even where its variance is infinite.
+    each = jax.vmap(variance)(mixture.outputs, mixture.hypers)
+    return jnp.tensordot(weights, jnp.where(weights[:, None, None] > 0, each, 0.0), axes=(0, 0))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def mixture_log_density(likelihood: Likelihood, mixture: Mixture, targets: Array) -> Array:
+    """Log-density of the targets of each row, ``(rows,)``."""
+    outputs, hypers, log_weights = mixture
+    each = jax.vmap(lambda f, own: likelihood.bind(own).log_density(f, targets))(outputs, hypers)
+    return jax.nn.logsumexp(each + log_weights[:, None], axis=0)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def mixture_cdf(likelihood: Likelihood, mixture: Mixture, targets: Array) -> Array:
+    """Probability that a new target is at most `targets`, ``(columns, rows)``."""
+
+    # Kahan's sum: what rounding took from the total is given to the next network. Of 100,000
+    # networks in float32 it would be 0.001, more than what lies beyond many a quantile.
+    def add(
+        sums: tuple[Array, Array], each: tuple[Array, _Named, Array]
+    ) -> tuple[tuple[Array, Array], None]:
+        (total, excess), (f, own, weight) = sums, each
+        share = weight * likelihood.bind(own).cdf(f, targets) - excess
+        new = total + share
+        return (new, (new - total) - share), None
+
+    networks = (mixture.outputs, mixture.hypers, jnp.exp(mixture.log_weights))
+    nothing = jnp.zeros_like(targets)
+    return jax.lax.scan(add, (nothing, nothing), networks)[0][0]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def mixture_quantile(
+    likelihood: Likelihood,
+    mixture: Mixture,
+    probability: Array,
+    mean: Array,
+    sd: Array,
+    narrow: Array,
+) -> Array:
+    """The target ``(columns, rows)`` below which a new one falls with `probability`.
+
+    By bisection, from the interval that Cantelli's inequality gives for any distribution of this
+    `mean` and `sd`, each ``(columns, rows)``. Where `sd` is infinite there is none: an interval is
+    made from a `narrow` width by doubling.
+    """
+
+    def share(end: Array) -> Array:
+        return mixture_cdf(likelihood, mixture, end)
+
+    width = _wide_enough(share, probability, mean, narrow, jnp.isinf(sd))
+    below, above = (
+        jnp.sqrt((1 - probability) / probability),
+        jnp.sqrt(probability / (1 - probability)),
+    )
+    lower = mean - jnp.where(jnp.isinf(sd), width, sd * below * 1.001)
+    upper = mean + jnp.where(jnp.isinf(sd), width, sd * above * 1.001)
+
+    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        is_below = share(middle) < probability
+        return jnp.where(is_below, middle, low), jnp.where(is_below, high, middle)
+
+    return jax.lax.fori_loop(0, HALVINGS[mean.dtype.name], halve, (lower, upper))[1]
+
+
+def log_likelihood(
+    network: Network, likelihood: Likelihood, batches: Iterable[Batch], rows: Prepared
+) -> NDArray[Any]:
+    """Log-density of each row's targets under each network, ``(networks, rows)``."""
+    with precision(rows.dtype):
+        inputs, targets = pad_rows(jnp.asarray(rows.inputs.T)), jnp.asarray(rows.targets.T)
+        found = []
+        for batch in batches:
+            named = batch.parameters, batch.of_likelihood(likelihood)
+            found.append(_log_likelihood(network, likelihood, *named, inputs, targets))
+        return np.concatenate(found)
+
+
+def new_targets(
+    network: Network,
+    likelihood: Likelihood,
+    batches: Iterable[Batch],
+    rows: Prepared,
+    *,
+    seed: int,
+    first_row: int = 0,
+    numbers: NDArray[np.intp] | None = None,
+) -> NDArray[Any]:
+    """A new target from each network for each row, noise included, ``(networks, rows, columns)``.
+
+    Where targets are known, new ones have the noise of these. `first_row` is the number of the
+    first row, where `rows` are a part of all: each part has noise of its own. Noise of networks is
+    told apart by their `numbers` ``(networks,)``, 0, 1, ... by default.
+    """
+    with precision(rows.dtype):
+        inputs, key = jnp.asarray(rows.inputs.T), jax.random.fold_in(root_key(seed), first_row)
+        like = jnp.asarray(rows.targets.T) if rows.targets.shape[1] else None
+        found: list[NDArray[Any]] = []
+        first = 0
+        for batch in batches:
+            named = batch.parameters, batch.of_likelihood(likelihood)
+            last = first + len(next(iter(batch.parameters.values())))
+            own = jnp.arange(first, last) if numbers is None else jnp.asarray(numbers[first:last])
+            found.append(
+                np.asarray(_new_targets(network, likelihood, key, own, *named, inputs, like))
+            )
+            first = last
+        return np.concatenate(found).transpose(0, 2, 1)
+
+
+def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
+    """Numbers for `new_targets` with which a network that comes again has noise of its own.
+
+    `places` are those of the networks among all `networks`.
+    """
+    order = np.argsort(places, kind="stable")
+    ordered, times_before = places[order], np.empty_like(places)
+    times_before[order] = np.arange(len(places)) - np.searchsorted(ordered, ordered)
+    return places + networks * times_before
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _log_likelihood(
+    network: Network,
+    likelihood: Likelihood,
+    parameters: _Named,
+    hypers: _Named,
+    inputs: Array,
+    targets: Array,
+) -> Array:
+    def one(each: tuple[_Named, _Named]) -> Array:
+        outputs = network.apply(each[0], inputs)[:, : targets.shape[1]]
+        return likelihood.bind(each[1]).log_density(outputs, targets)
+
+    return jax.lax.map(one, (parameters, hypers))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _new_targets(
+    network: Network,
+    likelihood: Likelihood,
+    key: Array,
+    numbers: Array,
+    parameters: _Named,
+    hypers: _Named,
+    inputs: Array,
+    targets: Array | None,
+) -> Array:
+    def one(each: tuple[Array, _Named, _Named]) -> Array:
+        outputs, own = network.apply(each[1], inputs), jax.random.fold_in(key, each[0])
+        bound = likelihood.bind(each[2])
+        if targets is None:
+            return bound.sample(own, outputs)
+        return bound.sample_again(own, outputs, targets)
+
+    return jax.lax.map(one, (numbers, parameters, hypers))
+
+
+def _wide_enough(
+    share: Callable[[Array], Array], probability: Array, centre: Array, width: Array, wanted: Array
+) -> Array:
+    """`width`, doubled where `wanted` until the quantile lies within it of the `centre`."""
+
+    def is_short(width: Array) -> Array:
+        beyond = (share(centre - width) > probability) | (share(centre + width) < probability)
+        return wanted & beyond
+
+    def double(tried: tuple[Array, Array]) -> tuple[Array, Array]:
+        return tried[0] + 1, jnp.where(is_short(tried[1]), 2 * tried[1], tried[1])
+
+    def goes_on(tried: tuple[Array, Array]) -> Array:
+        return (tried[0] < DOUBLINGS) & jnp.any(is_short(tried[1]))
+
+    return jax.lax.while_loop(goes_on, double, (jnp.zeros((), int), width))[1]

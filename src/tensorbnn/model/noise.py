@@ -1,0 +1,226 @@
+"""Likelihoods of real numbers whose noise is not that of one `Gaussian`.
+
+    y_i ~ N(f(x_i), (factor s_i)^2)                       `MeasuredGaussian`
+    (y - f(x)) / scale ~ t(dof)                           `StudentTNoise`
+    y ~ N(m(x), softplus(g(x))^2), f = (m, g)             `HeteroscedasticGaussian`
+
+A standard deviation of ``exp(g)`` in place of the softplus would be as good near the data. Far from
+them, where outputs scatter by several units, its mean square over networks would be beyond all
+bounds.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import ndtr
+from numpy.typing import NDArray
+
+from tensorbnn.model.hyper import Number
+from tensorbnn.model.likelihoods import Likelihood, by_column
+from tensorbnn.model.priors import Normal, StudentT, student_t_cdf
+from tensorbnn.model.scaling import Scaling
+
+UNKNOWN_NOISE = (
+    "a MeasuredGaussian likelihood knows the standard deviations of the rows in the data, not that "
+    "of a new measurement: use what is without noise (`mean`, `sd`, noise=False), and add yours in "
+    "quadrature, np.sqrt(prediction.sd**2 + sd**2)"
+)
+# Below it an output changes the noise no more, which is 2e-9 there: in float32, the density and its
+# gradient, in which there is a cube of the noise, are still numbers.
+LEAST_OUTPUT = -20.0
+
+
+@final
+@dataclass(frozen=True)
+class MeasuredGaussian(Likelihood):
+    """Targets scatter around the outputs with known standard deviations, times `factor`.
+
+    The standard deviations are further columns of the training data's `y` (and of data to validate
+    on, and to score), after the targets: ``np.column_stack([y, sd])``. There are as many of them as
+    targets, in the same order, or one that all targets of a row share. ``standardise=True`` scales
+    them with the targets.
+
+    Predictions are about the quantity that was measured. What a new measurement of it gives depends
+    on its own standard deviation, which is not known: ``sd_total`` and ``noise=True`` are refused.
+
+    Parameters
+    ----------
+    factor
+        A number or a `Hyper`, by which all standard deviations are multiplied. ``Hyper(1.0)`` has a
+        log-normal prior around 1 with a log-sd of 1. Several targets share it, or have their own: a
+        list with a number or a `Hyper` for each.
+
+    Examples
+    --------
+    >>> import tensorbnn as tb
+    >>> x, y, sd = [-1.0, 0.0, 1.0], [0.2, 0.1, 0.4], [0.1, 0.3, 0.1]
+    >>> network = tb.Network(tb.Dense(1), inputs=1)
+    >>> posterior = tb.Posterior(network, tb.MeasuredGaussian(), x, np.column_stack([y, sd]))
+    >>> posterior.num_parameters
+    2
+    """
+
+    factor: Number = 1.0
+    positive_arguments: ClassVar[tuple[str, ...]] = ("factor",)
+    column_arguments: ClassVar[tuple[str, ...]] = ("factor",)
+    real_targets: ClassVar[bool] = True
+    knows_noise: ClassVar[bool] = False
+
+    def observed(self, y: NDArray[Any], outputs: int) -> NDArray[Any]:
+        return self._apart(y, outputs)[0]
+
+    def inside(self, y: NDArray[Any], scaling: Scaling, outputs: int) -> NDArray[Any]:
+        values, sds = self._apart(y, outputs)
+        return np.column_stack([scaling.targets(values), sds / np.asarray(scaling.y_scale or 1.0)])
+
+    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
+        return np.column_stack(self._apart(y, outputs))
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        values, sds = jnp.split(targets, 2)
+        gaussian = Normal().bind({"loc": outputs, "scale": by_column(self.factor) * sds})
+        return gaussian.log_density(values).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return outputs
+
+    def variance(self, outputs: Array) -> Array:
+        raise ValueError(UNKNOWN_NOISE)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        raise ValueError(UNKNOWN_NOISE)
+
+    def sample_again(self, key: Array, outputs: Array, targets: Array) -> Array:
+        sds = by_column(self.factor) * jnp.split(targets, 2)[1]
+        return outputs + sds * jax.random.normal(key, outputs.shape, outputs.dtype)
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        raise ValueError(UNKNOWN_NOISE)
+
+    def _apart(self, y: NDArray[Any], outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Values and standard deviations, checked, each ``(rows, outputs)``."""
+        if y.shape[1] not in (outputs + 1, 2 * outputs):
+            wanted = " or ".join(str(count) for count in sorted({outputs + 1, 2 * outputs}))
+            raise ValueError(
+                "a MeasuredGaussian likelihood takes the standard deviations of targets as further "
+                f"columns of `y`, np.column_stack([y, sd]): {wanted} columns for a network with "
+                f"{outputs} output{'s' * (outputs > 1)}, but `y` has {y.shape[1]}"
+            )
+        values, sds = y[:, :outputs], y[:, outputs:]
+        bad = np.flatnonzero(~np.all((sds > 0) & np.isfinite(sds), axis=1))
+        if bad.size:
+            raise ValueError(
+                "standard deviations, the last columns of `y` for a MeasuredGaussian likelihood, "
+                f"must be positive and finite, but {bad.size} of {len(y)} rows have others, such "
+                f"as row {bad[0]} with {', '.join(f'{each:g}' for each in sds[bad[0]].tolist())}"
+            )
+        return values, np.broadcast_to(sds, values.shape)
+
+
+@final
+@dataclass(frozen=True)
+class StudentTNoise(Likelihood):
+    """Targets scatter around the outputs as Student's t, which allows for outliers.
+
+    The pull of a target on the network falls with its distance, where that of a Gaussian's grows.
+    The variance of the noise is ``scale**2 * dof / (dof - 2)``, and infinite where `dof` is at most
+    2: then ``sd_noise`` and ``sd_total`` of predictions are infinite, too, while quantiles with
+    ``noise=True`` are not. The outputs are the mean and the median of the targets (at `dof` of at
+    most 1 there is no mean, and they are the median).
+
+    Parameters
+    ----------
+    scale
+        Width of the noise: a number, or a `Hyper` where it is learned. Where targets are
+        standardised it is in units of their standard deviation. Several columns of `y` share it, or
+        have their own: a list with a number or a `Hyper` for each.
+    dof
+        Degrees of freedom, likewise. The fewer, the heavier the tails: 1 is Cauchy noise, above 30
+        it is hardly told from Gaussian noise.
+
+    Examples
+    --------
+    >>> from tensorbnn.model.hyper import Hyper
+    >>> StudentTNoise(scale=Hyper(0.1)).hypers()
+    {'scale': Hyper(start=0.1, prior=None)}
+    """
+
+    scale: Number = 0.1
+    dof: Number = 4.0
+    positive_arguments: ClassVar[tuple[str, ...]] = ("scale", "dof")
+    column_arguments: ClassVar[tuple[str, ...]] = ("scale", "dof")
+    real_targets: ClassVar[bool] = True
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        scale, dof = by_column(self.scale), by_column(self.dof)
+        noise = StudentT().bind({"dof": dof, "loc": outputs, "scale": scale})
+        return noise.log_density(targets).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return outputs
+
+    def variance(self, outputs: Array) -> Array:
+        dof = jnp.asarray(by_column(self.dof), outputs.dtype)
+        finite = jnp.square(by_column(self.scale)) * dof / jnp.where(dof > 2, dof - 2, 1.0)
+        return jnp.broadcast_to(jnp.where(dof > 2, finite, jnp.inf), outputs.shape)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        noise = jax.random.t(key, by_column(self.dof), outputs.shape, outputs.dtype)
+        return outputs + by_column(self.scale) * noise
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        dof = jnp.broadcast_to(jnp.asarray(by_column(self.dof), outputs.dtype), outputs.shape)
+        return student_t_cdf(dof, (targets - outputs) / by_column(self.scale))
+
+
+@final
+@dataclass(frozen=True)
+class HeteroscedasticGaussian(Likelihood):
+    """Targets scatter around the first half of the outputs; the second half says how much.
+
+    The network has two outputs for each column of `y`, and so ends in ``Dense(2 * columns)``: first
+    the means of all columns, then, in the same order, what gives their standard deviations by a
+    softplus, ``log(1 + exp(output))``, which is at least 2e-9. Predictions are of the means,
+    ``(rows, columns)``, with the noise of each row in ``sd_noise``, ``sd_total`` and all that takes
+    ``noise=True``. With ``standardise=True`` the outputs are about standardised targets, and
+    predictions, noise included, in units of `y`.
+
+    Examples
+    --------
+    >>> import tensorbnn as tb
+    >>> network = tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(2), inputs=1)
+    >>> x, y = [-1.0, 0.0, 1.0], [0.2, 0.1, 0.9]
+    >>> tb.Posterior(network, tb.HeteroscedasticGaussian(), x, y).num_parameters
+    22
+    """
+
+    real_targets: ClassVar[bool] = True
+    outputs_per_column: ClassVar[int] = 2
+
+    def log_density(self, outputs: Array, targets: Array) -> Array:
+        mean, sd = _mean_and_sd(outputs)
+        return Normal().bind({"loc": mean, "scale": sd}).log_density(targets).sum(axis=0)
+
+    def mean(self, outputs: Array) -> Array:
+        return _mean_and_sd(outputs)[0]
+
+    def variance(self, outputs: Array) -> Array:
+        return jnp.square(_mean_and_sd(outputs)[1])
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        mean, sd = _mean_and_sd(outputs)
+        return mean + sd * jax.random.normal(key, mean.shape, mean.dtype)
+
+    def cdf(self, outputs: Array, targets: Array) -> Array:
+        mean, sd = _mean_and_sd(outputs)
+        return ndtr((targets - mean) / sd)
+
+
+def _mean_and_sd(outputs: Array) -> tuple[Array, Array]:
+    """Each ``(columns, rows)``."""
+    mean, other = jnp.split(outputs, 2)
+    return mean, jax.nn.softplus(jnp.maximum(other, LEAST_OUTPUT))
