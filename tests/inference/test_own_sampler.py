@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.findings import EnergyErrors
 
 ROOT = Path(__file__).parents[2]
 X = np.linspace(-1, 1, 5)
@@ -54,6 +55,27 @@ def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
         assert np.array_equal(longer.parameters[name], values)
         assert np.array_equal(loaded.parameters[name], values)
     assert 0 < reference.info["acceptance"].mean() < 1
+
+
+class Rough(tb.HMC):
+    """A sampler that says of itself that it is biased."""
+
+    exact = False
+
+    @staticmethod
+    def findings(info):
+        return (EnergyErrors("Rough", float(info["acceptance"].max()), 0.9, 0.0, "HMC"),)
+
+
+def test_the_verdict_asks_it_too(tmp_path):
+    """Also of a run that is loaded, where the class is given."""
+    mine = draw(Rough(step_size=0.1, num_leapfrog=3), tmp_path / "run")
+    again = tb.load(tmp_path / "run", custom={"Rough": Rough})
+    for ensemble in (mine, again):
+        kinds = [type(each) for each in ensemble.diagnose(X, progress=False).verdict.findings]
+        assert EnergyErrors in kinds
+    others = tb.load(tmp_path / "run").diagnose(X, progress=False).verdict.findings
+    assert EnergyErrors not in map(type, others)
 
 
 def test_workers_import_it(own, tmp_path):

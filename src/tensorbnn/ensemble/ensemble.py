@@ -28,7 +28,7 @@ from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
-from tensorbnn.inference.sampler import MAX_SEED
+from tensorbnn.inference.sampler import MAX_SEED, Sampler
 from tensorbnn.model.checks import DType
 from tensorbnn.model.layers import Relevance
 from tensorbnn.model.likelihoods import Likelihood
@@ -80,19 +80,23 @@ class Ensemble:
         dtype: DType,
         *,
         scaling: Scaling | None = None,
+        sampler: type[Sampler] | None = None,
         skip_damaged: bool = False,
     ) -> None:
         self.network, self.likelihood = network, likelihood
         self.scaling = scaling or Scaling()
         self.dtype: DType = dtype
-        self._store, self._skip_damaged = store, skip_damaged
+        self._store, self._sampler, self._skip_damaged = store, sampler, skip_damaged
         self._draws = find_draws(store, skip_damaged=skip_damaged)
         self.num_chains = self._draws.chains
 
     @classmethod
-    def _from_posterior(cls, store: Store, posterior: Posterior) -> "Ensemble":
+    def _from_posterior(
+        cls, store: Store, posterior: Posterior, sampler: Sampler | None = None
+    ) -> "Ensemble":
         model = posterior.network, posterior.likelihood, posterior.dtype
-        return cls(store, *model, scaling=posterior.scaling)
+        kind = sampler_class(store.manifest, {}) if sampler is None else type(sampler)
+        return cls(store, *model, scaling=posterior.scaling, sampler=kind)
 
     @classmethod
     def _from_store(
@@ -102,8 +106,9 @@ class Ensemble:
         manifest = store.manifest
         described = [manifest[name] for name in ("network", "likelihood", "scaling")]
         network, likelihood, scaling = restore(described, custom)
-        dtype = manifest["dtype"]
-        return cls(store, network, likelihood, dtype, scaling=scaling, skip_damaged=skip_damaged)
+        options: dict[str, Any] = {"scaling": scaling, "skip_damaged": skip_damaged}
+        options["sampler"] = sampler_class(manifest, custom)
+        return cls(store, network, likelihood, manifest["dtype"], **options)
 
     @property
     def num_draws(self) -> int:
@@ -362,7 +367,7 @@ class Ensemble:
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
-            sampler=sampler_class(self._store.manifest),
+            sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
             names=names,
         )

@@ -178,7 +178,7 @@ def sample(
     check_sendable(executor, run)
     create_store(run, checkpoints, path, overwrite=overwrite, **options)
     run.run(make_backend(executor, checkpoints), progress=progress)
-    return Ensemble._from_posterior(run.store, posterior)
+    return Ensemble._from_posterior(run.store, posterior, run.sampler)
 
 
 def resume(
@@ -266,7 +266,7 @@ def resume(
     elif reader.manifest["status"] == "complete":
         if posterior is None:
             return Ensemble._from_store(reader, custom or {})
-        return Ensemble._from_posterior(reader, posterior)
+        return Ensemble._from_posterior(reader, posterior, sampler)
     store = DirectoryStore.open_to_write(path)
     try:
         check_same(store, given, sampler, posterior)
@@ -290,7 +290,7 @@ def resume(
         store.close()
         raise
     run.run(make_backend(executor, checkpoints), progress=progress)
-    return Ensemble._from_posterior(run.store, run.posterior)
+    return Ensemble._from_posterior(run.store, run.posterior, run.sampler)
 
 
 def load(
@@ -306,7 +306,7 @@ def load(
     path
         The directory that was given to `sample`.
     custom
-        The user's own layers, priors and likelihoods in the run, by class name.
+        Your own layers, priors, likelihoods and samplers in the run, by class name.
     skip_damaged
         Leave out files that are damaged, with a warning, and those with the same number of the
         other chains. Otherwise they are an error when they are met.

@@ -83,9 +83,9 @@ def restore(description: Any, custom: Mapping[str, type]) -> Any:
     return _restore(description, custom)
 
 
-def sampler_class(manifest: Mapping[str, Any]) -> type[Sampler] | None:
-    """The class of a run's sampler, if it is the library's."""
-    found = KNOWN.get(manifest.get("sampler", {}).get("type"), object)
+def sampler_class(manifest: Mapping[str, Any], custom: Mapping[str, type]) -> type[Sampler] | None:
+    """The class of a run's sampler, if it is the library's or among the user's own."""
+    found = (KNOWN | dict(custom)).get(manifest.get("sampler", {}).get("type"), object)
     return found if issubclass(found, Sampler) else None
 
 
