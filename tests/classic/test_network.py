@@ -196,6 +196,7 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert classic.SquaredError(sd=2)([[1.0]], [[2.0]]) == 4.0
 
 
+@pytest.mark.slow
 def test_a_classifier_ends_in_a_sigmoid(sampled):
     x = np.array([[-1.0, 0.5], [0.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
     y = np.array([0, 1, 1, 0])

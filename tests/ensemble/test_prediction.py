@@ -52,6 +52,7 @@ def blocks(request, monkeypatch):
         monkeypatch.setattr(prediction_module, "BLOCK_BYTES", request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_gaussian_statistics(gaussian):
     p = gaussian.predict(NEW)
@@ -96,6 +97,7 @@ def test_density_is_a_normalised_histogram(gaussian):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_bernoulli_predicts_probabilities(bernoulli):
     p = bernoulli.predict(NEW)
@@ -109,6 +111,7 @@ def test_bernoulli_predicts_probabilities(bernoulli):
     np.testing.assert_allclose(p.log_predictive(targets), expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_categorical_predicts_probabilities(categorical):
     p = categorical.predict(NEW)
@@ -134,6 +137,7 @@ def test_one_input_may_be_given_as_a_flat_array():
     np.testing.assert_array_equal(flat.mean, column.mean)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
     monkeypatch.setattr(prediction_module, "BLOCK_BYTES", 2**20)
 

@@ -124,6 +124,7 @@ def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
     assert len(files) == -(-12 // networks_per_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_draws", [None, 1300])
 def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, checkpoint_draws):
     """A call keeps 1,000 draws at most."""
@@ -135,6 +136,7 @@ def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, chec
     assert same(reference, tb.resume(tmp_path / "resumed", draws=2700, progress=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saved", [True, False])
 def test_noises_come_in_the_order_of_the_columns(tmp_path, saved):
     network = tb.Network(tb.Dense(11), inputs=1)
@@ -163,6 +165,7 @@ def test_burn_in_only_shifts_a_chain_that_does_not_adapt():
     assert np.array_equal(whole[:, 5:], part)
 
 
+@pytest.mark.slow
 def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
     """The same run pinned to one core and on all cores, each in its own process."""
     code = (
@@ -188,6 +191,7 @@ def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.slow
 def test_all_chains_at_once_as_on_an_accelerator(reference, monkeypatch):
     """There one program advances all chains by vmap: the same chains, to rounding."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
@@ -229,6 +233,7 @@ def test_chains_start_where_they_are_told():
     np.testing.assert_allclose(run.hyperparameters["likelihood.sd"], 0.2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
     still = tb.HMC(step_size=1e-9, num_leapfrog=1)
     run = draw(sampler=still, burn_in=0, draws=1, start=reference)
@@ -254,6 +259,7 @@ def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
     )
 
 
+@pytest.mark.slow
 def test_weights_start_from_he_drawn_anew_for_each_chain():
     network = tb.Network(tb.Dense(200), tb.Dense(200), inputs=50)
     target = tb.Posterior(network, tb.Gaussian(sd=0.1))
@@ -270,6 +276,7 @@ def test_weights_start_from_he_drawn_anew_for_each_chain():
         assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(first.size)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_read_while_it_goes_on(tmp_path):
     path = tmp_path / "run"
     options = {"draws": 400, "networks_per_file": 20, "path": path}
@@ -291,6 +298,7 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path):
         assert np.array_equal(weights, whole.parameters["dense_0.weights"][:, : early.num_draws])
 
 
+@pytest.mark.slow
 def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     """On one core four chains take turns: a running run has draws of all of them."""
     monkeypatch.setattr(LocalBackend, "cores", lambda self: 1)
@@ -440,6 +448,7 @@ class Counts(tb.Likelihood):
         return self.mean(outputs)
 
 
+@pytest.mark.slow
 def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
     prior = Logistic(0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))
     network = tb.Network(Factor(), tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1), inputs=1)
