@@ -129,6 +129,7 @@ def test_every_takes_every_nth_draw_of_each_chain(gaussian, every):
     np.testing.assert_allclose(gaussian.predict(NEW, every=every).networks, f, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_one_input_may_be_given_as_a_flat_array():
     network = tb.Network(tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(), [0.0, 1.0], [0.0, 1.0])
@@ -176,6 +177,7 @@ def test_bad_input(gaussian, call, message):
         call(gaussian)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_quantiles_and_densities_of_new_targets_are_those_of_the_mixture(gaussian):
     p = gaussian.predict(NEW)

@@ -155,6 +155,7 @@ def run_linear(sampler, **options):
     return tb.sample(posterior, sampler, progress=False, **options)
 
 
+@pytest.mark.slow
 def test_jitter_spreads_steps_evenly():
     sampler = tb.HMC(step_size=0.01, num_leapfrog=20, step_size_jitter=0.2, num_leapfrog_jitter=0.5)
     info = run_linear(sampler, burn_in=0, draws=2000).info
@@ -165,6 +166,7 @@ def test_jitter_spreads_steps_evenly():
     assert info["num_steps"].mean() == pytest.approx(20, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target_acceptance", [0.6, 0.9])
 def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
     x = np.random.default_rng(0).normal(size=(60, 30))
@@ -179,6 +181,7 @@ def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
     assert info["acceptance"].mean() == pytest.approx(expected, abs=error)
 
 
+@pytest.mark.slow
 def test_adaptation_ends_with_burn_in():
     step_size = run_linear(tb.HMC(), burn_in=200, draws=50).info["step_size"]
     assert np.all(step_size == step_size[:, :1])

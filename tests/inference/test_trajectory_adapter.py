@@ -56,6 +56,7 @@ def test_features_carry_the_distance_kernel():
     np.testing.assert_allclose(ta.kernel(make_constants()), exact_kernel(), atol=2e-5)
 
 
+@pytest.mark.slow
 def test_covariance_is_positive_definite():
     """The kernel itself, and the regression's covariance after many candidates, in float32."""
     kernel = np.asarray(ta.kernel(make_constants()), np.float64)
@@ -169,6 +170,7 @@ def test_settling_without_any_acceptance_changes_nothing():
     assert int(settled.num_leapfrog) == int(adapter.num_leapfrog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 40, 991])
 def test_features_of_any_length_carry_the_kernel(count):
     points = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)

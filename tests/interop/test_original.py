@@ -253,6 +253,7 @@ def test_likelihoods_that_are_not_written():
         tb.load_original(DATA / "gauss_tanh", likelihood=0.1)
 
 
+@pytest.mark.slow
 def test_all_else_that_an_ensemble_can_do():
     ensemble, own = loaded("cauchy_tanh"), said("cauchy_tanh")
     assert ensemble.info == {}

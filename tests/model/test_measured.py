@@ -117,6 +117,7 @@ def test_density_and_new_draws():
     assert np.all(np.abs(draws.std(axis=1) - sd) < 5 * sd / np.sqrt(2 * many))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
@@ -189,6 +190,7 @@ def ensemble():
     return tb.sample(posterior, tb.HMC(0.05, 5), chains=2, burn_in=5, draws=20, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ask",
     [

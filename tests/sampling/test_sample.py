@@ -115,6 +115,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are(reference):
     assert np.array_equal(alone[0], reference.parameters["dense_1.weights"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("networks_per_file", [1, 5, 100, 10**9])
 def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
     run = draw(path=tmp_path / "run", networks_per_file=networks_per_file)
@@ -211,6 +212,7 @@ def test_memory_and_directory_agree_in_float64(tmp_path):
     assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.slow
 def test_hyper_parameters_can_be_held():
     run = draw(sample_hyperparameters=False)
     assert np.all(run.hyperparameters["dense_0.weights.scale"] == 1)
@@ -319,6 +321,7 @@ def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     assert all(min(files) > 0 for files in halfway)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_drawn(tmp_path):
     path = tmp_path / "run"
 
@@ -375,6 +378,7 @@ def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
     assert same(found, reference)
 
 
+@pytest.mark.slow
 def test_the_manifest_says_what_was_run(tmp_path):
     draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_leapfrog=3))
     manifest = DirectoryStore(tmp_path / "run").manifest
