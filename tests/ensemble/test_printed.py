@@ -24,6 +24,7 @@ def test_scores(ensemble):
     assert repr(scores).endswith("] of 0.9, 1000 rows)")
 
 
+@pytest.mark.slow
 def test_class_scores():
     network = tb.Network(tb.Dense(1, tb.Normal(), tb.Normal()), inputs=1)
     posterior = tb.Posterior(network, tb.Bernoulli())

@@ -84,6 +84,7 @@ def test_leapfrog_is_second_order(start):
     np.testing.assert_allclose(ratios, 4.0, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_leapfrog_preserves_volume(start):
     def end(flat):
         position, momentum = jnp.split(flat, 2)
@@ -107,6 +108,7 @@ def linear_target(dtype="float64"):
     return TargetDensity(posterior.model, posterior.data, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_protocol(chains, dtype):
@@ -124,6 +126,7 @@ def test_protocol(chains, dtype):
     assert np.all(np.asarray(after.iteration) == 1)
 
 
+@pytest.mark.slow
 def test_chains_do_not_depend_on_each_other():
     with precision("float64"):
         target = linear_target()

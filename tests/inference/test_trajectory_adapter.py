@@ -102,6 +102,7 @@ def test_posterior_is_that_of_the_gaussian_process():
     np.testing.assert_allclose(np.ravel(found_sd), np.sqrt(variance), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_next_candidate_has_the_highest_bound():
     constants = make_constants(random_steps=3, k=5)
     rewards = np.random.default_rng(2).uniform(0.5, 2.0, 9)

@@ -65,6 +65,7 @@ def test_step_size_is_exact_where_errors_are_normal():
         assert mean == pytest.approx(OVERALL, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_one_chain_that_accepts_little_decides_on_the_step_size():
     c = np.full((8, POOLING_ROUNDS), 100.0)
     c[3] *= 16.0
@@ -214,6 +215,7 @@ def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
     assert accepted.mean() == pytest.approx(OVERALL, abs=error)
 
 
+@pytest.mark.slow
 def test_nothing_is_tuned_that_is_given():
     sampler = tb.HMC(step_size=0.03, trajectory_length=0.3)
     ensemble = tb.sample(

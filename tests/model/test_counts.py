@@ -52,6 +52,7 @@ def test_mass_and_moments():
     np.testing.assert_allclose(mass @ (counts - mean) ** 2, variance, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_extreme_outputs(dtype):
     """No NaN; what is beyond the type is infinite, on the right side."""

@@ -82,6 +82,7 @@ def test_equal_deviations_are_one_gaussian(standardise):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("standardise", [False, True])
 def test_weights_of_measured_rows(standardise):
     """A whole weight is as good as the row so often, with columns y, sd, weight."""

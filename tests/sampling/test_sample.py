@@ -501,6 +501,7 @@ def test_bad_options(options, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_nothing_to_sample():
     x, network = np.linspace(-1, 1, 5), tb.Network("tanh", inputs=1)
     with pytest.raises(ValueError, match="there is nothing to sample: the network has no param"):
@@ -570,6 +571,7 @@ def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_metrics_need_data():
     prior = tb.Posterior(posterior().network, tb.Gaussian(sd=0.1))
     with pytest.raises(ValueError, match="`metrics` compare predictions with targets, but"):
@@ -577,6 +579,7 @@ def test_metrics_need_data():
     assert draw(prior, draws=2).reports[-1]["epoch"] == 32
 
 
+@pytest.mark.slow
 def test_metrics_that_do_not_fit_the_targets_are_refused_before_the_run(tmp_path):
     network = tb.Network(tb.Dense(3), inputs=1)
     target = tb.Posterior(network, tb.Categorical(), X, np.arange(9) % 3)
