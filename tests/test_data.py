@@ -75,6 +75,7 @@ def test_what_a_run_keeps_comes_back():
     assert unpack_dataset(pack_dataset(data), "validation_") is None
 
 
+@pytest.mark.slow
 def test_a_dataset_is_a_pair():
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=2), tb.Gaussian(), X, Y)
     options = {"chains": 2, "epochs": 3, "progress": False}

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "src" / "tensorbnn"
 # What sampling, saving, loading, predicting and diagnosing work without.
 FRONT_ENDS = ("cli", "report", "tables", "classic", "interop", "estimators", "plots")
@@ -40,6 +42,7 @@ def test_contracts_are_kept():
     assert "3 kept, 0 broken" in printed
 
 
+@pytest.mark.slow
 def test_importing_the_package_is_light():
     heavy = {
         *("matplotlib", "pandas", "xarray", "sklearn", "arviz_stats", "arviz_base"),

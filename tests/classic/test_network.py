@@ -88,6 +88,7 @@ def test_every_layer_is_the_librarys():
         classic.Layer(1, 2, weights=None, biases=None, activation=None, alpha=0, seed=3).describe()
 
 
+@pytest.mark.slow
 def test_starting_values():
     weights, biases = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
     given = classic.GaussianDenseLayer(2, 3, weights=weights, biases=biases)
@@ -118,6 +119,7 @@ def test_starting_values():
         model.add(wrong)
 
 
+@pytest.mark.slow
 def test_layers_start_by_their_seeds():
     first, again, other, fan_in = (
         made(
@@ -196,6 +198,7 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert classic.SquaredError(sd=2)([[1.0]], [[2.0]]) == 4.0
 
 
+@pytest.mark.slow
 def test_a_classifier_ends_in_a_sigmoid(sampled):
     x = np.array([[-1.0, 0.5], [0.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
     y = np.array([0, 1, 1, 0])
@@ -212,6 +215,7 @@ def test_a_classifier_ends_in_a_sigmoid(sampled):
     assert np.allclose(probabilities, ensemble.predict(x, progress=False).networks[-1].T, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_mistakes_are_told(tmp_path, sampled):
     model = classic.network("float32", 1, X, X, X, X)
     with pytest.raises(TypeError, match="add a layer such as"):
@@ -246,6 +250,7 @@ def test_mistakes_are_told(tmp_path, sampled):
     assert len(classic.predictor(folder).predict(X)) == 11
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
         quick = {"draws": 3, "burn_in": 2, "metrics": None, "validation": None}

@@ -215,6 +215,7 @@ def test_a_directory_in_place_of_a_file_to_write(inside, tmp_path, capsys):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["out.csv", "out.html"]
 
 
+@pytest.mark.slow
 def test_a_place_that_can_not_be_written_is_called_as_it_was_given(inside, tmp_path, capsys):
     """The temporary name under which a file is written says nothing to its user."""
     long = tmp_path / ("x" * 240 + ".csv")  # with more than that a name is too long for a disk

@@ -103,6 +103,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"tensorbnn {tb.__version__}\n"
 
 
+@pytest.mark.slow
 def test_the_package_runs_as_a_program():
     command = [sys.executable, "-m", "tensorbnn", "info", "nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -79,6 +79,7 @@ def test_categorical_is_that_of_numpy():
     assert total == pytest.approx(expected, rel=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "rows"),
     [
@@ -118,6 +119,7 @@ def test_tiles_change_neither_value_nor_gradient(likelihood, rows, monkeypatch):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @precision("float64")
 def test_tiles_without_a_gradient_and_for_several_networks(monkeypatch):
     likelihood = Gaussian(sd=0.7)

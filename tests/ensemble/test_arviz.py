@@ -79,6 +79,7 @@ def test_new_targets_scatter_around_the_networks(gaussian):
         assert not np.array_equal(drawn, gaussian.to_arviz(seed=other).posterior_predictive["y"])
 
 
+@pytest.mark.slow
 def test_other_inputs_and_every(single):
     tree = single.to_arviz(X[:3], every=3)
     assert dict(tree.predictions["f"].sizes) == {"chain": 2, "draw": 14, "row": 3, "output": 1}
@@ -88,6 +89,7 @@ def test_other_inputs_and_every(single):
     np.testing.assert_array_equal(tree.sample_stats["energy"], energy)
 
 
+@pytest.mark.slow
 def test_classes():
     ensemble = sampled(3, tb.Categorical(), np.arange(12) % 3)
     tree = ensemble.to_arviz()
@@ -96,6 +98,7 @@ def test_classes():
     np.testing.assert_allclose(tree.log_likelihood["y"], chosen, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_prior_has_no_data():
     network = tb.Network(tb.Dense(1), inputs=1)
     ensemble = tb.sample(
@@ -163,6 +166,7 @@ def test_loo_of_rows_that_have_no_tail():
     assert np.all(np.isfinite(found.pareto_k[others]))
 
 
+@pytest.mark.slow
 def test_loo_and_waic_of_a_weight_of_zero():
     weights = np.r_[0.0, np.ones(11)]
     ensemble = sampled(1, tb.Weighted(tb.Gaussian(sd=0.3)), np.column_stack([Y[:, 0], weights]))

@@ -52,6 +52,7 @@ def blocks(request, monkeypatch):
         monkeypatch.setattr(prediction_module, "BLOCK_BYTES", request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_gaussian_statistics(gaussian):
     p = gaussian.predict(NEW)
@@ -96,6 +97,7 @@ def test_density_is_a_normalised_histogram(gaussian):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_bernoulli_predicts_probabilities(bernoulli):
     p = bernoulli.predict(NEW)
@@ -109,6 +111,7 @@ def test_bernoulli_predicts_probabilities(bernoulli):
     np.testing.assert_allclose(p.log_predictive(targets), expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_categorical_predicts_probabilities(categorical):
     p = categorical.predict(NEW)
@@ -126,6 +129,7 @@ def test_every_takes_every_nth_draw_of_each_chain(gaussian, every):
     np.testing.assert_allclose(gaussian.predict(NEW, every=every).networks, f, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_one_input_may_be_given_as_a_flat_array():
     network = tb.Network(tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(), [0.0, 1.0], [0.0, 1.0])
@@ -134,6 +138,7 @@ def test_one_input_may_be_given_as_a_flat_array():
     np.testing.assert_array_equal(flat.mean, column.mean)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
     monkeypatch.setattr(prediction_module, "BLOCK_BYTES", 2**20)
 
@@ -172,6 +177,7 @@ def test_bad_input(gaussian, call, message):
         call(gaussian)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 def test_quantiles_and_densities_of_new_targets_are_those_of_the_mixture(gaussian):
     p = gaussian.predict(NEW)

@@ -16,6 +16,7 @@ def ensemble():
 X = np.linspace(-1, 1, 1000)
 
 
+@pytest.mark.slow
 def test_scores(ensemble):
     scores = ensemble.score(X, np.zeros((1000, 2)), progress=False)
     rmse = ", ".join(f"{each:.4g}" for each in scores.rmse)
@@ -23,6 +24,7 @@ def test_scores(ensemble):
     assert repr(scores).endswith("] of 0.9, 1000 rows)")
 
 
+@pytest.mark.slow
 def test_class_scores():
     network = tb.Network(tb.Dense(1, tb.Normal(), tb.Normal()), inputs=1)
     posterior = tb.Posterior(network, tb.Bernoulli())
@@ -32,6 +34,7 @@ def test_class_scores():
     assert repr(scores) == f"ClassScores(log_score={scores.log_score:.4g}, {expected}"
 
 
+@pytest.mark.slow
 def test_diagnosis_and_prediction(ensemble):
     diagnosis = ensemble.diagnose(X, progress=False)
     assert repr(diagnosis) == f"Diagnosis(1000 rows; {diagnosis.verdict})"

@@ -100,6 +100,7 @@ def test_the_same_model_gives_equal_weights_exactly(ensemble):
     np.testing.assert_allclose(p.sd, plain.sd, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_against_a_fresh_run_under_the_other_prior(ensemble):
     w = ensemble.reweight(network=posterior_under(0.5, 0.7).network)
     fresh = tb.sample(

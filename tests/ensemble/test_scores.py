@@ -150,6 +150,7 @@ def prior():
     return tb.sample(posterior, chains=2, burn_in=200, draws=1000, progress=False)
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_calibrated_for_targets_of_its_own(prior, monkeypatch):
     """The target of each row comes from another network of the same distribution."""
     monkeypatch.setattr(scores, "VALUES_AT_ONCE", 400_000)  # several blocks of rows
@@ -170,6 +171,7 @@ def test_an_ensemble_is_calibrated_for_targets_of_its_own(prior, monkeypatch):
     np.testing.assert_array_equal(found.pit, prior.score(x, y, level=0.8).pit)
 
 
+@pytest.mark.slow
 def test_classes_of_an_ensemble():
     x, labels = np.linspace(-1, 1, 30), np.arange(30) // 10
     network = tb.Network(tb.Dense(3), inputs=1)

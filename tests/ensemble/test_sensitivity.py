@@ -135,6 +135,7 @@ def test_bad_criterion(ensemble):
         found.best("score")
 
 
+@pytest.mark.slow
 def test_a_sweep_keeps_one_prediction_at_a_time(ensemble, monkeypatch):
     """Each keeps what all networks say, which may be many times as much as the answer."""
     alive, most = weakref.WeakSet(), []

@@ -84,6 +84,7 @@ def test_leapfrog_is_second_order(start):
     np.testing.assert_allclose(ratios, 4.0, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_leapfrog_preserves_volume(start):
     def end(flat):
         position, momentum = jnp.split(flat, 2)
@@ -107,6 +108,7 @@ def linear_target(dtype="float64"):
     return TargetDensity(posterior.model, posterior.data, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_protocol(chains, dtype):
@@ -124,6 +126,7 @@ def test_protocol(chains, dtype):
     assert np.all(np.asarray(after.iteration) == 1)
 
 
+@pytest.mark.slow
 def test_chains_do_not_depend_on_each_other():
     with precision("float64"):
         target = linear_target()
@@ -155,6 +158,7 @@ def run_linear(sampler, **options):
     return tb.sample(posterior, sampler, progress=False, **options)
 
 
+@pytest.mark.slow
 def test_jitter_spreads_steps_evenly():
     sampler = tb.HMC(step_size=0.01, num_leapfrog=20, step_size_jitter=0.2, num_leapfrog_jitter=0.5)
     info = run_linear(sampler, burn_in=0, draws=2000).info
@@ -165,6 +169,7 @@ def test_jitter_spreads_steps_evenly():
     assert info["num_steps"].mean() == pytest.approx(20, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target_acceptance", [0.6, 0.9])
 def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
     x = np.random.default_rng(0).normal(size=(60, 30))
@@ -179,6 +184,7 @@ def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
     assert info["acceptance"].mean() == pytest.approx(expected, abs=error)
 
 
+@pytest.mark.slow
 def test_adaptation_ends_with_burn_in():
     step_size = run_linear(tb.HMC(), burn_in=200, draws=50).info["step_size"]
     assert np.all(step_size == step_size[:, :1])

@@ -41,6 +41,7 @@ def files(path):
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in path.glob("chain-*/*")}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     reference = draw(own.Metropolis(step_size=0.3), whole)

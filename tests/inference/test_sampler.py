@@ -53,6 +53,7 @@ def draw(step=stay, begin=begin):
     return tb.sample(posterior, Own(), chains=1, burn_in=1, draws=2, progress=False)
 
 
+@pytest.mark.slow
 def test_what_keeps_the_protocol():
     assert draw().parameters["dense_0.weights"].shape == (1, 2, 1, 1)
 

@@ -56,6 +56,7 @@ def test_features_carry_the_distance_kernel():
     np.testing.assert_allclose(ta.kernel(make_constants()), exact_kernel(), atol=2e-5)
 
 
+@pytest.mark.slow
 def test_covariance_is_positive_definite():
     """The kernel itself, and the regression's covariance after many candidates, in float32."""
     kernel = np.asarray(ta.kernel(make_constants()), np.float64)
@@ -101,6 +102,7 @@ def test_posterior_is_that_of_the_gaussian_process():
     np.testing.assert_allclose(np.ravel(found_sd), np.sqrt(variance), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_next_candidate_has_the_highest_bound():
     constants = make_constants(random_steps=3, k=5)
     rewards = np.random.default_rng(2).uniform(0.5, 2.0, 9)
@@ -169,6 +171,7 @@ def test_settling_without_any_acceptance_changes_nothing():
     assert int(settled.num_leapfrog) == int(adapter.num_leapfrog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 40, 991])
 def test_features_of_any_length_carry_the_kernel(count):
     points = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)

@@ -50,6 +50,7 @@ def fitting(acceptance, steps, number):
     )
 
 
+@pytest.mark.slow
 def test_step_size_is_exact_where_errors_are_normal():
     """With acceptance 2 Phi(-c step^2), whatever c of each chain and round: the next step fits."""
     rng = np.random.default_rng(0)
@@ -64,6 +65,7 @@ def test_step_size_is_exact_where_errors_are_normal():
         assert mean == pytest.approx(OVERALL, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_one_chain_that_accepts_little_decides_on_the_step_size():
     c = np.full((8, POOLING_ROUNDS), 100.0)
     c[3] *= 16.0
@@ -88,6 +90,7 @@ def autoregression(rng, correlation, chains, count):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.3, 0.7, 0.95])
 def test_scores_are_effective_draws(correlation):
     """Outputs of known autocorrelation: draws (1 - rho) / (1 + rho) over a power of the length."""
@@ -136,6 +139,7 @@ def search(monkeypatch, score, step_sizes, *, end=tuning.FINAL, **options):
     return np.asarray(state.lengths[tuning.SEARCH : end]), float(state.length)
 
 
+@pytest.mark.slow
 def test_search_climbs_to_the_best_length(monkeypatch):
     """Scores that are a known function of the length: the best is found from far away."""
 
@@ -148,6 +152,7 @@ def test_search_climbs_to_the_best_length(monkeypatch):
     assert found == pytest.approx(tried[np.argmax(score(tried))])
 
 
+@pytest.mark.slow
 def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
     """What is many steps while steps are tiny may be a single one at the end."""
     step_sizes = np.where(np.arange(POOLING_ROUNDS) < tuning.FINAL, 1e-4, 1e-3)
@@ -156,6 +161,7 @@ def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
     assert found == pytest.approx(length_search.MANY_STEPS * 1e-3, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_length_becomes_longer_in_the_end(monkeypatch):
     """Rounds are too short to see what is slow, whatever they say; steps have a limit."""
     tiny = np.full(POOLING_ROUNDS, 1e-5)
@@ -178,6 +184,7 @@ def gaussian_efficiency(length):
     return (1 - correlation) / (1 + correlation) / length
 
 
+@pytest.mark.slow
 def test_tuned_length_is_efficient_on_a_gaussian():
     """Every output is Gaussian under the prior: the length that is found is close to the best."""
     ensemble = tb.sample(
@@ -195,6 +202,7 @@ def small_posterior():
     return tb.Posterior(network, tb.Gaussian(sd=0.2), x, np.sin(2 * x))
 
 
+@pytest.mark.slow
 def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
     ensemble = tb.sample(small_posterior(), chains=4, burn_in=600, draws=400, progress=False)
     reports = [each for each in ensemble.reports if each["epoch"] > 600]
@@ -207,6 +215,7 @@ def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
     assert accepted.mean() == pytest.approx(OVERALL, abs=error)
 
 
+@pytest.mark.slow
 def test_nothing_is_tuned_that_is_given():
     sampler = tb.HMC(step_size=0.03, trajectory_length=0.3)
     ensemble = tb.sample(
@@ -218,6 +227,7 @@ def test_nothing_is_tuned_that_is_given():
     assert np.all(np.abs(np.asarray(steps) - 10) < 4 * 10 / np.sqrt(12) / np.sqrt(100))
 
 
+@pytest.mark.slow
 def test_chains_that_share_the_same_continue_alike():
     """What a chain does next depends on what all shared, not on which of them it is."""
     with precision("float32"):

@@ -217,6 +217,7 @@ def test_negative_slopes_of_prelu_are_told_and_can_not_be_weighed():
         ensemble.reweight(network=tb.Network(*layers, inputs=1), progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted:UserWarning")
 def test_another_likelihood():
     # Noise that was learned, in place of a number: TensorBNN has no prior of it.
@@ -253,6 +254,7 @@ def test_likelihoods_that_are_not_written():
         tb.load_original(DATA / "gauss_tanh", likelihood=0.1)
 
 
+@pytest.mark.slow
 def test_all_else_that_an_ensemble_can_do():
     ensemble, own = loaded("cauchy_tanh"), said("cauchy_tanh")
     assert ensemble.info == {}

@@ -126,6 +126,7 @@ print(tb.__file__, ensemble.predict([0.5]).mean.shape)
 """
 
 
+@pytest.mark.slow
 def test_new_classes_need_few_files(tmp_path):
     copy = Copy(tmp_path)
     added = {"activation": add_activation, "prior": add_prior, "likelihood": add_likelihood}

@@ -20,6 +20,7 @@ def arrays(dtype, *values):
     return tuple(jnp.asarray(np.atleast_2d(each), dtype) for each in values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "digits"), [("float32", 1e-5), ("float64", 1e-9)])
 def test_density_and_cdf(dtype, digits):
     """Also where a sum of terms as large as the counts would have lost its digits."""
@@ -51,6 +52,7 @@ def test_mass_and_moments():
     np.testing.assert_allclose(mass @ (counts - mean) ** 2, variance, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_extreme_outputs(dtype):
     """No NaN; what is beyond the type is infinite, on the right side."""
@@ -77,6 +79,7 @@ def test_extreme_outputs(dtype):
     assert np.all(np.asarray(drawn[0, 2:]) > 1e38)
 
 
+@pytest.mark.slow
 def test_large_counts_are_drawn():
     """Also those that JAX draws no more, above 2^31: means within five standard errors."""
     outputs = jnp.broadcast_to(jnp.log(jnp.asarray([[300.0], [1e8], [1e11]])), (3, 4000))
@@ -105,6 +108,7 @@ def test_log_likelihood_and_scaling(standardise):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_posterior_of_one_weight(tmp_path):
     """Moments, quantiles of new counts and scores against a sum over a grid."""
     ensemble = tb.sample(

@@ -49,6 +49,7 @@ def test_extreme_outputs(dtype):
     np.testing.assert_allclose(variance[0], [np.exp(-40)] * 2 + [1e8] * 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("standardise", "weighted"), [(False, False), (True, True)])
 def test_everything_is_in_the_users_units(tmp_path, standardise, weighted):
     """Shapes ``(rows, targets)``, noise in units of `y`; a run is saved, loaded and resumed."""
@@ -100,6 +101,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardise, weighted):
         ensemble.reweight(likelihood=other)
 
 
+@pytest.mark.slow
 def test_noise_of_two_groups():
     """A bias and a slope for each head: the noise at two inputs, against a sum over a grid.
 

@@ -356,6 +356,7 @@ def test_noise_must_be_a_positive_number(sd, error, message):
 # New targets.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "likelihood",

@@ -82,6 +82,7 @@ def test_equal_deviations_are_one_gaussian(standardise):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("standardise", [False, True])
 def test_weights_of_measured_rows(standardise):
     """A whole weight is as good as the row so often, with columns y, sd, weight."""
@@ -117,6 +118,7 @@ def test_density_and_new_draws():
     assert np.all(np.abs(draws.std(axis=1) - sd) < 5 * sd / np.sqrt(2 * many))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
@@ -189,6 +191,7 @@ def ensemble():
     return tb.sample(posterior, tb.HMC(0.05, 5), chains=2, burn_in=5, draws=20, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ask",
     [

@@ -131,6 +131,7 @@ def test_density_integrates_to_one(prior, truth):
     assert below + above == pytest.approx(1, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @all_priors
 def test_draws_have_the_distribution_of_the_density(prior, truth, dtype):
@@ -172,6 +173,7 @@ def test_arguments_may_be_one_number_per_element(prior, truth):
     np.testing.assert_allclose(log_density, truth.logpdf(values), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [*PRIORS, Gumbel])
 def test_each_element_is_drawn_with_its_own_numbers(cls):
     numbers = {name: jnp.repeat(jnp.asarray([0.5, 8.0]), 10_000) for name in cls.arguments()}

@@ -30,6 +30,7 @@ def test_it_scales_each_input():
     np.testing.assert_allclose(found, [[2.0 + 1.5 + 0.25, 4.0 - 6.0 + 0.25]])
 
 
+@pytest.mark.slow
 def test_prior_is_recovered_without_data():
     """Scales are half-normal, and so independent of the weights that E (s w)^2 is one."""
 
@@ -46,6 +47,7 @@ def test_prior_is_recovered_without_data():
     check(Case(posterior(), statistics))
 
 
+@pytest.mark.slow
 def test_linear_network_with_relevances():
     """Given the scales all is Gaussian; over the two of them the exact answer is a sum."""
     rng = np.random.default_rng(5)
@@ -90,6 +92,7 @@ def on_a_grid(x, y, xs, *, sd):
     return {"scales": found[:2], "mean": found[2:5], "square": found[5:]}
 
 
+@pytest.mark.slow
 def test_inputs_that_tell_nothing_get_small_scales(tmp_path):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(100, 4))

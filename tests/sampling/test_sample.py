@@ -115,6 +115,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are(reference):
     assert np.array_equal(alone[0], reference.parameters["dense_1.weights"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("networks_per_file", [1, 5, 100, 10**9])
 def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
     run = draw(path=tmp_path / "run", networks_per_file=networks_per_file)
@@ -124,6 +125,7 @@ def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
     assert len(files) == -(-12 // networks_per_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_draws", [None, 1300])
 def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, checkpoint_draws):
     """A call keeps 1,000 draws at most."""
@@ -135,6 +137,7 @@ def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, chec
     assert same(reference, tb.resume(tmp_path / "resumed", draws=2700, progress=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saved", [True, False])
 def test_noises_come_in_the_order_of_the_columns(tmp_path, saved):
     network = tb.Network(tb.Dense(11), inputs=1)
@@ -163,6 +166,7 @@ def test_burn_in_only_shifts_a_chain_that_does_not_adapt():
     assert np.array_equal(whole[:, 5:], part)
 
 
+@pytest.mark.slow
 def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
     """The same run pinned to one core and on all cores, each in its own process."""
     code = (
@@ -188,6 +192,7 @@ def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.slow
 def test_all_chains_at_once_as_on_an_accelerator(reference, monkeypatch):
     """There one program advances all chains by vmap: the same chains, to rounding."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
@@ -207,6 +212,7 @@ def test_memory_and_directory_agree_in_float64(tmp_path):
     assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.slow
 def test_hyper_parameters_can_be_held():
     run = draw(sample_hyperparameters=False)
     assert np.all(run.hyperparameters["dense_0.weights.scale"] == 1)
@@ -229,6 +235,7 @@ def test_chains_start_where_they_are_told():
     np.testing.assert_allclose(run.hyperparameters["likelihood.sd"], 0.2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
     still = tb.HMC(step_size=1e-9, num_leapfrog=1)
     run = draw(sampler=still, burn_in=0, draws=1, start=reference)
@@ -254,6 +261,7 @@ def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
     )
 
 
+@pytest.mark.slow
 def test_weights_start_from_he_drawn_anew_for_each_chain():
     network = tb.Network(tb.Dense(200), tb.Dense(200), inputs=50)
     target = tb.Posterior(network, tb.Gaussian(sd=0.1))
@@ -270,6 +278,7 @@ def test_weights_start_from_he_drawn_anew_for_each_chain():
         assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(first.size)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_read_while_it_goes_on(tmp_path):
     path = tmp_path / "run"
     options = {"draws": 400, "networks_per_file": 20, "path": path}
@@ -291,6 +300,7 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path):
         assert np.array_equal(weights, whole.parameters["dense_0.weights"][:, : early.num_draws])
 
 
+@pytest.mark.slow
 def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     """On one core four chains take turns: a running run has draws of all of them."""
     monkeypatch.setattr(LocalBackend, "cores", lambda self: 1)
@@ -311,6 +321,7 @@ def test_more_chains_than_cores_grow_together(tmp_path, monkeypatch):
     assert all(min(files) > 0 for files in halfway)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_drawn(tmp_path):
     path = tmp_path / "run"
 
@@ -367,6 +378,7 @@ def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
     assert same(found, reference)
 
 
+@pytest.mark.slow
 def test_the_manifest_says_what_was_run(tmp_path):
     draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_leapfrog=3))
     manifest = DirectoryStore(tmp_path / "run").manifest
@@ -440,6 +452,7 @@ class Counts(tb.Likelihood):
         return self.mean(outputs)
 
 
+@pytest.mark.slow
 def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
     prior = Logistic(0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))
     network = tb.Network(Factor(), tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1), inputs=1)
@@ -488,6 +501,7 @@ def test_bad_options(options, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_nothing_to_sample():
     x, network = np.linspace(-1, 1, 5), tb.Network("tanh", inputs=1)
     with pytest.raises(ValueError, match="there is nothing to sample: the network has no param"):
@@ -557,6 +571,7 @@ def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_metrics_need_data():
     prior = tb.Posterior(posterior().network, tb.Gaussian(sd=0.1))
     with pytest.raises(ValueError, match="`metrics` compare predictions with targets, but"):
@@ -564,6 +579,7 @@ def test_metrics_need_data():
     assert draw(prior, draws=2).reports[-1]["epoch"] == 32
 
 
+@pytest.mark.slow
 def test_metrics_that_do_not_fit_the_targets_are_refused_before_the_run(tmp_path):
     network = tb.Network(tb.Dense(3), inputs=1)
     target = tb.Posterior(network, tb.Categorical(), X, np.arange(9) % 3)
