@@ -14,7 +14,7 @@ REPETITIONS = 5
 WORK = 3e7
 ABOUT = (
     "Microseconds per step and chain on one core, best of the turns. `engine='auto'` follows a "
-    "rule that was calibrated by the growth with width (`tensorbnn/engine/choice.py`)."
+    "rule that was calibrated by the growth with width (`tensorbnn/engine/native.py`)."
 )
 BASE = Workload("growth", "", (10, 50, 50, 1), rows=500, steps=0)
 

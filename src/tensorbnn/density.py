@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.engine import forward, native, perturbed, trajectory
-from tensorbnn.engine.choice import Engine
 from tensorbnn.engine.forward import Data, Outputs
+from tensorbnn.engine.native import Engine
 from tensorbnn.engine.trajectory import Follow
 from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
 from tensorbnn.model.likelihoods import Likelihood

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.checks import check_choice, check_type
 from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
 from tensorbnn.density import Model
-from tensorbnn.engine import choice, forward
-from tensorbnn.engine.choice import Engine
+from tensorbnn.engine import forward, native
 from tensorbnn.engine.forward import Data
+from tensorbnn.engine.native import Engine
 from tensorbnn.model.checks import DType, as_rows, cast, check_inputs, check_named, check_rows
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout
@@ -128,7 +128,7 @@ class Posterior:
     @engine.setter
     def engine(self, engine: Literal["auto", "jax", "native"]) -> None:
         rows = 0 if self.dataset is None else len(self.dataset)
-        chosen = choice.choose(engine, self.network, self.likelihood, rows)
+        chosen = native.choose(engine, self.network, self.likelihood, rows)
         self.model = Model(self.network, self.likelihood, chosen)
 
     def log_density(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.engine import choice, library
+from tensorbnn.engine import library, native
 
 
 def network(*units, inputs=1):
@@ -26,8 +26,8 @@ def network(*units, inputs=1):
 def test_sizes_decide(units, inputs, rows, sets):
     found = {
         each
-        for each in choice.FASTER_UP_TO
-        if choice.is_native_faster(network(*units, inputs=inputs), rows, each)
+        for each in native.FASTER_UP_TO
+        if native.is_native_faster(network(*units, inputs=inputs), rows, each)
     }
     assert found == sets
 

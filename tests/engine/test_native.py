@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorbnn as tb
-from tensorbnn.engine import choice, library, native
+from tensorbnn.engine import library, native
 
 pytestmark = [
     pytest.mark.slow,
@@ -390,7 +390,7 @@ def test_without_the_library(monkeypatch):
 def test_on_an_accelerator(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     network = tb.Network(tb.Dense(1), inputs=1)
-    assert choice.why_not_native(network, tb.Gaussian()) == "it runs on a CPU, and JAX uses a gpu"
+    assert native.why_not_native(network, tb.Gaussian()) == "it runs on a CPU, and JAX uses a gpu"
 
 
 # The environment.

@@ -1,7 +1,6 @@
 """What the native engine's kernels know, and the numbers by which they and Python name it.
 
-This is the one table of these numbers in Python. ``native/numbers.hpp`` has the same, and
-`engine.library` compares the two when it loads the compiled library.
+``native/numbers.hpp`` has the same, and `engine.library` compares the two when it loads the latter.
 """
 
 import math

@@ -1,11 +1,11 @@
 """Whole leapfrog trajectories by the native engine.
 
-Between two gradients a trajectory has little to do: move the position, turn standard coordinates
-into parameters, add the prior. For small networks XLA takes longer for that than the kernels for
-the gradient, so that the whole trajectory is one call: all steps, each chain with its own step size
-and number of steps. It serves the library's own priors, with numbers or `Hyper`s as location and
-scale; hyper-parameters may move with the parameters (`HMC`) or be held (`AdaptiveHMC`). Compiled
-code needs the densities a second time; the tests hold them to those of `model/priors.py`.
+Between two gradients a trajectory has little to do. For small networks XLA takes longer for that
+than the kernels for the gradient, so that the whole trajectory is one call: all steps, each chain
+with its own step size and number of steps. It serves the library's own priors, with numbers or
+`Hyper`s as location and scale; hyper-parameters may move with the parameters (`HMC`) or be held
+(`AdaptiveHMC`). Compiled code needs the densities a second time; the tests hold them to those of
+`model/priors.py`.
 """
 
 import functools

@@ -116,10 +116,7 @@ class Ensemble:
         return self._draws.num_draws
 
     def refresh(self) -> "Ensemble":
-        """See what a run that goes on has drawn meanwhile; returns the ensemble itself.
-
-        Predictions that were made before stay what they were.
-        """
+        """See what a run that goes on has drawn meanwhile; returns the ensemble itself."""
         self._store.refresh()
         self._draws = find_draws(self._store, skip_damaged=self._skip_damaged)
         for name in _CACHED:
@@ -133,19 +130,12 @@ class Ensemble:
 
     @functools.cached_property
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
-        """Hyper-parameters by name, each ``(chains, draws)``, in natural values.
-
-        In the order of the parameters they belong to, those of the likelihood last, in the order of
-        the columns of `y`.
-        """
+        """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
         return in_order(self._draws.read("hyperparameters/"), self.network, self.likelihood)
 
     @property
     def relevances(self) -> NDArray[Any] | None:
-        """How much each input matters, ``(inputs,)``, where the network begins with `Relevance`.
-
-        The median of its scale over all networks, as a part of the largest; else ``None``.
-        """
+        """Median scales of the inputs over the largest, if the network begins with `Relevance`."""
         if not isinstance(self.network.layers[0], Relevance):
             return None
         medians = np.median(self.parameters["relevance_0.scales"], axis=(0, 1))
@@ -178,12 +168,7 @@ class Ensemble:
         return self._store.reports(skip_damaged=self._skip_damaged)
 
     def predict(
-        self,
-        x: ArrayLike,
-        *,
-        weights: Weights | None = None,
-        every: int = 1,
-        progress: bool = True,
+        self, x: ArrayLike, *, weights: Weights | None = None, every: int = 1, progress: bool = True
     ) -> Prediction:
         """Predict the rows of `x` with every network, or with every n-th of each chain.
 
@@ -250,13 +235,10 @@ class Ensemble:
         >>> import numpy as np
         >>> import tensorbnn as tb
         >>> x = np.linspace(-1, 1, 20)
-        >>> wide, narrow = (
-        ...     tb.Network(tb.Dense(1, tb.Normal(0, sd), tb.Normal(0, 1)), inputs=1)
-        ...     for sd in (1.0, 0.8)
-        ... )
-        >>> posterior = tb.Posterior(wide, tb.Gaussian(sd=0.5), x, x)
+        >>> network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.5), x, x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
-        >>> w = ensemble.reweight(network=narrow)
+        >>> w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.48))
         >>> w.trustworthy, bool(w.effective_size > 900)
         (True, True)
         >>> ensemble.predict(x, weights=w).mean.shape
@@ -313,9 +295,10 @@ class Ensemble:
         """
         sweep = prepare_sweep(self._model, name, values, held=self._held)
         moved = dict.fromkeys(sweep.names, sweep.values)
-        ratios = self._log_ratios(
-            sweep.sides, sweep.moved_likelihood, data, progress=progress, moved=moved
-        )
+        # One that is not the run's own, where the likelihood is moved.
+        others = (each for each in sweep.likelihoods if each != self.likelihood)
+        other = next(others, self.likelihood)
+        ratios = self._log_ratios(sweep.sides, other, data, progress=progress, moved=moved)
         weights = tuple(
             weigh(self._by_draw(own), likelihood)
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
@@ -390,12 +373,7 @@ class Ensemble:
         return autocorrelation(self._by_chain(x, every=every, progress=progress), max_lag)
 
     def autocorrelation_length(
-        self,
-        x: ArrayLike,
-        max_lag: int | None = None,
-        *,
-        every: int = 1,
-        progress: bool = True,
+        self, x: ArrayLike, max_lag: int | None = None, *, every: int = 1, progress: bool = True
     ) -> NDArray[Any]:
         """Integrated autocorrelation length of the predictions, averaged over the rows of `x`.
 

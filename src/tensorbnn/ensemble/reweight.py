@@ -1,10 +1,8 @@
 """Re-weighting: what the networks of a run would say under another prior or likelihood.
 
-A network drawn under one model stands for another with a weight that is proportional to the ratio
-of the two densities (see `ratios`). The mean of the ratios is the ratio of the evidences.
-
-The largest ratios are smoothed by a generalised Pareto distribution fitted to them (PSIS), whose
-shape, k-hat, says whether the weights can be trusted (Vehtari et al. 2024, JMLR 25:72).
+Weights are proportional to the `ratios` of two densities, whose mean is that of the evidences. The
+largest are smoothed by a generalised Pareto distribution fitted to them (PSIS), whose shape, k-hat,
+says whether the weights can be trusted (Vehtari et al. 2024, JMLR 25:72).
 """
 
 from dataclasses import dataclass

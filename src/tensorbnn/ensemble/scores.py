@@ -22,14 +22,8 @@ VALUES_AT_ONCE = 2**22
 class Reliability(NamedTuple):
     """Predicted probabilities in bins, and how often what they say was so, each ``(bins,)``.
 
-    Attributes
-    ----------
-    predicted
-        Mean predicted probability in each bin; NaN where the bin is empty.
-    observed
-        Fraction of predictions in each bin that came true; NaN where the bin is empty.
-    counts
-        Predictions in each bin.
+    Means of what was `predicted` and fractions of what was `observed`, NaN where a bin is empty,
+    and `counts` of predictions.
     """
 
     predicted: NDArray[Any]

@@ -36,12 +36,6 @@ class Sweep(NamedTuple):
     sides: tuple[Side, Side]
     """The run's density, and the same with the numbers as arguments."""
 
-    @property
-    def moved_likelihood(self) -> Likelihood:
-        """One that is not the run's own, where the likelihood is moved."""
-        own = self.sides[0].likelihood
-        return next((each for each in self.likelihoods if each != own), own)
-
 
 class Choice(NamedTuple):
     """The best value of a sweep, and the weights that stand for it."""

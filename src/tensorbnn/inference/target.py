@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.density import Model
-from tensorbnn.engine import choice
+from tensorbnn.engine import native
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.trajectory import Follow
 
@@ -96,7 +96,7 @@ class TargetDensity:
 
     def batches_chains(self, chains: int) -> bool:
         """Whether one call is to move so many chains, rather than one after the other."""
-        return self.model.engine == "native" and choice.along_lanes(chains, self.data)
+        return self.model.engine == "native" and native.along_lanes(chains, self.data)
 
     def vectors(self, position: Array) -> tuple[Array, Array]:
         """The unconstrained vectors ``(theta, phi)`` of a position."""

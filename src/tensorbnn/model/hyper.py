@@ -115,14 +115,7 @@ class Parametric:
         return name in self.positive_arguments
 
     def bind(self, values: Mapping[str, Any]) -> Self:
-        """A copy with the numbers named in `values` replaced, by others or by arrays, unchecked.
-
-        Examples
-        --------
-        >>> from tensorbnn.model.priors import Normal
-        >>> Normal(0.0, Hyper(1.0, Normal(1.0, 0.1))).bind({"scale": 2.0})
-        Normal(loc=0.0, scale=2.0)
-        """
+        """A copy with the numbers named in `values` replaced, by others or by arrays, unchecked."""
         bound = copy.copy(self)
         for name, value in values.items():
             bound._put(name, value)

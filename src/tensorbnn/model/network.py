@@ -50,7 +50,10 @@ class Network:
         self.layers: tuple[Layer, ...] = tuple(
             _as_layer(layer, position) for position, layer in enumerate(layers)
         )
-        self.names: tuple[str, ...] = _number_by_kind(self.layers)
+        kinds = [layer.kind for layer in self.layers]
+        self.names: tuple[str, ...] = tuple(
+            f"{kind}_{kinds[:place].count(kind)}" for place, kind in enumerate(kinds)
+        )
         self.parameters: dict[str, Parameter] = {}
         self._parameter_names: list[tuple[str, ...]] = []
         units = [self.inputs]
@@ -143,13 +146,3 @@ def _checked_outputs(name: str, layer: Layer, units: int) -> int:
             f"1 for {units} inputs, got {found!r}"
         )
     return int(found)
-
-
-def _number_by_kind(layers: tuple[Layer, ...]) -> tuple[str, ...]:
-    counts: dict[str, int] = {}
-    names = []
-    for layer in layers:
-        number = counts.get(layer.kind, 0)
-        counts[layer.kind] = number + 1
-        names.append(f"{layer.kind}_{number}")
-    return tuple(names)

@@ -1,9 +1,8 @@
 """`Weighted`: a likelihood whose rows count as often as their weights say.
 
-    log p(D | theta) = sum_i w_i log p(y_i | f(x_i))
+    log p(D | theta) = sum_i w_i log p(y_i | f(x_i)),
 
-the likelihood of each row to the power of its weight. A whole number is as good as the row
-repeated so often; weights of events, or of rows that stand for many, need not be whole.
+the likelihood of each row to the power of its weight.
 """
 
 from collections.abc import Mapping
@@ -27,6 +26,8 @@ _AS_INSIDE = ("link", "real_targets", "whole_targets", "outputs_per_column", "kn
 @dataclass(frozen=True)
 class Weighted(Likelihood):
     """The density of each row's targets to the power of the row's weight.
+
+    A whole number is as good as the row repeated so often, but weights need not be whole.
 
     The weights are one more column of the training data's `y` (and of data to validate on), the
     last one: ``np.column_stack([y, weights])``. They enter the posterior, and the means and

@@ -5,9 +5,8 @@
 
 from tensorbnn.plots.convergence import autocorrelation, ess, losses, ranks, rhat, trace
 from tensorbnn.plots.figure import new_figure
-from tensorbnn.plots.posteriors import hyperparameter, hyperparameters, relevances
+from tensorbnn.plots.posteriors import hyperparameter, hyperparameters, relevances, sensitivity
 from tensorbnn.plots.predictions import bands, calibration, pit
-from tensorbnn.plots.sensitivity import sensitivity
 
 __all__ = [
     "autocorrelation",

@@ -1,4 +1,4 @@
-"""Posteriors of the hyper-parameters, and of the scales of the inputs."""
+"""Posteriors of hyper-parameters and of scales of inputs, and what predictions owe to a prior."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from numpy.typing import NDArray
 
 from tensorbnn.checks import check_count
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.plots.figure import chain_color, legend_above, new_figure
+from tensorbnn.ensemble.sensitivity import Sensitivity
+from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Rows of which curves are drawn.
+MOST_ROWS = 5
+# Marks in a decade, from which ratio of the largest value to the smallest on.
+_TICKS = (
+    (10.0, (1.0, 2.0, 5.0)),
+    (3.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)),
+    (1.0, (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
+)
 
 
 def hyperparameters(
@@ -55,6 +65,66 @@ def relevances(
     return ax
 
 
+def hyperparameter(
+    ensemble: Ensemble, name: str, *, bins: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Histogram of one hyper-parameter: of all chains (filled), and of each chain."""
+    values = _values(ensemble, name)
+    bins = check_count("bins", bins, least=1)
+    ax = new_figure()[1] if ax is None else ax
+    edges = np.histogram_bin_edges(values, bins)
+    together = np.histogram(values, edges, density=True)[0]
+    ax.stairs(together, edges, fill=True, color="0.85", label="all chains")
+    for chain, own in enumerate(values):
+        height = np.histogram(own, edges, density=True)[0]
+        ax.stairs(height, edges, baseline=None, color=chain_color(chain), label=f"chain {chain}")
+    ax.set(xlabel=name, ylabel="density", xlim=(edges[0], edges[-1]))
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False)
+    return ax
+
+
+def sensitivity(
+    found: Sensitivity, *, output: int = 0, axes: Sequence[Axes] | None = None
+) -> NDArray[Any]:
+    """Mean, sd and effective size against the value of the number that was moved.
+
+    Gray, with dotted curves, where the weights can't be trusted (too high a k-hat). The dashed line
+    is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
+
+    Draws into three `axes`, new ones below one another by default, and returns them.
+    """
+    check_output(output, found.mean.shape[2])
+    if axes is None:
+        figure, first = new_figure()
+        first.remove()
+        figure.set_size_inches(7, 7.5)
+        axes = figure.subplots(3, 1, sharex=True)
+    panels = np.asarray(axes)
+    if panels.shape != (3,):
+        raise ValueError(f"`axes` must be three Axes, got {panels.size}")
+    order = np.argsort(found.values)
+    values, good = found.values[order], found.trustworthy[order]
+    count = found.mean.shape[1]
+    rows = np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
+    for ax, curves, label in zip(panels, (found.mean, found.sd), ("mean", "sd"), strict=False):
+        for place, row in enumerate(rows):
+            x = found.x[row]
+            name = f"x = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
+            _curve(ax, values, curves[order, row, output], good, f"C{place}", name)
+        ax.set_ylabel(label)
+    _curve(panels[2], values, found.effective_size[order], good, "black", None)
+    panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.weights[0])))
+    more = f" and {len(found.names) - 1} more" if len(found.names) > 1 else ""
+    panels[2].set_xlabel(found.names[0] + more)
+    legend_above(panels[0])
+    for ax in panels:
+        _mark(ax, found, values, good)
+    if panels[2].get_legend_handles_labels()[1]:
+        legend_above(panels[2])
+    return panels
+
+
 def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None) -> Axes:
     """Quantiles of each of the named values ``(chains, draws)``, one below the other."""
     if ax is None:
@@ -77,28 +147,46 @@ def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None)
     return ax
 
 
-def hyperparameter(
-    ensemble: Ensemble, name: str, *, bins: int = 20, ax: Axes | None = None
-) -> Axes:
-    """Histogram of one hyper-parameter: of all chains (filled), and of each chain."""
-    values = _values(ensemble, name)
-    bins = check_count("bins", bins, least=1)
-    ax = new_figure()[1] if ax is None else ax
-    edges = np.histogram_bin_edges(values, bins)
-    together = np.histogram(values, edges, density=True)[0]
-    ax.stairs(together, edges, fill=True, color="0.85", label="all chains")
-    for chain, own in enumerate(values):
-        height = np.histogram(own, edges, density=True)[0]
-        ax.stairs(height, edges, baseline=None, color=chain_color(chain), label=f"chain {chain}")
-    ax.set(xlabel=name, ylabel="density", xlim=(edges[0], edges[-1]))
-    ax.set_ylim(bottom=0)
-    ax.legend(frameon=False)
-    return ax
-
-
 def _values(ensemble: Ensemble, name: str) -> NDArray[Any]:
     """Draws ``(chains, draws)`` of a hyper-parameter."""
     known = ensemble.hyperparameters
     if name not in known:
         raise ValueError(f"there is no hyper-parameter {name!r}: there are {sorted(known)}")
     return known[name]
+
+
+def _curve(
+    ax: Axes,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    good: NDArray[np.bool_],
+    color: str,
+    name: str | None,
+) -> None:
+    """Dotted throughout, and solid where the weights are trustworthy."""
+    ax.plot(x, y, ":", color=color, lw=1)
+    ax.plot(x, np.where(good, y, np.nan), ".-", color=color, lw=1.5, ms=6, label=name)
+
+
+def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.bool_]) -> None:
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
+    positive = bool(np.all(values > 0))
+    if positive:
+        ax.set_xscale("log")
+        subs = next(own for ratio, own in _TICKS if values[-1] >= ratio * values[0])
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_locator(NullLocator())
+    # Each value stands for the points that are nearer to it than to others.
+    places = np.log(values) if positive else values
+    middle = 0.5 * (places[1:] + places[:-1])
+    middle = np.exp(middle) if positive else middle
+    edges = np.concatenate([values[:1], middle, values[-1:]])
+    for place in np.flatnonzero(~good):
+        label = "weights can't be trusted" if place == np.flatnonzero(~good)[0] else None
+        ax.axvspan(edges[place], edges[place + 1], color="0.9", lw=0, zorder=0, label=label)
+    if good.any():
+        ax.axvline(found.best().value, color="0.4", lw=1, ls="--", label="highest evidence")
+    if len(values) > 1:
+        ax.set_xlim(values[0], values[-1])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
-from tensorbnn.engine import choice
+from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
 from tensorbnn.inference.sampler import Sampler
@@ -60,7 +60,7 @@ def create_store(
         run.store = MemoryStore(manifest, data or None)
         return
     manifest = new_manifest(posterior, describe(run.sampler), run.plan) | {
-        "instruction_set": choice.instruction_set(posterior.engine),
+        "instruction_set": native.instruction_set(posterior.engine),
         "until": describe(run.rule.until),
         "max_minutes": run.rule.max_minutes,
         "max_gradients": run.rule.max_gradients,
@@ -296,12 +296,12 @@ def _had_validation(store: DirectoryStore) -> bool:
 
 def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Likelihood) -> None:
     """A run keeps its engine: another one would change the last digits of its draws."""
-    problem = choice.why_not_native(network, likelihood)
+    problem = native.why_not_native(network, likelihood)
     if manifest["engine"] == "native" and problem is not None:
         raise RunError(
             f"the run was begun with the native engine, which can't be used here: {problem}"
         )
-    then, now = manifest.get("instruction_set"), choice.instruction_set(manifest["engine"])
+    then, now = manifest.get("instruction_set"), native.instruction_set(manifest["engine"])
     if then is not None and then != now:
         warn(OtherVersion("instruction set", str(then), str(now)))
 
