@@ -27,6 +27,7 @@ from tensorbnn.inference.sampler import (
     check_options,
     over_chains,
     select,
+    start_state,
 )
 from tensorbnn.inference.target import Density, TargetDensity
 from tensorbnn.inference.tuning import Tuning
@@ -119,7 +120,8 @@ class HMC(Sampler):
             max_steps=self.max_leapfrog,
             many_steps=MANY_STEPS,
         )
-        return _init(target, positions, *broadcast_to_chains((settings, first), positions.shape[0]))
+        first = broadcast_to_chains(first, len(positions))
+        return start_state(HMCState, target, positions, settings, tuning=first)
 
     @staticmethod
     def step(
@@ -151,22 +153,12 @@ class HMCState(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A point of a trajectory: position, momentum, and log-density with its gradient there."""
+    """A point of a trajectory."""
 
     position: Array
     momentum: Array
     log_density: Array
     gradient: Array
-
-
-class Metropolis(NamedTuple):
-    """A Metropolis step: whether the proposal was accepted, and why."""
-
-    accepted: Array
-    acceptance: Array
-    energy: Array
-    energy_error: Array
-    divergent: Array
 
 
 def leapfrog(
@@ -198,16 +190,27 @@ def transition(
     step_size: Array,
     num_steps: Array,
     uniform: Array,
-) -> tuple[Phase, Metropolis]:
-    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
+) -> tuple[Phase, TransitionInfo, Array]:
+    """A leapfrog trajectory and its Metropolis step, and whether it was accepted.
+
+    `uniform` decides on that.
+    """
     end = leapfrog(value_and_gradient, start, step_size, num_steps)
     energy, energy_after = energy_of(start), energy_of(end)
     energy_error = energy_after - energy
     acceptance = acceptance_of(energy, energy_after)
     accepted = uniform < acceptance
     kept = select(accepted, end, start)
-    divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
-    return kept, Metropolis(accepted, acceptance, energy, energy_error, divergent)
+    info = TransitionInfo(
+        acceptance=acceptance,
+        energy_error=energy_error,
+        divergent=~(jnp.abs(energy_error) < DIVERGENCE),
+        energy=energy,
+        log_density=kept.log_density,
+        step_size=step_size,
+        num_steps=num_steps,
+    )
+    return kept, info, accepted
 
 
 def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState, TransitionInfo]:
@@ -217,17 +220,7 @@ def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState,
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     used = step_size * tuning.step_fraction(state.tuning, uniform[3])
     start = Phase(state.position, momentum, state.log_density, state.gradient)
-    value_and_gradient = target.value_and_gradient
-    end, moved = transition(value_and_gradient, start, used, num_steps, uniform[2])
-    info = TransitionInfo(
-        acceptance=moved.acceptance,
-        energy_error=moved.energy_error,
-        divergent=moved.divergent,
-        energy=moved.energy,
-        log_density=end.log_density,
-        step_size=step_size,
-        num_steps=num_steps,
-    )
+    end, info, _ = transition(target.value_and_gradient, start, used, num_steps, uniform[2])
     new_state = state._replace(
         position=end.position,
         log_density=end.log_density,
@@ -236,13 +229,13 @@ def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState,
         tuning=tuning.learn(
             state.tuning,
             state.iteration,
-            moved.acceptance,
+            info.acceptance,
             used * num_steps.astype(used.dtype),
             target,
             end.position,
         ),
     )
-    return new_state, info
+    return new_state, info._replace(step_size=step_size)
 
 
 def _trajectory(jitter: Array, state: HMCState) -> tuple[Array, Array]:
@@ -272,16 +265,3 @@ def acceptance_of(energy: Array, energy_after: Array) -> Array:
     error = energy_after - energy
     fails = jnp.isnan(error) | (energy_after == -jnp.inf)
     return jnp.where(fails, 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
-
-
-@jax.jit
-def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tuning) -> HMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    return HMCState(
-        position=positions,
-        log_density=log_density,
-        gradient=gradient,
-        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
-        tuning=first,
-        settings=settings,
-    )

@@ -65,8 +65,8 @@ def given_theta(
     value_and_gradient = jax.value_and_grad(log_density)
     start = Phase(z_phi, random.momentum, *value_and_gradient(z_phi))
     step_size *= random.jitter
-    end, moved = transition(value_and_gradient, start, step_size, num_steps, random.uniform)
-    return Hypers(theta, end.position, moved.acceptance)
+    end, info, _ = transition(value_and_gradient, start, step_size, num_steps, random.uniform)
+    return Hypers(theta, end.position, info.acceptance)
 
 
 def with_theta(
@@ -86,9 +86,9 @@ def with_theta(
     # A step of zero holds a coordinate.
     step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * random.jitter)
     momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
-    value_and_gradient = target.value_and_gradient
-    start = Phase(position, momentum, *value_and_gradient(position))
-    end, moved = transition(value_and_gradient, start, step_sizes, num_steps, random.uniform)
+    density = target.value_and_gradient
+    start = Phase(position, momentum, *density(position))
+    end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)
     # Where it was rejected, theta stays as it is, to the last bit.
-    followed = jnp.where(moved.accepted, target.vectors(end.position)[0], theta)
-    return Hypers(followed, end.position[theta.size :], moved.acceptance)
+    followed = jnp.where(accepted, target.vectors(end.position)[0], theta)
+    return Hypers(followed, end.position[theta.size :], info.acceptance)

@@ -22,18 +22,16 @@ from numpy.typing import NDArray
 
 from tensorbnn.checks import LARGEST_COUNT, check_count, check_positive
 from tensorbnn.findings import EnergyErrors, Finding
-from tensorbnn.inference import dual_averaging, spread
-from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.sampler import (
     Sampler,
     TransitionInfo,
-    broadcast_to_chains,
     check_options,
     over_chains,
     select,
+    start_state,
 )
-from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
@@ -100,32 +98,31 @@ class MCLMC(Sampler):
                 "tb.MCLMC moves on a sphere of directions and needs at least two parameters, but "
                 "this posterior has one: use tb.HMC()"
             )
-        time = FIRST_TIME if self.decoherence_time is None else self.decoherence_time
+        time = self.decoherence_time
         settings = Settings(
             step_size_adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
-            time_adapt_steps=jnp.asarray(
-                burn_in if self.decoherence_time is None else 0, jnp.int32
-            ),
+            time_adapt_steps=jnp.asarray(burn_in if time is None else 0, jnp.int32),
             energy_error=jnp.asarray(self.energy_error, dtype=float),
-            decoherence_time=jnp.asarray(time, dtype=float),
+            decoherence_time=jnp.asarray(time or FIRST_TIME, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
-        settings = broadcast_to_chains(settings, len(positions))
-        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
-        return _init(target, positions, settings, jnp.full(len(positions), first, dtype=float))
+        chains = len(positions)
+        return start_state(
+            MCLMCState,
+            target,
+            positions,
+            settings,
+            momentum=jnp.zeros_like(positions),
+            adaptation=DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
+            spread=Spread.begin(positions),
+        )
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
         """The energy errors of its steps: the bias is in their tail, of the worst chain."""
-        error = np.quantile(info["energy_error"], ERROR_SHARE, axis=1).max()
-        found = EnergyErrors(
-            sampler=MCLMC.__name__,
-            error=float(error),
-            share=ERROR_SHARE,
-            limit=ERROR_LIMIT,
-            exact=GHMC.__name__,
-        )
-        return (found,)
+        error = float(np.quantile(info["energy_error"], ERROR_SHARE, axis=1).max())
+        names = {"sampler": MCLMC.__name__, "exact": GHMC.__name__}
+        return (EnergyErrors(error=error, share=ERROR_SHARE, limit=ERROR_LIMIT, **names),)
 
     @staticmethod
     def step(
@@ -160,7 +157,7 @@ class MCLMCState(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Over the steps of a transition."""
+    """Sums over the steps of a transition."""
 
     squared_error: Array
     """Squared energy errors per dimension, of the steps that did not fail."""
@@ -176,14 +173,13 @@ def _step(
     from blackjax.mcmc.integrators import IntegratorState
 
     adapting = state.iteration < state.settings.step_size_adapt_steps
-    step_size = dual_averaging.step_size(state.adaptation, adapting)
+    step_size = state.adaptation.step_size(adapting)
     time = _decoherence_time(state)
     wanted = jnp.minimum(time / step_size, state.settings.max_steps.astype(time.dtype))
     num_steps = jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
     key_first, key_steps = jax.random.split(key)
-    momentum = jnp.where(
-        state.iteration == 0, _direction(key_first, state.position), state.momentum
-    )
+    first = state.iteration == 0
+    momentum = jnp.where(first, _direction(key_first, state.position), state.momentum)
     begin = IntegratorState(state.position, momentum, state.log_density, state.gradient)
     end, sums = _steps(key_steps, begin, step_size, time, num_steps, state.settings, target)
     count = num_steps.astype(time.dtype)
@@ -202,12 +198,10 @@ def _step(
         log_density=end.logdensity,
         gradient=end.logdensity_grad,
         iteration=state.iteration + 1,
-        adaptation=dual_averaging.adapt(
-            state.adaptation, sums.within / count, jnp.full_like(time, TARGET_SHARE), adapting
+        adaptation=state.adaptation.adapt(
+            sums.within / count, jnp.full_like(time, TARGET_SHARE), adapting
         ),
-        spread=spread.update(
-            state.spread, end.position, state.iteration, state.settings.time_adapt_steps
-        ),
+        spread=state.spread.update(end.position, state.iteration, state.settings.time_adapt_steps),
     )
     return new_state, info
 
@@ -251,7 +245,7 @@ def _steps(
 
 def _decoherence_time(state: MCLMCState) -> Array:
     steps, given = state.settings.time_adapt_steps, state.settings.decoherence_time
-    width = spread.width(state.spread, state.iteration, steps, given / FRACTION_OF_WIDTH)
+    width = state.spread.width(state.iteration, steps, given / FRACTION_OF_WIDTH)
     return FRACTION_OF_WIDTH * width
 
 
@@ -259,20 +253,3 @@ def _direction(key: Array, like: Array) -> Array:
     """A random unit vector."""
     direction = jax.random.normal(key, like.shape)
     return direction / jnp.sqrt(jnp.sum(direction**2))
-
-
-@jax.jit
-def _init(
-    target: TargetDensity, positions: Array, settings: Settings, step_size: Array
-) -> MCLMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    return MCLMCState(
-        position=positions,
-        momentum=jnp.zeros_like(positions),
-        log_density=log_density,
-        gradient=gradient,
-        iteration=jnp.zeros(step_size.shape, jnp.int32),
-        adaptation=dual_averaging.init(step_size),
-        spread=spread.init(positions),
-        settings=settings,
-    )

@@ -4,6 +4,7 @@ Chains are the leading axis of every array in a state, in the keys and in the in
 everything that the next transition needs, the info what a person wants to see.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -208,8 +209,26 @@ def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = F
 
 def select(condition: Array, new: T, old: T) -> T:
     """Every array of `new` where `condition` holds, and of `old` elsewhere."""
-    chosen: T = jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
-    return chosen
+    return jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def start_state(
+    kind: Callable[..., T], target: TargetDensity, positions: Array, settings: Any, **fields: Any
+) -> T:
+    """State of a `kind` before the first transition of chains at `positions`.
+
+    The `settings` are those of each chain, the other `fields` have the chains as first axis.
+    """
+    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    return kind(
+        position=positions,
+        log_density=log_density,
+        gradient=gradient,
+        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
+        settings=broadcast_to_chains(settings, len(positions)),
+        **fields,
+    )
 
 
 def broadcast_to_chains(values: Any, chains: int) -> Any:

@@ -17,7 +17,6 @@ The kinetic temperature, the mean of ``p^2``, is kept with the draws: it is one 
 are followed exactly.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,17 +29,17 @@ from numpy.typing import NDArray
 from tensorbnn.checks import LARGEST_COUNT, check_count, check_positive
 from tensorbnn.engine import forward
 from tensorbnn.findings import Finding, KineticTemperature
-from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference import sghmc_tuning as tuning
+from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.sampler import (
     Sampler,
     TransitionInfo,
-    broadcast_to_chains,
     check_options,
     over_chains,
     root_key,
     select,
+    start_state,
 )
 from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
 from tensorbnn.inference.target import TargetDensity
@@ -115,16 +114,19 @@ class SGHMC(Sampler):
             friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
         )
-        settings = broadcast_to_chains(settings, chains)
-        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         rows = 0 if target.data is None else forward.num_rows(target.data)
-        return _init(
+        state = start_state(
+            SGHMCState,
             target,
             positions,
             settings,
-            jnp.full(chains, first, dtype=float),
-            jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
+            momentum=jnp.zeros_like(positions),
+            rows=jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
+            noise=jnp.zeros_like(positions),
+            adaptation=DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
+            spread=Spread.begin(positions),
         )
+        return state._replace(noise=_initial_noise(target, state))
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
@@ -133,12 +135,8 @@ class SGHMC(Sampler):
 
         excess = info["energy_error"]
         by_chance = TEMPERATURE_LIMIT + 3 * float(array_stats.mcse(excess, method="mean"))
-        found = KineticTemperature(
-            sampler=SGHMC.__name__,
-            temperature=1 + float(excess.mean()),
-            limit=min(by_chance, MAX_TEMPERATURE_LIMIT),
-        )
-        return (found,)
+        temperature, limit = 1 + float(excess.mean()), min(by_chance, MAX_TEMPERATURE_LIMIT)
+        return (KineticTemperature(sampler=SGHMC.__name__, temperature=temperature, limit=limit),)
 
     @staticmethod
     def step(
@@ -159,7 +157,7 @@ class Point(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Over the steps of a transition."""
+    """Sums over the steps of a transition."""
 
     temperature: Array
     failed: Array
@@ -188,11 +186,8 @@ def _step(
     kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
     injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
     constants = StepConstants(step_size, persistence, jnp.sqrt(injected))
-    momentum = jnp.where(
-        state.iteration == 0,
-        jax.random.normal(key_first, state.position.shape),
-        state.momentum,
-    )
+    first, shape = state.iteration == 0, state.position.shape
+    momentum = jnp.where(first, jax.random.normal(key_first, shape), state.momentum)
     begin = Point(state.position, momentum, state.log_density, state.gradient, state.rows)
     burning_in = state.iteration < settings.burn_in
 
@@ -222,9 +217,7 @@ def _step(
         noise=tuning.adapt_noise(state, sums.noise / count),
         iteration=state.iteration + 1,
         adaptation=tuning.adapt_step_size(state, sums.within / count),
-        spread=spread.update(
-            state.spread, end.position, state.iteration, settings.friction_adapt_steps
-        ),
+        spread=state.spread.update(end.position, state.iteration, settings.friction_adapt_steps),
     )
     return new_state, info
 
@@ -312,32 +305,16 @@ def _value_and_gradient(position: Array, rows: Array, target: TargetDensity) -> 
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
 
 
-def _initial_noise(target: TargetDensity, position: Array, gradient: Array, like: Array) -> Array:
+@jax.jit
+def _initial_noise(target: TargetDensity, state: SGHMCState) -> Array:
     """Variance of the estimates at the start, around the gradient by all rows."""
 
-    def squared(key: Array) -> Array:
-        rows = _draw_rows(key, like, target)
-        return (_value_and_gradient(position, rows, target)[1] - gradient) ** 2
+    def of_chain(state: SGHMCState) -> Array:
+        def squared(key: Array) -> Array:
+            rows = _draw_rows(key, state.rows, target)
+            return (_value_and_gradient(state.position, rows, target)[1] - state.gradient) ** 2
 
-    keys = jax.random.split(root_key(0), INITIAL_BATCHES)
-    return jnp.mean(jax.lax.map(squared, keys), axis=0)
+        keys = jax.random.split(root_key(0), INITIAL_BATCHES)
+        return jnp.mean(jax.lax.map(squared, keys), axis=0)
 
-
-@jax.jit
-def _init(
-    target: TargetDensity, positions: Array, settings: Settings, step_size: Array, rows: Array
-) -> SGHMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    noise = over_chains(functools.partial(_initial_noise, target), positions, gradient, rows)
-    return SGHMCState(
-        position=positions,
-        momentum=jnp.zeros_like(positions),
-        log_density=log_density,
-        gradient=gradient,
-        rows=rows,
-        noise=noise,
-        iteration=jnp.zeros(step_size.shape, jnp.int32),
-        adaptation=dual_averaging.init(step_size),
-        spread=spread.init(positions),
-        settings=settings,
-    )
+    return over_chains(of_chain, state)

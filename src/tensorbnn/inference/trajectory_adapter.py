@@ -49,10 +49,7 @@ class Axis(NamedTuple):
     features: Array
     """``(points, features)``: their inner products are the kernel between the points."""
     squares: Array
-    """``(points, rank)``: a basis of the products of pairs of features.
-
-    Products of smooth functions are smooth: some twenty columns carry all pairs of a dozen.
-    """
+    """``(points, rank)``: some twenty columns, a basis of the products of pairs of features."""
     pairs: Array
     """``(rank, features * features)``: ``squares @ pairs`` are the products."""
 
@@ -189,15 +186,7 @@ def update(
 def settle(adapter: Adapter, constants: Constants) -> Adapter:
     """End the search at the candidate with the highest expected reward."""
     settled = _choose(adapter, constants, _highest(_on_grid(constants, adapter.weights)))
-    never_accepted = adapter.highest <= 0
-    return select(never_accepted, adapter, settled)
-
-
-def kernel(constants: Constants) -> Array:
-    """The kernel between all points of the grid, step sizes major, as the features carry it."""
-    steps = constants.steps.features @ constants.steps.features.T
-    leapfrogs = constants.leapfrogs.features @ constants.leapfrogs.features.T
-    return jnp.kron(steps, leapfrogs)
+    return select(adapter.highest <= 0, adapter, settled)  # where nothing was accepted
 
 
 def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
@@ -205,7 +194,7 @@ def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
     steps, leapfrogs = constants.steps, constants.leapfrogs
     # phi(g)^T C phi(g) with phi(g) the outer product of the features of both axes: both pairs of
     # features are summed over first, then the grid is filled.
-    shape = (constants.steps.features.shape[1], constants.leapfrogs.features.shape[1])
+    shape = steps.features.shape[1], leapfrogs.features.shape[1]
     covariance = adapter.covariance.reshape(*shape, *shape).transpose(0, 2, 1, 3)
     by_pairs = covariance.reshape(shape[0] ** 2, shape[1] ** 2)
     inner = steps.pairs @ by_pairs @ leapfrogs.pairs.T
@@ -249,7 +238,6 @@ def _reset(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
 
 
 def _upper_confidence_bound(adapter: Adapter, constants: Constants) -> Array:
-    """The upper confidence bound over the grid."""
     mean, sd = posterior(adapter, constants)
     tried = adapter.tried.astype(mean.dtype)
     beta = 2 * jnp.log((tried + 1) ** 3 * math.pi**2 / (3 * constants.delta))
