@@ -8,9 +8,8 @@ burn-in. All adaptation ends with burn-in, so that the chain that is saved is a 
 Then phi moves once more, by a short trajectory in which the weights follow their scales, without
 which few data under a wide hyper-prior are sampled badly (`hyper_moves`). The paper has none.
 
-Theta is moved in units of its prior's width given phi, phi in units of its own prior's width
-(`target`). Under the paper's priors, whose widths are about one, these are the paper's coordinates;
-under others one step size serves narrow and wide priors alike, and heavy tails are reached.
+Theta and phi are moved in units of their priors' widths (`target`). These are about one under the
+paper's priors; under others one step size serves narrow and wide priors alike, and reaches tails.
 """
 
 import functools
@@ -36,13 +35,16 @@ from tensorbnn.inference.adaptation import DualAveraging
 from tensorbnn.inference.hmc import Phase, transition
 from tensorbnn.inference.hyper_moves import Randomness
 from tensorbnn.inference.length_search import features
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, check_options, over_chains
+from tensorbnn.inference.sampler import (
+    Sampler,
+    Transition,
+    check_options,
+    over_chains,
+)
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
-# Leapfrog steps of the second trajectory over the hyper-parameters, a gradient of the network each.
-WEAVING_LEAPFROG = 5
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class AdaptiveHMC(Sampler):
     @staticmethod
     def step(
         keys: Array, state: "AdaptiveState", target: TargetDensity
-    ) -> tuple["AdaptiveState", TransitionInfo]:
+    ) -> "Transition[AdaptiveState]":
         """One epoch of every chain; `keys` is ``(chains,)``."""
         batched = target.batches_chains(keys.shape[0])
         return over_chains(lambda key, one: _epoch(key, one, target), keys, state, batched=batched)
@@ -206,9 +208,7 @@ class AdaptiveState(NamedTuple):
     settings: Settings
 
 
-def _epoch(
-    key: Array, state: AdaptiveState, target: TargetDensity
-) -> tuple[AdaptiveState, TransitionInfo]:
+def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transition[AdaptiveState]:
     key_normal, key_uniform, key_search = jax.random.split(key, 3)
     sizes = state.theta.size, state.z_phi.size
     normal = jax.random.normal(key_normal, (sizes[0] + 2 * sizes[1],))
@@ -237,9 +237,9 @@ def _epoch(
     )
     gradients = num_leapfrog + 1
     if sizes[1]:
-        first, second = map(Randomness, hyper_momenta, jitter[1:], uniform[1:3])
-        new_state = _move_hypers(state, new_state, target, first, second)
-        gradients += jnp.where(state.settings.interweaves, WEAVING_LEAPFROG + 1, 0)
+        random = list(map(Randomness, hyper_momenta, jitter[1:], uniform[1:3]))
+        new_state = _move_hypers(state, new_state, target, random)
+        gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_LEAPFROG + 1, 0)
         phi, _ = _phi(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
@@ -253,11 +253,7 @@ def _epoch(
 
 
 def _move_hypers(
-    before: AdaptiveState,
-    state: AdaptiveState,
-    target: TargetDensity,
-    first: Randomness,
-    second: Randomness,
+    before: AdaptiveState, state: AdaptiveState, target: TargetDensity, random: list[Randomness]
 ) -> AdaptiveState:
     """Both trajectories over phi, and the adaptation of their step sizes."""
     settings = before.settings
@@ -267,15 +263,14 @@ def _move_hypers(
         return averaging.adapt(acceptance, settings.hyper_target_acceptance, adapting)
 
     def weave() -> AdaptiveState:
-        steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
         size = alone.weaving.step_size(adapting)
-        end = hyper_moves.with_theta(target, alone.theta, alone.z_phi, size, steps, second)
+        end = hyper_moves.with_theta(target, alone.theta, alone.z_phi, size, random[1])
         return alone._replace(
             theta=end.theta, z_phi=end.z_phi, weaving=adapt(alone.weaving, end.acceptance)
         )
 
     steps, size = settings.hyper_leapfrog, state.hyper.step_size(adapting)
-    end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, first)
+    end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, random[0])
     alone = state._replace(z_phi=end.z_phi, hyper=adapt(state.hyper, end.acceptance))
     return jax.lax.cond(settings.interweaves, weave, lambda: alone)
 

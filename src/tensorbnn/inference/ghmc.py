@@ -9,9 +9,8 @@ the momentum round. The uniform number ``u`` in [-1, 1] is not drawn anew either
 "Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): before each
 move it goes a little way round the interval, and an acceptance multiplies it by
 ``exp(H_end - H_start)``, which leaves the joint density of position, momentum and ``u`` as it is.
-So rejections come in bunches, and between them the momentum persists for long. Each of these
-updates leaves the posterior unchanged: the sampler is exact. One transition is as many moves as
-`trajectory_length` takes.
+So rejections come in bunches, and between them the momentum persists for long. All of these updates
+are exact. One transition is as many moves as `trajectory_length` takes.
 """
 
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from tensorbnn.inference.hmc import (
 )
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     broadcast_to_chains,
     check_options,
@@ -122,20 +122,15 @@ class GHMC(Sampler):
             target_acceptance=self.target_acceptance,
             max_steps=self.max_leapfrog,
         )
-        return start_state(
-            GHMCState,
-            target,
-            positions,
-            settings,
-            momentum=jnp.zeros_like(positions),
-            slice=jnp.zeros_like(positions[:, 0]),
-            tuning=broadcast_to_chains(first, len(positions)),
-        )
+        fields = {
+            "momentum": jnp.zeros_like(positions),
+            "slice": jnp.zeros_like(positions[:, 0]),
+            "tuning": broadcast_to_chains(first, len(positions)),
+        }
+        return start_state(GHMCState, target, positions, settings, **fields)
 
     @staticmethod
-    def step(
-        keys: Array, state: "GHMCState", target: TargetDensity
-    ) -> tuple["GHMCState", TransitionInfo]:
+    def step(keys: Array, state: "GHMCState", target: TargetDensity) -> "Transition[GHMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -166,8 +161,8 @@ class GHMCState(NamedTuple):
 class Moves(NamedTuple):
     """Where some moves led, and what they did.
 
-    `acceptance` and `num_leapfrog` are sums, `divergent` says whether any move was, and energies are
-    those of the last one.
+    `acceptance` and `num_leapfrog` are sums, `divergent` says whether any move was, `energy` and
+    `energy_error` are those of the last one.
     """
 
     phase: Phase
@@ -214,7 +209,7 @@ def move(
     )
 
 
-def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCState, TransitionInfo]:
+def _step(key: Array, state: GHMCState, target: TargetDensity) -> Transition[GHMCState]:
     key, key_part = jax.random.split(key)
     whole = tuning.step_size(state.tuning, state.iteration)
     moves, usual_leapfrog = _moves(state, whole)
@@ -235,8 +230,7 @@ def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCStat
         slice=end.slice,
         iteration=state.iteration + 1,
         tuning=tuning.learn(
-            state.tuning,
-            state.iteration,
+            state,
             acceptance,
             step_size * end.num_leapfrog.astype(step_size.dtype),
             target,

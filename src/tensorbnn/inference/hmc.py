@@ -22,6 +22,7 @@ from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_p
 from tensorbnn.inference import tuning
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     broadcast_to_chains,
     check_options,
@@ -35,9 +36,8 @@ from tensorbnn.inference.tuning import Tuning
 # An energy error beyond this means that the integrator has left the trajectory.
 DIVERGENCE = 1000.0
 # A trajectory is at least 0.7 long, unless that takes so many steps. Where steps are tiny no round
-# of the search is long enough to see what is slowest: on the paper's variable case it prefers 800
-# steps, and 4,000 give two to three times as many effective draws a gradient at the slowest inputs.
-# (The search itself stays with fewer, or burn-in would be most of the work.)
+# of the search sees what is slowest: on the paper's variable case it prefers 800 steps, but 4,000
+# give two to three times as many effective draws a gradient at the slowest inputs.
 MANY_STEPS = 4096
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
@@ -124,9 +124,7 @@ class HMC(Sampler):
         return start_state(HMCState, target, positions, settings, tuning=first)
 
     @staticmethod
-    def step(
-        keys: Array, state: "HMCState", target: TargetDensity
-    ) -> tuple["HMCState", TransitionInfo]:
+    def step(keys: Array, state: "HMCState", target: TargetDensity) -> "Transition[HMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         batched = target.batches_chains(keys.shape[0])
         return over_chains(lambda key, each: _step(key, each, target), keys, state, batched=batched)
@@ -167,8 +165,7 @@ def leapfrog(
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
     `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
-    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged
-    into whole ones; the first and the last are made half here.
+    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged.
     """
     if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
         return Phase(*value_and_gradient.follow(*start, step_size, num_steps))
@@ -213,7 +210,7 @@ def transition(
     return kept, info, accepted
 
 
-def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState, TransitionInfo]:
+def _step(key: Array, state: HMCState, target: TargetDensity) -> Transition[HMCState]:
     key_momentum, key_uniform = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     uniform = jax.random.uniform(key_uniform, (4,))
@@ -227,12 +224,7 @@ def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState,
         gradient=end.gradient,
         iteration=state.iteration + 1,
         tuning=tuning.learn(
-            state.tuning,
-            state.iteration,
-            info.acceptance,
-            used * num_steps.astype(used.dtype),
-            target,
-            end.position,
+            state, info.acceptance, used * num_steps.astype(used.dtype), target, end.position
         ),
     )
     return new_state, info._replace(step_size=step_size)

@@ -16,6 +16,9 @@ from jax import Array
 from tensorbnn.inference.hmc import Phase, transition
 from tensorbnn.inference.target import TargetDensity
 
+# Leapfrog steps of a trajectory in which theta follows, a gradient of the network each.
+WEAVING_LEAPFROG = 5
+
 
 class Randomness(NamedTuple):
     """What is random in a trajectory: momentum, factor of the step size, and what decides."""
@@ -70,12 +73,7 @@ def given_theta(
 
 
 def with_theta(
-    target: TargetDensity,
-    theta: Array,
-    z_phi: Array,
-    step_size: Array,
-    num_steps: Array,
-    random: Randomness,
+    target: TargetDensity, theta: Array, z_phi: Array, step_size: Array, random: Randomness
 ) -> Hypers:
     """A trajectory over phi that holds theta in units of its prior's width.
 
@@ -88,6 +86,7 @@ def with_theta(
     momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
     density = target.value_and_gradient
     start = Phase(position, momentum, *density(position))
+    num_steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
     end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)
     # Where it was rejected, theta stays as it is, to the last bit.
     followed = jnp.where(accepted, target.vectors(end.position)[0], theta)

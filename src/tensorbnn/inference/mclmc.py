@@ -4,10 +4,9 @@ The momentum keeps its length, so that a chain moves at constant speed, and turn
 (Robnik, De Luca, Silverstein & Seljak 2023; isokinetic McLachlan integrator and noise by BlackJAX).
 Followed exactly, positions are draws of the posterior. Nothing is rejected: steps of a finite size
 leave a bias, which falls with the energy error of a step, and which neither R-hat nor ESS can see.
-So steps are small by default, and the error that they made is kept with the draws for the verdict.
-
-Units are those of the other samplers: in a time ``t`` each coordinate moves by about ``t`` standard
-deviations of the prior (a unit momentum is multiplied by the root of the dimension).
+So steps are small by default, and their errors are kept with the draws for the verdict. As with the
+other samplers, each coordinate moves by about ``t`` standard deviations of the prior in a time
+``t`` (a unit momentum is multiplied by the root of the dimension).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     check_options,
     over_chains,
@@ -39,8 +39,7 @@ from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 # mean of their squares follows a few outliers, a median misses the regions that cause the bias.
 TARGET_SHARE = 0.97
 # The momentum is forgotten in this fraction of the time that it takes to cross the posterior
-# (measured: longer and shorter times mix the function more slowly per gradient), and in this time
-# before the width is known.
+# (measured: others mix the function more slowly per gradient), and in this time before it is known.
 FRACTION_OF_WIDTH = 0.4
 FIRST_TIME = 0.4
 GRADIENTS_PER_STEP = 2
@@ -106,16 +105,14 @@ class MCLMC(Sampler):
             decoherence_time=jnp.asarray(time or FIRST_TIME, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
-        chains = len(positions)
-        return start_state(
-            MCLMCState,
-            target,
-            positions,
-            settings,
-            momentum=jnp.zeros_like(positions),
-            adaptation=DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
-            spread=Spread.begin(positions),
-        )
+        fields = {
+            "momentum": jnp.zeros_like(positions),
+            "adaptation": DualAveraging.of_chains(
+                self.step_size or FIRST_STEP_SIZE, len(positions)
+            ),
+            "spread": Spread.begin(positions),
+        }
+        return start_state(MCLMCState, target, positions, settings, **fields)
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
@@ -125,9 +122,7 @@ class MCLMC(Sampler):
         return (EnergyErrors(error=error, share=ERROR_SHARE, limit=ERROR_LIMIT, **names),)
 
     @staticmethod
-    def step(
-        keys: Array, state: "MCLMCState", target: TargetDensity
-    ) -> tuple["MCLMCState", TransitionInfo]:
+    def step(keys: Array, state: "MCLMCState", target: TargetDensity) -> "Transition[MCLMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -167,21 +162,22 @@ class Sums(NamedTuple):
     """Steps that ended in NaN and were not taken."""
 
 
-def _step(
-    key: Array, state: MCLMCState, target: TargetDensity
-) -> tuple[MCLMCState, TransitionInfo]:
+def _step(key: Array, state: MCLMCState, target: TargetDensity) -> Transition[MCLMCState]:
     from blackjax.mcmc.integrators import IntegratorState
 
-    adapting = state.iteration < state.settings.step_size_adapt_steps
+    settings = state.settings
+    adapting = state.iteration < settings.step_size_adapt_steps
     step_size = state.adaptation.step_size(adapting)
-    time = _decoherence_time(state)
-    wanted = jnp.minimum(time / step_size, state.settings.max_steps.astype(time.dtype))
+    first_width = settings.decoherence_time / FRACTION_OF_WIDTH
+    width = state.spread.width(state.iteration, settings.time_adapt_steps, first_width)
+    time = FRACTION_OF_WIDTH * width
+    wanted = jnp.minimum(time / step_size, settings.max_steps.astype(time.dtype))
     num_steps = jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
     key_first, key_steps = jax.random.split(key)
     first = state.iteration == 0
     momentum = jnp.where(first, _direction(key_first, state.position), state.momentum)
     begin = IntegratorState(state.position, momentum, state.log_density, state.gradient)
-    end, sums = _steps(key_steps, begin, step_size, time, num_steps, state.settings, target)
+    end, sums = _steps(key_steps, begin, step_size, time, num_steps, settings, target)
     count = num_steps.astype(time.dtype)
     info = TransitionInfo(
         acceptance=1 - sums.failed / count,
@@ -201,7 +197,7 @@ def _step(
         adaptation=state.adaptation.adapt(
             sums.within / count, jnp.full_like(time, TARGET_SHARE), adapting
         ),
-        spread=state.spread.update(end.position, state.iteration, state.settings.time_adapt_steps),
+        spread=state.spread.update(end.position, state.iteration, settings.time_adapt_steps),
     )
     return new_state, info
 
@@ -241,12 +237,6 @@ def _steps(
 
         zero = jnp.zeros_like(begin.logdensity)
         return jax.lax.fori_loop(0, num_steps, one, (begin, Sums(zero, zero, zero)))
-
-
-def _decoherence_time(state: MCLMCState) -> Array:
-    steps, given = state.settings.time_adapt_steps, state.settings.decoherence_time
-    width = state.spread.width(state.iteration, steps, given / FRACTION_OF_WIDTH)
-    return FRACTION_OF_WIDTH * width
 
 
 def _direction(key: Array, like: Array) -> Array:

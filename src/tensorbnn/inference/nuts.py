@@ -19,6 +19,7 @@ from tensorbnn.inference.adaptation import DualAveraging
 from tensorbnn.inference.hmc import DIVERGENCE, Phase
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     check_options,
     over_chains,
@@ -74,19 +75,11 @@ class NUTS(Sampler):
             target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
             max_tree_depth=jnp.asarray(self.max_tree_depth, jnp.int32),
         )
-        chains = len(positions)
-        return start_state(
-            NUTSState,
-            target,
-            positions,
-            settings,
-            adaptation=DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
-        )
+        adaptation = DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, len(positions))
+        return start_state(NUTSState, target, positions, settings, adaptation=adaptation)
 
     @staticmethod
-    def step(
-        keys: Array, state: "NUTSState", target: TargetDensity
-    ) -> tuple["NUTSState", TransitionInfo]:
+    def step(keys: Array, state: "NUTSState", target: TargetDensity) -> "Transition[NUTSState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -110,7 +103,7 @@ class NUTSState(NamedTuple):
     settings: Settings
 
 
-def _step(key: Array, state: NUTSState, target: TargetDensity) -> tuple[NUTSState, TransitionInfo]:
+def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUTSState]:
     key_momentum, key_tree = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     energy = 0.5 * jnp.sum(momentum**2) - state.log_density

@@ -60,6 +60,10 @@ class TransitionInfo(NamedTuple):
     num_steps: Array
 
 
+# What a step returns: the new state, and what happened.
+Transition = tuple[T, TransitionInfo]
+
+
 class Sampler(ABC):
     """Base class of samplers; a subclass is a frozen dataclass whose fields are its options.
 

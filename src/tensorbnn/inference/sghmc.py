@@ -9,12 +9,11 @@ log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen
 
 with new rows for ``G'`` at each step (one gradient a step; the splitting of Leimkuhler & Matthews
 2013, whose error in the positions is small). The gradients' own noise, of variance ``V`` in each
-coordinate, heats the chain; it is measured during burn-in, and less noise is added: so much that
+coordinate, heats the chain; it is measured during burn-in, and that much less noise is added for
 positions, which a kick moves by ``eps (1 + c) / (2 (1 - c))`` times its size in the end and added
-noise by ``eps / (1 - c)``, diffuse as they should. What remains is approximate: nothing is
-rejected, ``V`` is not the same everywhere, and steps are finite. The bias falls with the step size.
-The kinetic temperature, the mean of ``p^2``, is kept with the draws: it is one where the dynamics
-are followed exactly.
+noise by ``eps / (1 - c)``, to diffuse as they should. What remains is approximate: nothing is
+rejected, ``V`` varies, and steps are finite. The bias falls with the step size. The kinetic
+temperature, the mean of ``p^2``, is kept with the draws: exact dynamics have one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +33,7 @@ from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     check_options,
     over_chains,
@@ -115,17 +115,14 @@ class SGHMC(Sampler):
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
         )
         rows = 0 if target.data is None else forward.num_rows(target.data)
-        state = start_state(
-            SGHMCState,
-            target,
-            positions,
-            settings,
-            momentum=jnp.zeros_like(positions),
-            rows=jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
-            noise=jnp.zeros_like(positions),
-            adaptation=DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
-            spread=Spread.begin(positions),
-        )
+        fields = {
+            "momentum": jnp.zeros_like(positions),
+            "rows": jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
+            "noise": jnp.zeros_like(positions),
+            "adaptation": DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
+            "spread": Spread.begin(positions),
+        }
+        state = start_state(SGHMCState, target, positions, settings, **fields)
         return state._replace(noise=_initial_noise(target, state))
 
     @staticmethod
@@ -139,9 +136,7 @@ class SGHMC(Sampler):
         return (KineticTemperature(sampler=SGHMC.__name__, temperature=temperature, limit=limit),)
 
     @staticmethod
-    def step(
-        keys: Array, state: "SGHMCState", target: TargetDensity
-    ) -> tuple["SGHMCState", TransitionInfo]:
+    def step(keys: Array, state: "SGHMCState", target: TargetDensity) -> "Transition[SGHMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -174,18 +169,17 @@ class StepConstants(NamedTuple):
     step_size: Array
     persistence: Array
     noise_sd: Array
+    energy_error: Array
 
 
-def _step(
-    key: Array, state: SGHMCState, target: TargetDensity
-) -> tuple[SGHMCState, TransitionInfo]:
+def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SGHMCState]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
     step_size = tuning.step_size(state)
     persistence = jnp.exp(-tuning.friction(state, step_size) * step_size)
     kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
     injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
-    constants = StepConstants(step_size, persistence, jnp.sqrt(injected))
+    constants = StepConstants(step_size, persistence, jnp.sqrt(injected), settings.energy_error)
     first, shape = state.iteration == 0, state.position.shape
     momentum = jnp.where(first, jax.random.normal(key_first, shape), state.momentum)
     begin = Point(state.position, momentum, state.log_density, state.gradient, state.rows)
@@ -195,7 +189,7 @@ def _step(
         own = jax.random.fold_in(key_steps, index)
         return jax.lax.cond(
             burning_in,
-            lambda: _measured_step(own, carry, constants, settings, target),
+            lambda: _measured_step(own, carry, constants, target),
             lambda: _plain_step(own, carry, constants, target),
         )
 
@@ -235,11 +229,7 @@ def _plain_step(
 
 
 def _measured_step(
-    key: Array,
-    carry: tuple[Point, Sums],
-    constants: StepConstants,
-    settings: Settings,
-    target: TargetDensity,
+    key: Array, carry: tuple[Point, Sums], constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Sums]:
     """A step with both kicks by the same new rows: two gradients, but errors can be measured."""
     key_rows, key_noise = jax.random.split(key)
@@ -252,7 +242,7 @@ def _measured_step(
     finite = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
     squared = jnp.where(finite, error, jnp.inf) ** 2 / before.position.size
     sums = sums._replace(
-        within=sums.within + (squared <= settings.energy_error**2).astype(error.dtype),
+        within=sums.within + (squared <= constants.energy_error**2).astype(error.dtype),
         noise=sums.noise + 0.5 * (gradient - before.gradient) ** 2,
     )
     return _accept_if_finite(key, begin._replace(rows=rows), after, finite, sums)

@@ -18,9 +18,8 @@ learns the reward, and the next candidate is the one with the highest
 candidates are drawn at random, and 50 trajectories without an acceptance restart the search with
 both bounds of the step size halved.
 
-The kernel is a product over the two axes and so smooth that a dozen eigenvectors of each axis carry
-it to float32 rounding. In these features the process is a linear regression with a fixed number of
-weights: its cost per candidate does not grow with the number of candidates tried.
+The kernel is so smooth that a dozen eigenvectors of each axis carry it to float32 rounding. In
+these features the process is a linear regression, whose cost per candidate does not grow.
 """
 
 import math

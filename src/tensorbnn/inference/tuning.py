@@ -1,16 +1,14 @@
 """Tuning of step size and trajectory length while chains burn in, shared by all chains.
 
-Burn-in has `POOLING_ROUNDS` rounds of equal length. Within a round each chain runs by itself; after
-it each chain *shares* a short vector of what it saw, these are *pooled*, and all chains continue
-with the same numbers. Nothing is random here and the order of chains is fixed, so a run can be
-stopped anywhere and resumed.
+Burn-in has `POOLING_ROUNDS` rounds of equal length. After each round every chain *shares* a short
+vector of what it saw, these are *pooled*, and all chains continue with the same numbers. Nothing is
+random here and the order of chains is fixed, so a run can be stopped anywhere and resumed.
 
-At first the step size comes from dual averaging of the acceptance probability, whose mean errors
-are averaged after each round. Trajectories are capped, since a step size found on long ones far
-from the posterior ends up two to three times too small. From then on the step size is held within a
-round and chosen after it, as the one at which all chains together, in all rounds, would have
-accepted as often as they should: it rests on wide and narrow regions as chains met them. In the
-same rounds the trajectory length is searched for (`length_search`).
+At first the step size comes from dual averaging, whose mean errors are averaged after each round.
+Trajectories are capped, since a step size found on long ones far from the posterior ends up two to
+three times too small. From then on the step size is held within a round and chosen after it, as the
+one at which all chains in all rounds would have accepted as often as they should: it rests on wide
+and narrow regions as chains met them. In the same rounds the length is sought (`length_search`).
 
 One trajectory in five takes half the step: where the posterior of a network is narrower than
 anywhere in burn-in, a chain that always takes the whole one may reject for thousands of
@@ -147,14 +145,10 @@ def max_steps(tuning: Tuning, iteration: Array) -> Array:
 
 
 def learn(
-    tuning: Tuning,
-    iteration: Array,
-    acceptance: Array,
-    path: Array,
-    target: TargetDensity,
-    position: Array,
+    state: Any, acceptance: Array, path: Array, target: TargetDensity, position: Array
 ) -> Tuning:
-    """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
+    """Take in one transition from `state`, of length `path`, that ended at `position`."""
+    tuning, iteration = state.tuning, state.iteration
     settings = tuning.settings
     tunes = iteration < settings.end
     updated = tuning.averaging.update(acceptance, settings.target_acceptance)
