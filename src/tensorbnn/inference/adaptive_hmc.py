@@ -12,9 +12,9 @@ Theta and phi are moved in units of their priors' widths (`target`). These are a
 paper's priors; under others one step size serves narrow and wide priors alike, and reaches tails.
 """
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -35,13 +35,8 @@ from tensorbnn.inference.adaptation import DualAveraging
 from tensorbnn.inference.hmc import Phase, transition
 from tensorbnn.inference.hyper_moves import Randomness
 from tensorbnn.inference.length_search import features
-from tensorbnn.inference.sampler import (
-    Sampler,
-    Transition,
-    check_options,
-    over_chains,
-)
-from tensorbnn.inference.target import TargetDensity
+from tensorbnn.inference.sampler import Sampler, Transition, check_options, over_chains
+from tensorbnn.inference.target import TargetDensity, phi_of
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
@@ -137,12 +132,14 @@ class AdaptiveHMC(Sampler):
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
+        hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
+        follows = target.held_phi is None and hierarchical
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
             hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in), jnp.int32),
             hyper_leapfrog=jnp.asarray(self.hyper_leapfrog, jnp.int32),
             hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
-            interweaves=jnp.asarray(self.interweave and hyper_moves.can_follow(target)),
+            interweaves=jnp.asarray(self.interweave and follows),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
             rewards_function=jnp.asarray(self.reward == "function"),
         )
@@ -215,7 +212,7 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
     momentum, *hyper_momenta = jnp.split(normal, [sizes[0], sum(sizes)])
     uniform = jax.random.uniform(key_uniform, (6,))
     jitter = 1 + state.settings.step_size_jitter * (2 * uniform[3:] - 1)
-    phi, log_hyper_prior = _phi(target, state.z_phi)
+    phi, log_hyper_prior = phi_of(target, state.z_phi)
 
     step_size, decisive = state.adapter.step_size * jitter[0], uniform[0]
     # Theta given phi, in standard coordinates.
@@ -240,7 +237,7 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
         random = list(map(Randomness, hyper_momenta, jitter[1:], uniform[1:3]))
         new_state = _move_hypers(state, new_state, target, random)
         gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_LEAPFROG + 1, 0)
-        phi, _ = _phi(target, new_state.z_phi)
+        phi, _ = phi_of(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
     info = info._replace(
@@ -282,17 +279,10 @@ def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Arr
     def learn() -> Adapter:
         constants = state.constants
         new = trajectory_adapter.update(key, state.adapter, constants, squared_jump, accepted)
-        settle = functools.partial(trajectory_adapter.settle, new, constants)
+        settle = partial(trajectory_adapter.settle, new, constants)
         return jax.lax.cond(remaining == 1, settle, lambda: new)
 
     return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
-
-
-def _phi(target: TargetDensity, z_phi: Array) -> tuple[Array, Array]:
-    """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
-    if target.held_phi is not None:
-        return target.held_phi, jnp.zeros((), z_phi.dtype)
-    return target.model.phi.from_standard(z_phi, {})
 
 
 @jax.jit

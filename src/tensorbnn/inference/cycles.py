@@ -7,9 +7,9 @@ With the gradient ``g`` of the loss, step ``t`` of AMSGrad (Reddi, Kale & Kumar 
     x <- x - r m / (1 - 0.9^t) / (sqrt(u) + 1e-8)
 
 A cycle ends after a number of epochs, or when the validation loss has not fallen for `patience` of
-them; what was best by validation loss starts the next one, at a lower rate and with ``m``, ``v``
-and ``u`` at zero (the paper's Section 3.5). The random numbers of an epoch come from the seed, the
-start, the cycle and the epoch alone, so that cutting a cycle into calls changes nothing.
+them; the best by validation loss starts the next one, at a lower rate and with ``m``, ``v`` and
+``u`` at zero (the paper's Section 3.5). The random numbers of an epoch come from the seed, the
+start, the cycle and the epoch alone, so cutting a cycle into calls changes nothing.
 """
 
 import functools
@@ -109,11 +109,7 @@ class Task(Protocol):
 
 
 class State(NamedTuple):
-    """Where training is; every array has the starts as its first axis.
-
-    `epoch` counts the epochs of the cycle, `epochs_since_best` those since the validation loss last
-    fell.
-    """
+    """Where training is in a cycle; every array has the starts as its first axis."""
 
     parameters: Any
     held: Any
@@ -303,7 +299,7 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
 
 @jax.jit
 def _begin_cycle(state: State) -> State:
-    """The best of the cycle before, the optimiser at its beginning."""
+    """The best so far, with a fresh optimiser."""
     return over_chains(_fresh, state.best, state.held, state.best_loss)
 
 

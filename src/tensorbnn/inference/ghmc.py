@@ -185,10 +185,7 @@ def move(
     num_leapfrog: Array,
     persistence: Array,
 ) -> Moves:
-    """Refresh momentum and slice, follow the leapfrog integrator, accept or turn round.
-
-    The momentum is renewed by `fresh`, standard normal numbers.
-    """
+    """Refresh momentum (by normal numbers) and slice, follow a trajectory, accept or turn round."""
     momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
     slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)

@@ -182,17 +182,13 @@ def leapfrog(
 
 
 def transition(
-    value_and_gradient: ValueAndGradient,
-    start: Phase,
-    step_size: Array,
-    num_steps: Array,
-    uniform: Array,
+    density: ValueAndGradient, start: Phase, step_size: Array, num_steps: Array, uniform: Array
 ) -> tuple[Phase, TransitionInfo, Array]:
     """A leapfrog trajectory and its Metropolis step, and whether it was accepted.
 
     `uniform` decides on that.
     """
-    end = leapfrog(value_and_gradient, start, step_size, num_steps)
+    end = leapfrog(density, start, step_size, num_steps)
     energy, energy_after = energy_of(start), energy_of(end)
     energy_error = energy_after - energy
     acceptance = acceptance_of(energy, energy_after)

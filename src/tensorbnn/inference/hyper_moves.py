@@ -21,10 +21,11 @@ WEAVING_LEAPFROG = 5
 
 
 class Randomness(NamedTuple):
-    """What is random in a trajectory: momentum, factor of the step size, and what decides."""
+    """What is random in a trajectory."""
 
     momentum: Array
     jitter: Array
+    """Factor of the step size."""
     uniform: Array
 
 
@@ -37,12 +38,6 @@ class Hypers(NamedTuple):
     acceptance: Array
 
 
-def can_follow(target: TargetDensity) -> bool:
-    """Whether any prior of a parameter has a hyper-parameter that is sampled."""
-    hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
-    return target.held_phi is None and hierarchical
-
-
 def given_theta(
     target: TargetDensity,
     theta: Array,
@@ -51,10 +46,7 @@ def given_theta(
     num_steps: Array,
     random: Randomness,
 ) -> Hypers:
-    """A trajectory over phi that holds theta.
-
-    The network is not evaluated but once, where the likelihood has hyper-parameters of its own.
-    """
+    """A trajectory over phi that holds theta; the network is evaluated at most once."""
     model, data = target.model, target.data
     outputs = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
 
@@ -75,10 +67,7 @@ def given_theta(
 def with_theta(
     target: TargetDensity, theta: Array, z_phi: Array, step_size: Array, random: Randomness
 ) -> Hypers:
-    """A trajectory over phi that holds theta in units of its prior's width.
-
-    It takes a gradient of the whole density a step, and one at its start.
-    """
+    """A trajectory over phi that holds theta in units of its prior's width."""
     phi, _ = target.model.phi.from_standard(z_phi, {})
     position = target.position(theta, phi)
     # A step of zero holds a coordinate.

@@ -4,11 +4,10 @@ In each round of the search all chains use one length, and record the outputs ``
 Squared jumps of ``f`` over 1, 2, 4, ... transitions, against the variance of ``f`` over all chains,
 give autocorrelations, and these the effective draws of a transition for each output. Their harmonic
 mean, in which slow outputs count most, over the length is the score. (Jumps over one transition
-alone favour lengths two to three times too short: they see what is fast in ``f``, not what is slow.
-So do, less so, jumps over as many transitions as a round has. Where even the best length seen gives
-only a few effective draws a transition, so that a round is short for it, the root stands in place
-of the length, as in the paper's reward. The length and not the number of steps, because the step
-size still varies.) The search climbs by factors of two, then by their square root.
+alone see what is fast in ``f``, and favour lengths two to three times too short; so do, less so,
+jumps over as many transitions as a round has. Where even the best length seen gives few effective
+draws a transition, the root of the length counts, as in the paper's reward. It is not the number of
+steps, as the step size still varies.) The search climbs by factors of two, then by their root.
 """
 
 from typing import Any, NamedTuple
@@ -35,10 +34,9 @@ SEEN = 0.25
 # that the length itself does.
 FEW_MANY_DRAWS = (0.1, 0.5)
 _SMOOTHING = 0.5  # octaves
-# No shorter ones are tried, however well they do in a short round: a few steps are a random walk,
-# and draws should be worth keeping, unless such a length takes many steps. (On networks of a few
-# hundred parameters lengths from 0.35 to 0.7 give as many effective draws a gradient, and the
-# longest of them twice as many a draw.)
+# No shorter ones are tried, unless such a length takes many steps: few steps are a random walk, and
+# draws should be worth keeping. (On networks of a few hundred parameters lengths from 0.35 to 0.7
+# give as many effective draws a gradient, and the longest of them twice as many a draw.)
 MIN_STEPS = 4
 MIN_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)

@@ -2,9 +2,8 @@
 
     q(v) = prod_i N(v_i; m_i, s_i),        v = theta, or theta and phi one after the other
 
-It is drawn from as posteriors are, by a sampler whose transitions are independent draws: so runs,
-resuming and all that is done with networks are the same. `variational.py` says how ``m`` and ``s``
-are found.
+It is drawn from as posteriors are, by a sampler whose transitions are independent draws, so that
+runs and ensembles are the same. `variational.py` says how ``m`` and ``s`` are found.
 """
 
 import math
@@ -100,16 +99,15 @@ class MeanField(Sampler):
 
 
 class Record(NamedTuple):
-    """How a fit went; every array has the chains as its first axis.
-
-    `elbos` has the ELBO of every start, `history` its estimates after each epoch of the best one.
-    """
+    """How a fit went; every array has the chains as its first axis."""
 
     elbos: Any
+    """ELBO of every start."""
     elbo: Any
     elbo_error: Any
     pareto_k: Any
     history: Any
+    """Estimates of the ELBO after each epoch of the best start."""
 
 
 class MeanFieldState(NamedTuple):

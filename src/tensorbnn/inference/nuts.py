@@ -16,7 +16,7 @@ from jax import Array
 
 from tensorbnn.checks import check_count, check_fraction, check_positive
 from tensorbnn.inference.adaptation import DualAveraging
-from tensorbnn.inference.hmc import DIVERGENCE, Phase
+from tensorbnn.inference.hmc import DIVERGENCE, Phase, energy_of
 from tensorbnn.inference.sampler import (
     Sampler,
     Transition,
@@ -106,13 +106,12 @@ class NUTSState(NamedTuple):
 def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUTSState]:
     key_momentum, key_tree = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
-    energy = 0.5 * jnp.sum(momentum**2) - state.log_density
+    begin = Phase(state.position, momentum, state.log_density, state.gradient)
+    energy = energy_of(begin)
     adapting = state.iteration < state.settings.adapt_steps
     step_size = state.adaptation.step_size(adapting)
-    begin = Phase(state.position, momentum, state.log_density, state.gradient)
     drawn, info = _tree(key_tree, begin, energy, step_size, _depth(state), target)
-    target_acceptance = state.settings.target_acceptance
-    updated = state.adaptation.update(info.acceptance, target_acceptance)
+    updated = state.adaptation.update(info.acceptance, state.settings.target_acceptance)
     new_state = state._replace(
         position=drawn.position,
         log_density=drawn.logdensity,
@@ -133,10 +132,7 @@ def _depth(state: NUTSState) -> Array:
 def _tree(
     key: Array, start: Phase, energy: Array, step_size: Array, depth: Array, target: TargetDensity
 ) -> tuple[Any, TransitionInfo]:
-    """The trajectory of BlackJAX's `nuts` kernel, with a depth that is a number, not a shape.
-
-    Returns the point that was drawn from it.
-    """
+    """A point of a trajectory by BlackJAX's `nuts`, with a depth that is a number, not a shape."""
     from blackjax.mcmc import integrators, metrics, proposal, termination, trajectory
 
     # BlackJAX counts with plain numbers, which strict promotion would not let it.

@@ -1,7 +1,4 @@
-"""Pre-training: where chains start, found by AMSGrad in cycles of falling learning rate.
-
-The paper's Section 3.5; what a cycle is stands in `cycles.py`.
-"""
+"""Pre-training: where chains start, found by AMSGrad (the paper's Section 3.5; `cycles.py`)."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -178,12 +175,11 @@ def pretrain(
         state = begin(task, *draw_starts(model, key_start, given))
         _check_start(state.best_loss)
         trained = run(task, plan, key_shuffle, state, bar)
+        named = named_networks(model, trained.best)
 
     def for_chains(values: ArrayLike) -> NDArray[Any]:
         return np.repeat(np.asarray(values), chains // networks, axis=0)
 
-    with precision(posterior.dtype):
-        named = named_networks(model, trained.best)
     return Pretrained(
         {entry.name: for_chains(named[entry.name]) for entry in model.theta.entries},
         training_loss=for_chains(trained.losses.training),

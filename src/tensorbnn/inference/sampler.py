@@ -153,9 +153,8 @@ def check_state(state: Any, chains: int) -> None:
 
 def check_step(result: Any, state: Any, chains: int) -> None:
     """Raise where what `step` of a sampler returned is not a similar state and an info."""
-    if not (
-        isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], TransitionInfo)
-    ):
+    pair = isinstance(result, tuple) and len(result) == 2
+    if not (pair and isinstance(result[1], TransitionInfo)):
         parts = result if type(result) is tuple else (result,)
         types = ", ".join(type(part).__name__ for part in parts)
         raise TypeError(
@@ -220,10 +219,7 @@ def select(condition: Array, new: T, old: T) -> T:
 def start_state(
     kind: Callable[..., T], target: TargetDensity, positions: Array, settings: Any, **fields: Any
 ) -> T:
-    """State of a `kind` before the first transition of chains at `positions`.
-
-    The `settings` are those of each chain, the other `fields` have the chains as first axis.
-    """
+    """State before the first transition; all `fields` but the `settings` have a chain axis."""
     log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
     return kind(
         position=positions,

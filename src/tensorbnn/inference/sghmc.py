@@ -44,10 +44,9 @@ from tensorbnn.inference.sampler import (
 from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
 from tensorbnn.inference.target import TargetDensity
 
-# Where the search for the step size begins: small, for a step that is too large is not rejected.
-FIRST_STEP_SIZE = 0.01
-# Before the width of the posterior is known.
-FIRST_FRICTION = 5.0
+# Where the search for the step size begins (small, for steps that are too large are not rejected),
+# and the friction before the width of the posterior is known.
+FIRST_STEP_SIZE, FIRST_FRICTION = 0.01, 5.0
 # Batches by which the noise of the gradients is known before the first step.
 INITIAL_BATCHES = 8
 # The bias is small where the kinetic temperature is this close to one (measured, docs/samplers.md),

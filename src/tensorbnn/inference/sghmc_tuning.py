@@ -1,9 +1,9 @@
 """What SGHMC learns in burn-in: the size of its steps, their friction, the noise of gradients.
 
-Gradients of a few rows have noise of a variance ``V`` in each coordinate. All noise of a step, that
-which is added included, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. The part of the
-gradients in it, ``eps^2 V``, is kept small, by small steps and by enough friction; apart from that,
-steps are as large as their energy errors allow.
+Gradients of a few rows have noise of a variance ``V`` in each coordinate. All noise of a step, with
+what is added, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. The part of the gradients,
+``eps^2 V``, is kept small by small steps and enough friction; apart from that, steps are as large
+as their energy errors allow.
 """
 
 from typing import NamedTuple

@@ -112,10 +112,14 @@ class TargetDensity:
     def _transform(self, position: Array) -> tuple[Array, Array, Array]:
         """``theta``, ``phi``, and the log-density of the position under prior and hyper-prior."""
         z_theta, z_phi = jnp.split(position, [self.model.theta.size])
-        if self.held_phi is None:
-            phi, log_hyper_prior = self.model.phi.from_standard(z_phi, {})
-        else:
-            phi, log_hyper_prior = self.held_phi, jnp.zeros((), position.dtype)
+        phi, log_hyper_prior = phi_of(self, z_phi)
         hypers = self.model.phi.unflatten(phi)
         theta, log_prior = self.model.theta.from_standard(z_theta, hypers)
         return theta, phi, log_prior + log_hyper_prior
+
+
+def phi_of(target: TargetDensity, z_phi: Array) -> tuple[Array, Array]:
+    """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
+    if target.held_phi is not None:
+        return target.held_phi, jnp.zeros((), z_phi.dtype)
+    return target.model.phi.from_standard(z_phi, {})

@@ -10,9 +10,8 @@ three times too small. From then on the step size is held within a round and cho
 one at which all chains in all rounds would have accepted as often as they should: it rests on wide
 and narrow regions as chains met them. In the same rounds the length is sought (`length_search`).
 
-One trajectory in five takes half the step: where the posterior of a network is narrower than
-anywhere in burn-in, a chain that always takes the whole one may reject for thousands of
-transitions.
+One trajectory in five takes half the step: where the posterior of a network is narrower than in
+burn-in, a chain that always takes the whole one may reject for thousands of transitions.
 """
 
 from typing import Any, NamedTuple
@@ -36,8 +35,7 @@ CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, POOLING_ROUNDS - 1
 FIRST_CAP, SECOND_CAP = 16, 64
 # The length before the search, and without it.
 UNTUNED_LENGTH = 1.0
-# Where the search for the step size begins; one that is far too large is cut down within a few
-# rejections.
+# Where the search for the step size begins; a few rejections cut down one that is far too large.
 FIRST_STEP_SIZE = 0.1
 # How far the acceptance of a chain may lie below the mean before it decides on the step size, and
 # how far the logarithm of the step size may change at a time.

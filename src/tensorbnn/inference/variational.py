@@ -79,14 +79,8 @@ def fit(
     with precision(posterior.dtype), Bar("fitting", plan.total, show=progress) as bar:
         evaluate, keys = split_keys(root_key(seed), STREAM, options.starts, 3)
         key_start, key_fit, key_elbo = keys
-        task = Task(
-            model=model,
-            estimator=options.estimator,
-            draws=options.gradient_draws,
-            hyperparameters=hyperparameters,
-            batches=_batches(posterior, options.batch_size),
-            key=evaluate,
-        )
+        draws, batches = options.gradient_draws, _batches(posterior, options.batch_size)
+        task = Task(model, options.estimator, draws, hyperparameters, batches, key=evaluate)
         thetas, phis = draw_starts(model, key_start, given)
         centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
         first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
@@ -168,7 +162,7 @@ class Task:
         key_draws, key_rows = jax.random.split(key)
         noise = side * jax.random.normal(key_draws, (1 + PRIOR_PAIRS, normals.mean.size))
         theta, own_phi = self.vectors(normals.at(noise[0]), phi)
-        size, model = self.model.theta.size, self.model
+        model, size = self.model, theta.size
         thetas = Spread(normals.mean[:size], normals.sd[:size], theta, side)
         log_likelihood = model.mean_log_likelihood(key_rows, thetas, own_phi, data, self.estimator)
 
