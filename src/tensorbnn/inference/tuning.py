@@ -172,9 +172,9 @@ def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: A
     within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
 
     def keep() -> Array:
+        row = tuning.record.at[within // stride]
         outputs = length_search.features(target, target.vectors(position)[0])
-        outputs = jnp.nan_to_num(outputs, nan=0.0, posinf=1e6, neginf=-1e6)
-        return tuning.record.at[within // stride].set(outputs)
+        return row.set(jnp.nan_to_num(outputs, nan=0.0, posinf=1e6, neginf=-1e6))
 
     wanted = tunes & settings.tunes_length & (within % stride == 0)
     return tuning._replace(record=jax.lax.cond(wanted, keep, lambda: tuning.record))
