@@ -110,14 +110,12 @@ class GHMC(Sampler):
             trajectory_length=jnp.asarray(self.trajectory_length or 0.0, dtype=float),
             slice_step=jnp.asarray(self.slice_step, dtype=float),
         )
-        time = self.decoherence_time
-        if time is None and self.trajectory_length is not None:
-            time = DECOHERENCE_TIME
+        given = None if self.trajectory_length is None else DECOHERENCE_TIME
         first = tuning.init(
             target,
             burn_in,
             step_size=self.step_size,
-            length=time,
+            length=self.decoherence_time or given,
             search=True,
             target_acceptance=self.target_acceptance,
             max_steps=self.max_leapfrog,

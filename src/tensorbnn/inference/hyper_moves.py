@@ -57,10 +57,9 @@ def given_theta(
             total += model.log_likelihood_of_outputs(outputs, phi, data)
         return total
 
-    value_and_gradient = jax.value_and_grad(log_density)
-    start = Phase(z_phi, random.momentum, *value_and_gradient(z_phi))
-    step_size *= random.jitter
-    end, info, _ = transition(value_and_gradient, start, step_size, num_steps, random.uniform)
+    density = jax.value_and_grad(log_density)
+    start = Phase(z_phi, random.momentum, *density(z_phi))
+    end, info, _ = transition(density, start, step_size * random.jitter, num_steps, random.uniform)
     return Hypers(theta, end.position, info.acceptance)
 
 

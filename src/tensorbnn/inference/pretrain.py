@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, Literal, get_args
 
 import jax
@@ -42,12 +42,15 @@ class Pretrained(Mapping[str, NDArray[Any]]):
         Validation loss of each of these networks.
     """
 
-    _networks: Mapping[str, NDArray[Any]]
+    networks: InitVar[Mapping[str, NDArray[Any]]]
     _: KW_ONLY
     training_loss: NDArray[Any]
     validation_loss: NDArray[Any]
     epochs: NDArray[Any]
     best_loss: NDArray[Any]
+
+    def __post_init__(self, networks: Mapping[str, NDArray[Any]]) -> None:
+        self._networks = dict(networks)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._networks[name]

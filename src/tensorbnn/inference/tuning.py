@@ -97,10 +97,9 @@ def init(
     round_length = burn_in // POOLING_ROUNDS if pooling_rounds(burn_in) else 0
     searches = search and length is None and round_length > 0
     count = num_features(target) if search else 0
-    first = FIRST_STEP_SIZE if step_size is None else step_size
     start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
     return Tuning(
-        averaging=DualAveraging.begin(jnp.asarray(first, dtype=float)),
+        averaging=DualAveraging.begin(jnp.asarray(step_size or FIRST_STEP_SIZE, dtype=float)),
         length=start,
         lengths=jnp.full(POOLING_ROUNDS, start),
         units=Units(jnp.zeros(count), jnp.ones(count)),

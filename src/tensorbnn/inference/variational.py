@@ -77,10 +77,10 @@ def fit(
     layouts = (model.theta, model.phi)
     given = check_starts(layouts, start, count=options.starts, each="start", dtype=posterior.dtype)
     with precision(posterior.dtype), Bar("fitting", plan.total, show=progress) as bar:
-        evaluate, keys = split_keys(root_key(seed), STREAM, options.starts, 3)
+        shared, keys = split_keys(root_key(seed), STREAM, options.starts, 3)
         key_start, key_fit, key_elbo = keys
         draws, batches = options.gradient_draws, _batches(posterior, options.batch_size)
-        task = Task(model, options.estimator, draws, hyperparameters, batches, key=evaluate)
+        task = Task(model, options.estimator, draws, hyperparameters, batches, key=shared)
         thetas, phis = draw_starts(model, key_start, given)
         centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
         first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
