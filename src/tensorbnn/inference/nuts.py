@@ -152,13 +152,14 @@ def _tree(
             depth,
         )
         begin = integrators.IntegratorState(*start)
+        own_energy = energy_of(start)  # as `energy`; without it XLA would compile another program
         expansion = trajectory.DynamicExpansionState(
             0,
-            proposal.Proposal(begin, energy, 0.0, -jnp.inf),
+            proposal.Proposal(begin, own_energy, 0.0, -jnp.inf),
             trajectory.Trajectory(begin, begin, start.momentum, 0),
             new_criterion(begin, MAX_DEPTH),
         )
-        end, (divergent, _) = expand(key, expansion, energy, step_size)
+        end, (divergent, _) = expand(key, expansion, own_energy, step_size)
         drawn, num_steps = end.proposal, end.trajectory.num_states
         return drawn.state, TransitionInfo(
             # The mean over all points, those of the last doubling too.
