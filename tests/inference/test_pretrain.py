@@ -198,6 +198,11 @@ def test_the_split_is_disjoint_and_complete(rows, fraction, aside):
     )
 
 
+def keys_of(seed):
+    """The key of the split, and those of one network for its start and its batches."""
+    return module.split_keys(jax.random.key(seed, impl="threefry2x32"), module.STREAM, 1, 2)
+
+
 @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.5), (12, 0.0)])
 def test_nothing_is_set_aside(rows, fraction):
     posterior = linear(X[:rows], Y[:rows])
@@ -207,7 +212,7 @@ def test_nothing_is_set_aside(rows, fraction):
 
 
 def test_the_split_is_seeded_and_its_rows_only_judge():
-    keys = [module._keys(jax.random.key(seed, impl="threefry2x32"), 1).split for seed in (5, 5, 6)]
+    keys = [keys_of(seed)[0] for seed in (5, 5, 6)]
     parts = [split(linear().prepare_own(), 0.25, key) for key in keys]
     for first, again, other in zip(*parts, strict=True):
         np.testing.assert_array_equal(first.inputs, again.inputs)
@@ -234,7 +239,7 @@ def test_each_epoch_goes_through_whole_batches_of_shuffled_rows():
     start = {"dense_0.weights": np.zeros((2, 1)), "dense_0.biases": [-9.0]}
     options = {"objective": "likelihood", "epochs": 2, "cycles": 1, "start": start}
     result = train(batch_size=5, learning_rate=0.1, seed=2, **options)
-    key = module._keys(jax.random.key(2, impl="threefry2x32"), 1).shuffle[0]
+    key = keys_of(2)[1][1][0]
     epochs = [jax.random.fold_in(jax.random.fold_in(key, 0), i) for i in range(2)]
     orders = [
         np.asarray(jax.random.permutation(jax.random.split(each)[1], ROWS)) for each in epochs

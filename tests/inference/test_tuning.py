@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import norm
 
 import tensorbnn as tb
-from tensorbnn.inference import length_search, step_fitting, tuning
+from tensorbnn.inference import length_search, tuning
 from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
 UNIT = tb.Normal(0.0, 1.0)
 # Acceptance that is aimed at: 0.9 of the trajectories, more of those that take half the step.
-OVERALL = (1 - step_fitting.HALVED) * 0.9 + step_fitting.HALVED * 2 * norm.cdf(norm.ppf(0.45) / 4)
+OVERALL = (1 - tuning.HALVED) * 0.9 + tuning.HALVED * 2 * norm.cdf(norm.ppf(0.45) / 4)
 
 
 def linear_prior():
@@ -45,9 +45,7 @@ def fitting(acceptance, steps, number):
     """The step size after round `number` for what chains had, both ``(chains, POOLING_ROUNDS)``."""
     weights = tuning._weights(jnp.asarray(number), float)
     now = jnp.log(steps[0, number])
-    return np.exp(
-        step_fitting.fit_step_size(jnp.log(steps), acceptance, weights, now, jnp.asarray(0.9))
-    )
+    return np.exp(tuning.fit_step_size(jnp.log(steps), acceptance, weights, now, jnp.asarray(0.9)))
 
 
 @pytest.mark.slow
@@ -71,9 +69,7 @@ def test_one_chain_that_accepts_little_decides_on_the_step_size():
     c[3] *= 16.0
     steps = np.full(c.shape, 0.015)
     found = fitting(2 * norm.cdf(-c * steps**2), steps, POOLING_ROUNDS - 1)
-    assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(
-        OVERALL - step_fitting.LAGGING, abs=1e-4
-    )
+    assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(OVERALL - tuning.LAGGING, abs=1e-4)
 
 
 def shared_by(state, record):
@@ -129,7 +125,7 @@ def search(monkeypatch, score, step_sizes, *, end=tuning.FINAL, **options):
             jnp.asarray(score(np.asarray(lengths)), dtype=float), lengths, *others
         ),
     )
-    state = state._replace(averaging=tuning.dual_averaging.init(jnp.asarray(step_sizes[0])))
+    state = state._replace(averaging=tuning.DualAveraging.begin(jnp.asarray(step_sizes[0])))
     shared = jnp.zeros((1, POOLING_ROUNDS, tuning.share(state).size))
     shared = shared.at[:, :, 1].set(np.log(step_sizes))
     accepted = 2 * norm.cdf(norm.ppf(OVERALL / 2) * (step_sizes / step_sizes[-1]) ** 2)

@@ -87,7 +87,7 @@ def check(found, elbo, size):
     error = found.log_ratios.std() / len(found.log_ratios) ** 0.5
     assert abs(found.log_ratios.mean() - elbo(mean, sd)) < 4 * error
     best_mean, best_sd, highest = best(elbo, size)
-    most = stats.chi2.isf(1e-3, size) / (2 * module.JUDGING_PAIRS)
+    most = stats.chi2.isf(1e-3, size) / (2 * module.EVALUATION_PAIRS)
     most += (1e-4 / (4 * best_sd)).sum()
     print(f"ELBO {elbo(mean, sd):.4f}, best {highest:.4f}, may be lower by {most:.4f}")
     assert -1e-6 < highest - elbo(mean, sd) < most
@@ -216,7 +216,7 @@ def test_a_prior_is_fitted_number_by_number():
     # The Gaussian one is met: it adds nothing to what is missing.
     mean, sd = moments(found)
     missing = -prior_elbo(log_prior_of("normal"), mean[4], sd[4])
-    assert 0 <= missing < stats.chi2.isf(1e-3, 5) / (2 * module.JUDGING_PAIRS)
+    assert 0 <= missing < stats.chi2.isf(1e-3, 5) / (2 * module.EVALUATION_PAIRS)
 
 
 # How it is fitted

@@ -8,13 +8,13 @@ burn-in. All adaptation ends with burn-in, so that the chain that is saved is a 
 Then phi moves once more, by a short trajectory in which the weights follow their scales, without
 which few data under a wide hyper-prior are sampled badly (`hyper_moves`). The paper has none.
 
-Theta is moved in units of its prior's width given phi, phi in units of its own prior's width
-(`target`). Under the paper's priors, whose widths are about one, these are the paper's coordinates;
-under others one step size serves narrow and wide priors alike, and heavy tails are reached.
+Theta and phi are moved in units of their priors' widths (`target`). These are about one under the
+paper's priors; under others one step size serves narrow and wide priors alike, and reaches tails.
 """
 
-import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -30,18 +30,16 @@ from tensorbnn.checks import (
     check_type,
 )
 from tensorbnn.errors import OptionError
-from tensorbnn.inference import dual_averaging, hyper_moves, trajectory_adapter
-from tensorbnn.inference.dual_averaging import DualAveraging
-from tensorbnn.inference.hmc import Metropolis, Phase, transition
+from tensorbnn.inference import hyper_moves, trajectory_adapter
+from tensorbnn.inference.adaptation import DualAveraging
+from tensorbnn.inference.hmc import Phase, transition
 from tensorbnn.inference.hyper_moves import Randomness
-from tensorbnn.inference.probes import features
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, check_options, over_chains
-from tensorbnn.inference.target import TargetDensity
+from tensorbnn.inference.length_search import features
+from tensorbnn.inference.sampler import Sampler, Transition, check_options, over_chains
+from tensorbnn.inference.target import TargetDensity, phi_of
 from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 
 HYPER_BURN_IN = 0.8
-# Leapfrog steps of the second trajectory over the hyper-parameters, a gradient of the network each.
-WEAVING_LEAPFROG = 5
 
 
 @dataclass(frozen=True)
@@ -134,29 +132,33 @@ class AdaptiveHMC(Sampler):
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "AdaptiveState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt for `burn_in` epochs."""
+        hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
+        follows = target.held_phi is None and hierarchical
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
             hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in), jnp.int32),
             hyper_leapfrog=jnp.asarray(self.hyper_leapfrog, jnp.int32),
             hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
-            interweaves=jnp.asarray(self.interweave and hyper_moves.can_follow(target)),
+            interweaves=jnp.asarray(self.interweave and follows),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
             rewards_function=jnp.asarray(self.reward == "function"),
         )
-        sizes = (self.step_size_min, self.step_size_max, self.step_size_start, self.hyper_step_size)
-        leapfrogs = jnp.asarray(self.leapfrog_start, jnp.int32)
-        first = jnp.asarray(sizes, dtype=float)
-        return _init(target, positions, settings, self._constants(), first, leapfrogs)
+        first = {
+            "step_size_min": jnp.asarray(self.step_size_min, dtype=float),
+            "step_size_max": jnp.asarray(self.step_size_max, dtype=float),
+            "step_size": jnp.asarray(self.step_size_start, dtype=float),
+            "num_leapfrog": jnp.asarray(self.leapfrog_start, jnp.int32),
+        }
+        hyper_step_size = jnp.asarray(self.hyper_step_size, dtype=float)
+        return _init(target, positions, settings, self._constants(), first, hyper_step_size)
 
     @staticmethod
     def step(
         keys: Array, state: "AdaptiveState", target: TargetDensity
-    ) -> tuple["AdaptiveState", TransitionInfo]:
+    ) -> "Transition[AdaptiveState]":
         """One epoch of every chain; `keys` is ``(chains,)``."""
         batched = target.batches_chains(keys.shape[0])
-        return over_chains(
-            lambda key, each: _epoch(key, each, target), keys, state, batched=batched
-        )
+        return over_chains(lambda key, one: _epoch(key, one, target), keys, state, batched=batched)
 
     def _constants(self) -> Constants:
         leapfrogs = (self.leapfrog_max - self.leapfrog_min) // self.leapfrog_increment + 1
@@ -203,19 +205,22 @@ class AdaptiveState(NamedTuple):
     settings: Settings
 
 
-def _epoch(
-    key: Array, state: AdaptiveState, target: TargetDensity
-) -> tuple[AdaptiveState, TransitionInfo]:
+def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transition[AdaptiveState]:
     key_normal, key_uniform, key_search = jax.random.split(key, 3)
     sizes = state.theta.size, state.z_phi.size
     normal = jax.random.normal(key_normal, (sizes[0] + 2 * sizes[1],))
     momentum, *hyper_momenta = jnp.split(normal, [sizes[0], sum(sizes)])
     uniform = jax.random.uniform(key_uniform, (6,))
     jitter = 1 + state.settings.step_size_jitter * (2 * uniform[3:] - 1)
-    phi, log_hyper_prior = _phi(target, state.z_phi)
+    phi, log_hyper_prior = phi_of(target, state.z_phi)
 
-    step_size = state.adapter.step_size * jitter[0]
-    start, end, moved = _move_theta(state, target, phi, momentum, step_size, uniform[0])
+    step_size, decisive = state.adapter.step_size * jitter[0], uniform[0]
+    # Theta given phi, in standard coordinates.
+    z_theta = target.model.theta.to_standard(state.theta, target.model.phi.unflatten(phi))
+    density = target.value_and_gradient_given(phi)
+    start = Phase(z_theta, momentum, *density(z_theta))
+    num_leapfrog = state.adapter.num_leapfrog
+    end, info, accepted = transition(density, start, step_size, num_leapfrog, decisive)
     theta, _ = target.model.theta.from_standard(end.position, target.model.phi.unflatten(phi))
     squared_jump = jax.lax.cond(
         state.settings.rewards_function & (state.iteration < state.settings.burn_in),
@@ -225,73 +230,44 @@ def _epoch(
     new_state = state._replace(
         theta=theta,
         iteration=state.iteration + 1,
-        adapter=_search(key_search, state, squared_jump, moved.accepted),
+        adapter=_search(key_search, state, squared_jump, accepted),
     )
-    gradients = state.adapter.num_leapfrog + 1
+    gradients = num_leapfrog + 1
     if sizes[1]:
-        first, second = map(Randomness, hyper_momenta, jitter[1:], uniform[1:3])
-        new_state = _move_hypers(state, new_state, target, first, second)
-        gradients += jnp.where(state.settings.interweaves, WEAVING_LEAPFROG + 1, 0)
-        phi, _ = _phi(target, new_state.z_phi)
+        random = list(map(Randomness, hyper_momenta, jitter[1:], uniform[1:3]))
+        new_state = _move_hypers(state, new_state, target, random)
+        gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_LEAPFROG + 1, 0)
+        phi, _ = phi_of(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
-    info = TransitionInfo(
-        acceptance=moved.acceptance,
-        energy_error=moved.energy_error,
-        divergent=moved.divergent,
-        energy=moved.energy - log_hyper_prior,  # of the whole density, as other samplers have it
+    info = info._replace(
+        energy=info.energy - log_hyper_prior,  # of the whole density, as other samplers have it
         log_density=log_density,
-        step_size=step_size,
         num_steps=gradients,
     )
     position = target.position(new_state.theta, phi)
     return new_state._replace(position=position, log_density=log_density), info
 
 
-def _move_theta(
-    state: AdaptiveState,
-    target: TargetDensity,
-    phi: Array,
-    momentum: Array,
-    step_size: Array,
-    uniform: Array,
-) -> tuple[Phase, Phase, Metropolis]:
-    """The trajectory over theta given phi, in standard coordinates."""
-    model = target.model
-    z_theta = model.theta.to_standard(state.theta, model.phi.unflatten(phi))
-    value_and_gradient = target.value_and_gradient_given(phi)
-    start = Phase(z_theta, momentum, *value_and_gradient(z_theta))
-    end, moved = transition(
-        value_and_gradient, start, step_size, state.adapter.num_leapfrog, uniform
-    )
-    return start, end, moved
-
-
 def _move_hypers(
-    before: AdaptiveState,
-    state: AdaptiveState,
-    target: TargetDensity,
-    first: Randomness,
-    second: Randomness,
+    before: AdaptiveState, state: AdaptiveState, target: TargetDensity, random: list[Randomness]
 ) -> AdaptiveState:
     """Both trajectories over phi, and the adaptation of their step sizes."""
     settings = before.settings
     adapting = before.iteration < settings.hyper_adapt_steps
 
     def adapt(averaging: DualAveraging, acceptance: Array) -> DualAveraging:
-        target_acceptance = settings.hyper_target_acceptance
-        return dual_averaging.adapt(averaging, acceptance, target_acceptance, adapting)
+        return averaging.adapt(acceptance, settings.hyper_target_acceptance, adapting)
 
     def weave() -> AdaptiveState:
-        steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
-        size = dual_averaging.step_size(alone.weaving, adapting)
-        end = hyper_moves.with_theta(target, alone.theta, alone.z_phi, size, steps, second)
+        size = alone.weaving.step_size(adapting)
+        end = hyper_moves.with_theta(target, alone.theta, alone.z_phi, size, random[1])
         return alone._replace(
             theta=end.theta, z_phi=end.z_phi, weaving=adapt(alone.weaving, end.acceptance)
         )
 
-    steps, size = settings.hyper_leapfrog, dual_averaging.step_size(state.hyper, adapting)
-    end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, first)
+    steps, size = settings.hyper_leapfrog, state.hyper.step_size(adapting)
+    end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, random[0])
     alone = state._replace(z_phi=end.z_phi, hyper=adapt(state.hyper, end.acceptance))
     return jax.lax.cond(settings.interweaves, weave, lambda: alone)
 
@@ -303,17 +279,10 @@ def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Arr
     def learn() -> Adapter:
         constants = state.constants
         new = trajectory_adapter.update(key, state.adapter, constants, squared_jump, accepted)
-        settle = functools.partial(trajectory_adapter.settle, new, constants)
+        settle = partial(trajectory_adapter.settle, new, constants)
         return jax.lax.cond(remaining == 1, settle, lambda: new)
 
     return jax.lax.cond(remaining > 0, learn, lambda: state.adapter)
-
-
-def _phi(target: TargetDensity, z_phi: Array) -> tuple[Array, Array]:
-    """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
-    if target.held_phi is not None:
-        return target.held_phi, jnp.zeros((), z_phi.dtype)
-    return target.model.phi.from_standard(z_phi, {})
 
 
 @jax.jit
@@ -322,28 +291,21 @@ def _init(
     positions: Array,
     settings: Settings,
     constants: Constants,
-    step_sizes: Array,
-    num_leapfrog: Array,
+    first: Mapping[str, Array],
+    hyper_step_size: Array,
 ) -> AdaptiveState:
     def start(position: Array) -> AdaptiveState:
         theta, phi = target.vectors(position)
-        adapter = trajectory_adapter.init(
-            constants,
-            step_size_min=step_sizes[0],
-            step_size_max=step_sizes[1],
-            step_size=step_sizes[2],
-            num_leapfrog=num_leapfrog,
-        )
         return AdaptiveState(
             position=position,
             log_density=target.model.log_density(theta, phi, target.data),
             theta=theta,
             z_phi=position[theta.size :],
             iteration=jnp.zeros((), jnp.int32),
-            adapter=adapter,
+            adapter=trajectory_adapter.init(constants, **first),
             constants=constants,
-            hyper=dual_averaging.init(step_sizes[3]),
-            weaving=dual_averaging.init(step_sizes[3]),
+            hyper=DualAveraging.begin(hyper_step_size),
+            weaving=DualAveraging.begin(hyper_step_size),
             settings=settings,
         )
 

@@ -7,9 +7,9 @@ With the gradient ``g`` of the loss, step ``t`` of AMSGrad (Reddi, Kale & Kumar 
     x <- x - r m / (1 - 0.9^t) / (sqrt(u) + 1e-8)
 
 A cycle ends after a number of epochs, or when the validation loss has not fallen for `patience` of
-them; what was best by validation loss starts the next one, at a lower rate and with ``m``, ``v``
-and ``u`` at zero (the paper's Section 3.5). The random numbers of an epoch come from the seed, the
-start, the cycle and the epoch alone, so that cutting a cycle into calls changes nothing.
+them; the best by validation loss starts the next one, at a lower rate and with ``m``, ``v`` and
+``u`` at zero (the paper's Section 3.5). The random numbers of an epoch come from the seed, the
+start, the cycle and the epoch alone, so cutting a cycle into calls changes nothing.
 """
 
 import functools
@@ -62,10 +62,6 @@ class Cycles:
         """Most epochs in all."""
         return self.cycles * self.epochs
 
-    def rate(self, cycle: int) -> float:
-        """Learning rate of a cycle, counted from 0."""
-        return self.learning_rate / self.learning_rate_division**cycle
-
 
 @functools.partial(
     jax.tree_util.register_dataclass,
@@ -74,23 +70,14 @@ class Cycles:
 )
 @dataclass(frozen=True)
 class Batches:
-    """Rows to train on, all at once or in batches; a pytree.
-
-    Attributes
-    ----------
-    data
-        All rows as the engine wants them.
-    rows
-        Inputs and targets row by row, where batches are drawn from them.
-    count
-        Number of rows.
-    """
+    """Rows to train on, all at once or in batches; a pytree."""
 
     network: Network
     count: int
     batch_size: int | None
     data: Data
     rows: tuple[Array, Array] | None
+    """Inputs and targets row by row, where batches are drawn from them."""
 
 
 class Losses(NamedTuple):
@@ -112,21 +99,17 @@ class Task(Protocol):
 
     @property
     def evaluate_every(self) -> int:
-        """Most epochs between two looks at the losses; the last of a cycle is always looked at."""
+        """Epochs from one evaluation of the losses to the next; the last of a cycle has one too."""
 
     def loss(self, key: Array, parameters: Any, held: Any, data: Data | None, rows: int) -> Array:
         """The training loss by `data`, which are `rows` of the training rows."""
 
     def losses(self, parameters: Any, held: Any) -> Losses:
-        """Both losses, each by all its rows; the same numbers whenever it is asked."""
+        """Both losses, each by all its rows; without randomness."""
 
 
 class State(NamedTuple):
-    """Where training is; every array has the starts as its first axis.
-
-    `epoch` counts the epochs of the cycle, `epochs_since_best` those since the validation loss last
-    fell.
-    """
+    """Where training is in a cycle; every array has the starts as its first axis."""
 
     parameters: Any
     held: Any
@@ -143,7 +126,7 @@ class Trained(NamedTuple):
     best: Any
     best_loss: NDArray[Any]
     losses: Losses
-    """Each ``(starts, cycles, epochs)``; NaN where nobody looked, or a cycle has stopped."""
+    """Each ``(starts, cycles, epochs)``; NaN where it was not computed, or a cycle has stopped."""
     epochs: NDArray[Any]
     """Epochs that each cycle took, ``(starts, cycles)``."""
 
@@ -167,31 +150,23 @@ def make_batches(network: Network, given: Prepared, batch_size: int | None) -> B
 
 
 @jax.jit
-def begin(task: Task, parameters: Any, held: Any) -> State:
-    """Training before its first epoch; every array has the starts as its first axis."""
+def begin(task: Task | None, parameters: Any, held: Any) -> State:
+    """Training before its first epoch; every array has the starts as its first axis.
+
+    Without a `task` the start itself cannot be the best.
+    """
 
     def start(parameters: Any, held: Any) -> State:
-        return _fresh(parameters, held, task.losses(parameters, held).validation)
-
-    return over_chains(start, parameters, held)
-
-
-@jax.jit
-def begin_without_start(parameters: Any, held: Any) -> State:
-    """The same where the start itself is not to be among what may be best."""
-
-    def start(parameters: Any, held: Any) -> State:
-        return _fresh(parameters, held, jnp.full((), jnp.inf))
+        loss = jnp.full((), jnp.inf) if task is None else task.losses(parameters, held).validation
+        return _fresh(parameters, held, loss)
 
     return over_chains(start, parameters, held)
 
 
 def run(task: Task, plan: Cycles, keys: Array, state: State, bar: Bar) -> Trained:
     """Train from every start through all cycles; `keys` has a key for each start."""
-    starts = len(state.best_loss)
-    shape = (starts, plan.cycles, plan.epochs)
-    dtype = state.best_loss.dtype
-    losses = Losses(*(np.full(shape, np.nan, dtype) for _ in Losses._fields))
+    shape = (len(keys), plan.cycles, plan.epochs)
+    losses = Losses(*(np.full(shape, np.nan, state.best_loss.dtype) for _ in Losses._fields))
     epochs = np.zeros(shape[:2], np.int64)
     for cycle in range(plan.cycles):
         state, found = _run_cycle(task, plan, cycle, keys, _begin_cycle(state), bar)
@@ -214,9 +189,10 @@ def _run_cycle(
     task: Task, plan: Cycles, cycle: int, keys: Array, state: State, bar: Bar
 ) -> tuple[State, Losses]:
     """One cycle, in calls of about `SECONDS_PER_CALL`; losses are ``(starts, epochs)``."""
+    rate = plan.learning_rate / plan.learning_rate_division**cycle
     settings = _Settings(
         cycle=jnp.asarray(cycle, jnp.int32),
-        learning_rate=jnp.asarray(plan.rate(cycle), dtype=float),
+        learning_rate=jnp.asarray(rate, dtype=float),
         patience=jnp.asarray(plan.patience, jnp.int32),
         epochs=jnp.asarray(plan.epochs, jnp.int32),
     )
@@ -323,7 +299,7 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
 
 @jax.jit
 def _begin_cycle(state: State) -> State:
-    """The best of the cycle before, the optimiser at its beginning."""
+    """The best so far, with a fresh optimiser."""
     return over_chains(_fresh, state.best, state.held, state.best_loss)
 
 

@@ -9,9 +9,8 @@ the momentum round. The uniform number ``u`` in [-1, 1] is not drawn anew either
 "Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): before each
 move it goes a little way round the interval, and an acceptance multiplies it by
 ``exp(H_end - H_start)``, which leaves the joint density of position, momentum and ``u`` as it is.
-So rejections come in bunches, and between them the momentum persists for long. Each of these
-updates leaves the posterior unchanged: the sampler is exact. One transition is as many moves as
-`trajectory_length` takes.
+So rejections come in bunches, and between them the momentum persists for long. All of these updates
+are exact. One transition is as many moves as `trajectory_length` takes.
 """
 
 from dataclasses import dataclass
@@ -33,11 +32,13 @@ from tensorbnn.inference.hmc import (
 )
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     broadcast_to_chains,
     check_options,
     over_chains,
     select,
+    start_state,
 )
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import Tuning
@@ -109,24 +110,25 @@ class GHMC(Sampler):
             trajectory_length=jnp.asarray(self.trajectory_length or 0.0, dtype=float),
             slice_step=jnp.asarray(self.slice_step, dtype=float),
         )
-        time = self.decoherence_time
-        if time is None and self.trajectory_length is not None:
-            time = DECOHERENCE_TIME
+        given = None if self.trajectory_length is None else DECOHERENCE_TIME
         first = tuning.init(
             target,
             burn_in,
             step_size=self.step_size,
-            length=time,
+            length=self.decoherence_time or given,
             search=True,
             target_acceptance=self.target_acceptance,
             max_steps=self.max_leapfrog,
         )
-        return _init(target, positions, *broadcast_to_chains((settings, first), positions.shape[0]))
+        fields = {
+            "momentum": jnp.zeros_like(positions),
+            "slice": jnp.zeros_like(positions[:, 0]),
+            "tuning": broadcast_to_chains(first, len(positions)),
+        }
+        return start_state(GHMCState, target, positions, settings, **fields)
 
     @staticmethod
-    def step(
-        keys: Array, state: "GHMCState", target: TargetDensity
-    ) -> tuple["GHMCState", TransitionInfo]:
+    def step(keys: Array, state: "GHMCState", target: TargetDensity) -> "Transition[GHMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -155,42 +157,35 @@ class GHMCState(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Where some moves led, and what they did."""
+    """Where some moves led, and what they did.
+
+    `acceptance` and `num_leapfrog` are sums, `divergent` says whether any move was, `energy` and
+    `energy_error` are those of the last one.
+    """
 
     phase: Phase
     slice: Array
     acceptance: Array
-    """Sum over moves."""
     energy: Array
-    """At the start of the last move."""
     energy_error: Array
-    """Of the last move."""
     divergent: Array
-    """Whether any move was."""
     num_leapfrog: Array
-    """Sum over moves."""
-
-
-class Randomness(NamedTuple):
-    """The random numbers of a move: the new part of the momentum, and the step of the slice."""
-
-    momentum: Array
-    slice_step: Array
 
 
 def move(
     value_and_gradient: ValueAndGradient,
     start: Phase,
     slice_: Array,
-    random: Randomness,
     *,
+    fresh: Array,
+    slice_step: Array,
     step_size: Array,
     num_leapfrog: Array,
     persistence: Array,
 ) -> Moves:
-    """Refresh momentum and slice, follow the leapfrog integrator, accept or turn round."""
-    momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * random.momentum
-    slice_ = jnp.mod(slice_ + 1 + random.slice_step, 2.0) - 1
+    """Refresh momentum (by normal numbers) and slice, follow a trajectory, accept or turn round."""
+    momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
+    slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
     end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
     energy, energy_after = energy_of(begin), energy_of(end)
@@ -209,7 +204,7 @@ def move(
     )
 
 
-def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCState, TransitionInfo]:
+def _step(key: Array, state: GHMCState, target: TargetDensity) -> Transition[GHMCState]:
     key, key_part = jax.random.split(key)
     whole = tuning.step_size(state.tuning, state.iteration)
     moves, usual_leapfrog = _moves(state, whole)
@@ -230,8 +225,7 @@ def _step(key: Array, state: GHMCState, target: TargetDensity) -> tuple[GHMCStat
         slice=end.slice,
         iteration=state.iteration + 1,
         tuning=tuning.learn(
-            state.tuning,
-            state.iteration,
+            state,
             acceptance,
             step_size * end.num_leapfrog.astype(step_size.dtype),
             target,
@@ -251,17 +245,16 @@ def _follow(
 ) -> Moves:
     """All moves of a transition."""
     value_and_gradient = target.value_and_gradient
+    settings = state.settings
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
         # Before the first move of all there is nothing that could persist.
         first = (state.iteration == 0) & (index == 0)
         uniform = jax.random.uniform(key_slice, (3,))
-        random = Randomness(
-            momentum=jax.random.normal(key_momentum, state.position.shape),
-            slice_step=jnp.where(first, 2 * uniform[1], 2 * uniform[0] * state.settings.slice_step),
-        )
-        factor = 1 + state.settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
+        fresh = jax.random.normal(key_momentum, state.position.shape)
+        slice_step = jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step)
+        factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
         num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
         time = step_size * num_leapfrog.astype(step_size.dtype)
         persistence = jnp.exp(-time / state.tuning.length)
@@ -269,7 +262,8 @@ def _follow(
             value_and_gradient,
             so_far.phase,
             so_far.slice,
-            random,
+            fresh=fresh,
+            slice_step=slice_step,
             step_size=step_size,
             num_leapfrog=num_leapfrog,
             persistence=jnp.where(first, 0.0, persistence),
@@ -285,8 +279,7 @@ def _follow(
     none = Moves(
         begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
     )
-    followed: Moves = jax.lax.fori_loop(0, moves, one, none)
-    return followed
+    return jax.lax.fori_loop(0, moves, one, none)
 
 
 def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
@@ -299,18 +292,3 @@ def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
     wanted = jnp.minimum(length / (step_size * leapfrogs), jnp.floor(cap / leapfrogs))
     moves = jnp.maximum(jnp.rint(wanted), 1.0)
     return moves.astype(jnp.int32), leapfrogs
-
-
-@jax.jit
-def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tuning) -> GHMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    return GHMCState(
-        position=positions,
-        momentum=jnp.zeros_like(positions),
-        log_density=log_density,
-        gradient=gradient,
-        slice=jnp.zeros_like(log_density),
-        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
-        tuning=first,
-        settings=settings,
-    )

@@ -22,11 +22,13 @@ from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_p
 from tensorbnn.inference import tuning
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
     broadcast_to_chains,
     check_options,
     over_chains,
     select,
+    start_state,
 )
 from tensorbnn.inference.target import Density, TargetDensity
 from tensorbnn.inference.tuning import Tuning
@@ -34,9 +36,8 @@ from tensorbnn.inference.tuning import Tuning
 # An energy error beyond this means that the integrator has left the trajectory.
 DIVERGENCE = 1000.0
 # A trajectory is at least 0.7 long, unless that takes so many steps. Where steps are tiny no round
-# of the search is long enough to see what is slowest: on the paper's variable case it prefers 800
-# steps, and 4,000 give two to three times as many effective draws a gradient at the slowest inputs.
-# (The search itself stays with fewer, or burn-in would be most of the work.)
+# of the search sees what is slowest: on the paper's variable case it prefers 800 steps, but 4,000
+# give two to three times as many effective draws a gradient at the slowest inputs.
 MANY_STEPS = 4096
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
@@ -119,12 +120,11 @@ class HMC(Sampler):
             max_steps=self.max_leapfrog,
             many_steps=MANY_STEPS,
         )
-        return _init(target, positions, *broadcast_to_chains((settings, first), positions.shape[0]))
+        first = broadcast_to_chains(first, len(positions))
+        return start_state(HMCState, target, positions, settings, tuning=first)
 
     @staticmethod
-    def step(
-        keys: Array, state: "HMCState", target: TargetDensity
-    ) -> tuple["HMCState", TransitionInfo]:
+    def step(keys: Array, state: "HMCState", target: TargetDensity) -> "Transition[HMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         batched = target.batches_chains(keys.shape[0])
         return over_chains(lambda key, each: _step(key, each, target), keys, state, batched=batched)
@@ -151,22 +151,12 @@ class HMCState(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A point of a trajectory: position, momentum, and log-density with its gradient there."""
+    """A point of a trajectory."""
 
     position: Array
     momentum: Array
     log_density: Array
     gradient: Array
-
-
-class Metropolis(NamedTuple):
-    """A Metropolis step: whether the proposal was accepted, and why."""
-
-    accepted: Array
-    acceptance: Array
-    energy: Array
-    energy_error: Array
-    divergent: Array
 
 
 def leapfrog(
@@ -175,8 +165,7 @@ def leapfrog(
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
     `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
-    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged
-    into whole ones; the first and the last are made half here.
+    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged.
     """
     if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
         return Phase(*value_and_gradient.follow(*start, step_size, num_steps))
@@ -193,56 +182,48 @@ def leapfrog(
 
 
 def transition(
-    value_and_gradient: ValueAndGradient,
-    start: Phase,
-    step_size: Array,
-    num_steps: Array,
-    uniform: Array,
-) -> tuple[Phase, Metropolis]:
-    """A leapfrog trajectory and its Metropolis step; `uniform` decides on acceptance."""
-    end = leapfrog(value_and_gradient, start, step_size, num_steps)
+    density: ValueAndGradient, start: Phase, step_size: Array, num_steps: Array, uniform: Array
+) -> tuple[Phase, TransitionInfo, Array]:
+    """A leapfrog trajectory and its Metropolis step, and whether it was accepted.
+
+    `uniform` decides on that.
+    """
+    end = leapfrog(density, start, step_size, num_steps)
     energy, energy_after = energy_of(start), energy_of(end)
     energy_error = energy_after - energy
     acceptance = acceptance_of(energy, energy_after)
     accepted = uniform < acceptance
     kept = select(accepted, end, start)
-    divergent = ~(jnp.abs(energy_error) < DIVERGENCE)
-    return kept, Metropolis(accepted, acceptance, energy, energy_error, divergent)
+    info = TransitionInfo(
+        acceptance=acceptance,
+        energy_error=energy_error,
+        divergent=~(jnp.abs(energy_error) < DIVERGENCE),
+        energy=energy,
+        log_density=kept.log_density,
+        step_size=step_size,
+        num_steps=num_steps,
+    )
+    return kept, info, accepted
 
 
-def _step(key: Array, state: HMCState, target: TargetDensity) -> tuple[HMCState, TransitionInfo]:
+def _step(key: Array, state: HMCState, target: TargetDensity) -> Transition[HMCState]:
     key_momentum, key_uniform = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
     uniform = jax.random.uniform(key_uniform, (4,))
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     used = step_size * tuning.step_fraction(state.tuning, uniform[3])
     start = Phase(state.position, momentum, state.log_density, state.gradient)
-    value_and_gradient = target.value_and_gradient
-    end, moved = transition(value_and_gradient, start, used, num_steps, uniform[2])
-    info = TransitionInfo(
-        acceptance=moved.acceptance,
-        energy_error=moved.energy_error,
-        divergent=moved.divergent,
-        energy=moved.energy,
-        log_density=end.log_density,
-        step_size=step_size,
-        num_steps=num_steps,
-    )
+    end, info, _ = transition(target.value_and_gradient, start, used, num_steps, uniform[2])
     new_state = state._replace(
         position=end.position,
         log_density=end.log_density,
         gradient=end.gradient,
         iteration=state.iteration + 1,
         tuning=tuning.learn(
-            state.tuning,
-            state.iteration,
-            moved.acceptance,
-            used * num_steps.astype(used.dtype),
-            target,
-            end.position,
+            state, info.acceptance, used * num_steps.astype(used.dtype), target, end.position
         ),
     )
-    return new_state, info
+    return new_state, info._replace(step_size=step_size)
 
 
 def _trajectory(jitter: Array, state: HMCState) -> tuple[Array, Array]:
@@ -272,16 +253,3 @@ def acceptance_of(energy: Array, energy_after: Array) -> Array:
     error = energy_after - energy
     fails = jnp.isnan(error) | (energy_after == -jnp.inf)
     return jnp.where(fails, 0.0, jnp.exp(jnp.minimum(-error, 0.0)))
-
-
-@jax.jit
-def _init(target: TargetDensity, positions: Array, settings: Settings, first: Tuning) -> HMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    return HMCState(
-        position=positions,
-        log_density=log_density,
-        gradient=gradient,
-        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
-        tuning=first,
-        settings=settings,
-    )

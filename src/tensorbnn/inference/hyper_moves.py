@@ -16,12 +16,16 @@ from jax import Array
 from tensorbnn.inference.hmc import Phase, transition
 from tensorbnn.inference.target import TargetDensity
 
+# Leapfrog steps of a trajectory in which theta follows, a gradient of the network each.
+WEAVING_LEAPFROG = 5
+
 
 class Randomness(NamedTuple):
-    """What is random in a trajectory: momentum, factor of the step size, and what decides."""
+    """What is random in a trajectory."""
 
     momentum: Array
     jitter: Array
+    """Factor of the step size."""
     uniform: Array
 
 
@@ -34,12 +38,6 @@ class Hypers(NamedTuple):
     acceptance: Array
 
 
-def can_follow(target: TargetDensity) -> bool:
-    """Whether any prior of a parameter has a hyper-parameter that is sampled."""
-    hierarchical = any(entry.prior.hypers() for entry in target.model.theta.entries)
-    return target.held_phi is None and hierarchical
-
-
 def given_theta(
     target: TargetDensity,
     theta: Array,
@@ -48,10 +46,7 @@ def given_theta(
     num_steps: Array,
     random: Randomness,
 ) -> Hypers:
-    """A trajectory over phi that holds theta.
-
-    The network is not evaluated but once, where the likelihood has hyper-parameters of its own.
-    """
+    """A trajectory over phi that holds theta; the network is evaluated at most once."""
     model, data = target.model, target.data
     outputs = model.outputs(theta, data) if data is not None and model.likelihood.hypers() else None
 
@@ -62,33 +57,25 @@ def given_theta(
             total += model.log_likelihood_of_outputs(outputs, phi, data)
         return total
 
-    value_and_gradient = jax.value_and_grad(log_density)
-    start = Phase(z_phi, random.momentum, *value_and_gradient(z_phi))
-    step_size *= random.jitter
-    end, moved = transition(value_and_gradient, start, step_size, num_steps, random.uniform)
-    return Hypers(theta, end.position, moved.acceptance)
+    density = jax.value_and_grad(log_density)
+    start = Phase(z_phi, random.momentum, *density(z_phi))
+    end, info, _ = transition(density, start, step_size * random.jitter, num_steps, random.uniform)
+    return Hypers(theta, end.position, info.acceptance)
 
 
 def with_theta(
-    target: TargetDensity,
-    theta: Array,
-    z_phi: Array,
-    step_size: Array,
-    num_steps: Array,
-    random: Randomness,
+    target: TargetDensity, theta: Array, z_phi: Array, step_size: Array, random: Randomness
 ) -> Hypers:
-    """A trajectory over phi that holds theta in units of its prior's width.
-
-    It takes a gradient of the whole density a step, and one at its start.
-    """
+    """A trajectory over phi that holds theta in units of its prior's width."""
     phi, _ = target.model.phi.from_standard(z_phi, {})
     position = target.position(theta, phi)
     # A step of zero holds a coordinate.
     step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * random.jitter)
     momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
-    value_and_gradient = target.value_and_gradient
-    start = Phase(position, momentum, *value_and_gradient(position))
-    end, moved = transition(value_and_gradient, start, step_sizes, num_steps, random.uniform)
+    density = target.value_and_gradient
+    start = Phase(position, momentum, *density(position))
+    num_steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
+    end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)
     # Where it was rejected, theta stays as it is, to the last bit.
-    followed = jnp.where(moved.accepted, target.vectors(end.position)[0], theta)
-    return Hypers(followed, end.position[theta.size :], moved.acceptance)
+    followed = jnp.where(accepted, target.vectors(end.position)[0], theta)
+    return Hypers(followed, end.position[theta.size :], info.acceptance)

@@ -4,18 +4,26 @@ In each round of the search all chains use one length, and record the outputs ``
 Squared jumps of ``f`` over 1, 2, 4, ... transitions, against the variance of ``f`` over all chains,
 give autocorrelations, and these the effective draws of a transition for each output. Their harmonic
 mean, in which slow outputs count most, over the length is the score. (Jumps over one transition
-alone favour lengths two to three times too short: they see what is fast in ``f``, not what is slow.
-So do, less so, jumps over as many transitions as a round has. Where even the best length seen gives
-only a few effective draws a transition, so that a round is short for it, the root stands in place
-of the length, as in the paper's reward. The length and not the number of steps, because the step
-size still varies.) The search climbs by factors of two, then by their square root.
+alone see what is fast in ``f``, and favour lengths two to three times too short; so do, less so,
+jumps over as many transitions as a round has. Where even the best length seen gives few effective
+draws a transition, the root of the length counts, as in the paper's reward. It is not the number of
+steps, as the step size still varies.) The search climbs by factors of two, then by their root.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
+from tensorbnn.engine.forward import Data
+from tensorbnn.inference.target import TargetDensity
+
+# Outputs at all probe inputs, about: more of them say hardly more, fewer might miss a slow one.
+FEATURES, LEAST_PROBES = 32, 8
+# Fractional parts of powers of the plastic number: multiples of them are spread evenly in 3-D.
+_RATIOS = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 # Transitions of a round that are recorded at most, evenly, and lags at which jumps are looked at.
 RECORD = 64
 LAGS = (1, 2, 4, 8, 16, 32)
@@ -26,10 +34,9 @@ SEEN = 0.25
 # that the length itself does.
 FEW_MANY_DRAWS = (0.1, 0.5)
 _SMOOTHING = 0.5  # octaves
-# No shorter ones are tried, however well they do in a short round: a few steps are a random walk,
-# and draws should be worth keeping, unless such a length takes many steps. (On networks of a few
-# hundred parameters lengths from 0.35 to 0.7 give as many effective draws a gradient, and the
-# longest of them twice as many a draw.)
+# No shorter ones are tried, unless such a length takes many steps: few steps are a random walk, and
+# draws should be worth keeping. (On networks of a few hundred parameters lengths from 0.35 to 0.7
+# give as many effective draws a gradient, and the longest of them twice as many a draw.)
 MIN_STEPS = 4
 MIN_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
@@ -44,7 +51,7 @@ class Units(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What is told of the outputs that a chain recorded in a round."""
+    """What a chain shares of the outputs that it recorded in a round."""
 
     mean: Array
     variance: Array
@@ -52,6 +59,36 @@ class Summary(NamedTuple):
     bounded_square: Array
     jumps: Array
     """Of the bounded outputs: mean, mean square, and mean squared jumps ``(lags, outputs)``."""
+
+
+def num_features(target: TargetDensity) -> int:
+    """Number of values `features` has."""
+    return _num_probes(target) * target.model.network.outputs
+
+
+def features(target: TargetDensity, theta: Array) -> Array:
+    """Outputs of the network with parameters `theta` at all probe inputs, ``(num_features,)``."""
+    parameters = target.model.theta.unflatten(theta)
+    return target.model.network.apply(parameters, probe_inputs(target)).reshape(-1)
+
+
+def probe_inputs(target: TargetDensity) -> Array:
+    """The probe inputs, ``(inputs, probes)``.
+
+    Half of them are training rows, half lie around them, where predictions are extrapolated and
+    chains mix least: a row plus half the difference of two others. Without data they are standard
+    normal. They follow from the data alone, so that a resumed run has the same.
+    """
+    count = _num_probes(target)
+    if target.data is None:
+        shape = (target.model.network.inputs, count)
+        return jnp.asarray(np.random.default_rng(0).standard_normal(shape), dtype=float)
+    # Rows are picked evenly; the three that make a point around them are far from each other.
+    half = count // 2
+    picked = np.arange(count - half) / (count - half)
+    places = [(np.arange(half) * ratio + 0.5 / half) % 1.0 for ratio in _RATIOS]
+    base, plus, minus = (_rows(target.data, each) for each in places)
+    return jnp.concatenate([_rows(target.data, picked), base + (plus - minus) / 2], axis=1)
 
 
 def stride(round_length: Array) -> Array:
@@ -89,18 +126,14 @@ def scores(told: Summary, paths: Array, tried: Array, round_length: Array) -> Ar
     `told` and the mean length `paths` of trajectories are ``(chains, rounds, ...)``. Only rounds in
     which a length was `tried` count.
     """
-
-    def over_chains(values: Array) -> Array:
-        return jnp.mean(values, axis=0)
-
     weights = tried.astype(told.mean.dtype)
     weights /= jnp.maximum(jnp.sum(weights), 1.0)
-    square, mean = over_chains(told.bounded_square), over_chains(told.bounded_mean)
+    square, mean = told.bounded_square.mean(axis=0), told.bounded_mean.mean(axis=0)
     # Over all chains and rounds of the search.
     variance = weights @ square - jnp.square(weights @ mean)
     moves = variance > 0
     scale = jnp.where(moves, 2 * variance, 1.0)
-    correlation = 1 - over_chains(told.jumps) / scale[None, None]  # (rounds, lags, outputs)
+    correlation = 1 - told.jumps.mean(axis=0) / scale[None, None]  # (rounds, lags, outputs)
     transitions = jnp.asarray(LAGS, jnp.int32) * stride(round_length)
     lags = transitions.astype(correlation.dtype)[None, :, None]
     root = jnp.clip(correlation, 0.02, 1 - 1e-5) ** (1 / lags)
@@ -113,12 +146,9 @@ def scores(told: Summary, paths: Array, tried: Array, round_length: Array) -> Ar
     mean_time /= jnp.maximum(jnp.sum(moves), 1).astype(mean_time.dtype)
     draws = 1 / jnp.maximum(mean_time, 1.0)
     most = jnp.max(jnp.where(tried, draws, 0.0))
-    power = jnp.interp(
-        most,
-        jnp.asarray(FEW_MANY_DRAWS, dtype=draws.dtype),
-        jnp.asarray([0.5, 1.0], dtype=draws.dtype),
-    )
-    return draws / jnp.where(tried, over_chains(paths), 1.0) ** power
+    limits = jnp.asarray(FEW_MANY_DRAWS, dtype=draws.dtype)
+    power = jnp.interp(most, limits, jnp.asarray([0.5, 1.0], dtype=draws.dtype))
+    return draws / jnp.where(tried, paths.mean(axis=0), 1.0) ** power
 
 
 def min_length(step_size: Array, many_steps: int | Array) -> Array:
@@ -153,3 +183,19 @@ def _mean(values: Array, chosen: Array) -> Array:
     """Mean over the chosen rows; zero where there are none."""
     weight = chosen[:, None].astype(values.dtype)
     return jnp.sum(values * weight, axis=0) / jnp.maximum(jnp.sum(weight), 1.0)
+
+
+def _num_probes(target: TargetDensity) -> int:
+    return max(FEATURES // target.model.network.outputs, LEAST_PROBES)
+
+
+def _rows(data: Data, places: NDArray[np.floating[Any]]) -> Array:
+    """Rows at `places` in [0, 1) of all rows, ``(inputs, places)``."""
+    tiles, _, size = data.tile_inputs.shape
+    whole = tiles * size
+    rows = (places * (whole + data.targets.shape[1])).astype(int)
+    found = [
+        data.tile_inputs[row // size, :, row % size] if row < whole else data.inputs[:, row - whole]
+        for row in rows.tolist()
+    ]
+    return jnp.stack(found, axis=1)

@@ -4,10 +4,9 @@ The momentum keeps its length, so that a chain moves at constant speed, and turn
 (Robnik, De Luca, Silverstein & Seljak 2023; isokinetic McLachlan integrator and noise by BlackJAX).
 Followed exactly, positions are draws of the posterior. Nothing is rejected: steps of a finite size
 leave a bias, which falls with the energy error of a step, and which neither R-hat nor ESS can see.
-So steps are small by default, and the error that they made is kept with the draws for the verdict.
-
-Units are those of the other samplers: in a time ``t`` each coordinate moves by about ``t`` standard
-deviations of the prior (a unit momentum is multiplied by the root of the dimension).
+So steps are small by default, and their errors are kept with the draws for the verdict. As with the
+other samplers, each coordinate moves by about ``t`` standard deviations of the prior in a time
+``t`` (a unit momentum is multiplied by the root of the dimension).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,18 +21,17 @@ from numpy.typing import NDArray
 
 from tensorbnn.checks import LARGEST_COUNT, check_count, check_positive
 from tensorbnn.findings import EnergyErrors, Finding
-from tensorbnn.inference import dual_averaging, spread
-from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
-    broadcast_to_chains,
     check_options,
     over_chains,
     select,
+    start_state,
 )
-from tensorbnn.inference.spread import Spread
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
@@ -41,8 +39,7 @@ from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 # mean of their squares follows a few outliers, a median misses the regions that cause the bias.
 TARGET_SHARE = 0.97
 # The momentum is forgotten in this fraction of the time that it takes to cross the posterior
-# (measured: longer and shorter times mix the function more slowly per gradient), and in this time
-# before the width is known.
+# (measured: others mix the function more slowly per gradient), and in this time before it is known.
 FRACTION_OF_WIDTH = 0.4
 FIRST_TIME = 0.4
 GRADIENTS_PER_STEP = 2
@@ -100,37 +97,32 @@ class MCLMC(Sampler):
                 "tb.MCLMC moves on a sphere of directions and needs at least two parameters, but "
                 "this posterior has one: use tb.HMC()"
             )
-        time = FIRST_TIME if self.decoherence_time is None else self.decoherence_time
+        time = self.decoherence_time
         settings = Settings(
             step_size_adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
-            time_adapt_steps=jnp.asarray(
-                burn_in if self.decoherence_time is None else 0, jnp.int32
-            ),
+            time_adapt_steps=jnp.asarray(burn_in if time is None else 0, jnp.int32),
             energy_error=jnp.asarray(self.energy_error, dtype=float),
-            decoherence_time=jnp.asarray(time, dtype=float),
+            decoherence_time=jnp.asarray(time or FIRST_TIME, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
-        settings = broadcast_to_chains(settings, len(positions))
-        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
-        return _init(target, positions, settings, jnp.full(len(positions), first, dtype=float))
+        fields = {
+            "momentum": jnp.zeros_like(positions),
+            "adaptation": DualAveraging.of_chains(
+                self.step_size or FIRST_STEP_SIZE, len(positions)
+            ),
+            "spread": Spread.begin(positions),
+        }
+        return start_state(MCLMCState, target, positions, settings, **fields)
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
         """The energy errors of its steps: the bias is in their tail, of the worst chain."""
-        error = np.quantile(info["energy_error"], ERROR_SHARE, axis=1).max()
-        found = EnergyErrors(
-            sampler=MCLMC.__name__,
-            error=float(error),
-            share=ERROR_SHARE,
-            limit=ERROR_LIMIT,
-            exact=GHMC.__name__,
-        )
-        return (found,)
+        error = float(np.quantile(info["energy_error"], ERROR_SHARE, axis=1).max())
+        names = {"sampler": MCLMC.__name__, "exact": GHMC.__name__}
+        return (EnergyErrors(error=error, share=ERROR_SHARE, limit=ERROR_LIMIT, **names),)
 
     @staticmethod
-    def step(
-        keys: Array, state: "MCLMCState", target: TargetDensity
-    ) -> tuple["MCLMCState", TransitionInfo]:
+    def step(keys: Array, state: "MCLMCState", target: TargetDensity) -> "Transition[MCLMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -160,7 +152,7 @@ class MCLMCState(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Over the steps of a transition."""
+    """Sums over the steps of a transition."""
 
     squared_error: Array
     """Squared energy errors per dimension, of the steps that did not fail."""
@@ -170,22 +162,22 @@ class Sums(NamedTuple):
     """Steps that ended in NaN and were not taken."""
 
 
-def _step(
-    key: Array, state: MCLMCState, target: TargetDensity
-) -> tuple[MCLMCState, TransitionInfo]:
+def _step(key: Array, state: MCLMCState, target: TargetDensity) -> Transition[MCLMCState]:
     from blackjax.mcmc.integrators import IntegratorState
 
-    adapting = state.iteration < state.settings.step_size_adapt_steps
-    step_size = dual_averaging.step_size(state.adaptation, adapting)
-    time = _decoherence_time(state)
-    wanted = jnp.minimum(time / step_size, state.settings.max_steps.astype(time.dtype))
+    settings = state.settings
+    adapting = state.iteration < settings.step_size_adapt_steps
+    step_size = state.adaptation.step_size(adapting)
+    first_width = settings.decoherence_time / FRACTION_OF_WIDTH
+    width = state.spread.width(state.iteration, settings.time_adapt_steps, first_width)
+    time = FRACTION_OF_WIDTH * width
+    wanted = jnp.minimum(time / step_size, settings.max_steps.astype(time.dtype))
     num_steps = jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
     key_first, key_steps = jax.random.split(key)
-    momentum = jnp.where(
-        state.iteration == 0, _direction(key_first, state.position), state.momentum
-    )
+    first = state.iteration == 0
+    momentum = jnp.where(first, _direction(key_first, state.position), state.momentum)
     begin = IntegratorState(state.position, momentum, state.log_density, state.gradient)
-    end, sums = _steps(key_steps, begin, step_size, time, num_steps, state.settings, target)
+    end, sums = _steps(key_steps, begin, step_size, time, num_steps, settings, target)
     count = num_steps.astype(time.dtype)
     info = TransitionInfo(
         acceptance=1 - sums.failed / count,
@@ -202,12 +194,10 @@ def _step(
         log_density=end.logdensity,
         gradient=end.logdensity_grad,
         iteration=state.iteration + 1,
-        adaptation=dual_averaging.adapt(
-            state.adaptation, sums.within / count, jnp.full_like(time, TARGET_SHARE), adapting
+        adaptation=state.adaptation.adapt(
+            sums.within / count, jnp.full_like(time, TARGET_SHARE), adapting
         ),
-        spread=spread.update(
-            state.spread, end.position, state.iteration, state.settings.time_adapt_steps
-        ),
+        spread=state.spread.update(end.position, state.iteration, settings.time_adapt_steps),
     )
     return new_state, info
 
@@ -249,30 +239,7 @@ def _steps(
         return jax.lax.fori_loop(0, num_steps, one, (begin, Sums(zero, zero, zero)))
 
 
-def _decoherence_time(state: MCLMCState) -> Array:
-    steps, given = state.settings.time_adapt_steps, state.settings.decoherence_time
-    width = spread.width(state.spread, state.iteration, steps, given / FRACTION_OF_WIDTH)
-    return FRACTION_OF_WIDTH * width
-
-
 def _direction(key: Array, like: Array) -> Array:
     """A random unit vector."""
     direction = jax.random.normal(key, like.shape)
     return direction / jnp.sqrt(jnp.sum(direction**2))
-
-
-@jax.jit
-def _init(
-    target: TargetDensity, positions: Array, settings: Settings, step_size: Array
-) -> MCLMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    return MCLMCState(
-        position=positions,
-        momentum=jnp.zeros_like(positions),
-        log_density=log_density,
-        gradient=gradient,
-        iteration=jnp.zeros(step_size.shape, jnp.int32),
-        adaptation=dual_averaging.init(step_size),
-        spread=spread.init(positions),
-        settings=settings,
-    )

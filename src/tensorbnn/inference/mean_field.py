@@ -2,9 +2,8 @@
 
     q(v) = prod_i N(v_i; m_i, s_i),        v = theta, or theta and phi one after the other
 
-It is drawn from as posteriors are, by a sampler whose transitions are independent draws: so runs,
-resuming and all that is done with networks are the same. `variational.py` says how ``m`` and ``s``
-are found.
+It is drawn from as posteriors are, by a sampler whose transitions are independent draws, so that
+runs and ensembles are the same. `variational.py` says how ``m`` and ``s`` are found.
 """
 
 import math
@@ -18,7 +17,7 @@ from jax import Array
 from tensorbnn.checks import check_choice, check_count, check_positive
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.inference.cycles import Cycles
-from tensorbnn.inference.sampler import Sampler, TransitionInfo, over_chains
+from tensorbnn.inference.sampler import Sampler, Transition, TransitionInfo, over_chains
 from tensorbnn.inference.target import TargetDensity
 
 
@@ -84,13 +83,9 @@ class MeanField(Sampler):
         """A state of the right shapes, not fitted yet."""
         del burn_in
         chains, dimension = positions.shape
-        record = Record(
-            elbos=jnp.zeros((chains, self.starts)),
-            elbo=jnp.zeros(chains),
-            elbo_error=jnp.zeros(chains),
-            pareto_k=jnp.zeros(chains),
-            history=jnp.zeros((chains, self.cycles, self.epochs)),
-        )
+        elbos, elbo = jnp.zeros((chains, self.starts)), jnp.zeros(chains)
+        history = jnp.zeros((chains, self.cycles, self.epochs))
+        record = Record(elbos, elbo=elbo, elbo_error=elbo, pareto_k=elbo, history=history)
         zeros = jnp.zeros((chains, dimension))
         log_density = over_chains(target.log_density, positions)
         return MeanFieldState(positions, log_density, Normals(zeros, zeros), record)
@@ -98,22 +93,21 @@ class MeanField(Sampler):
     @staticmethod
     def step(
         keys: Array, state: "MeanFieldState", target: TargetDensity
-    ) -> tuple["MeanFieldState", TransitionInfo]:
+    ) -> "Transition[MeanFieldState]":
         """An independent draw for every chain."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
 
 class Record(NamedTuple):
-    """How a fit went; every array has the chains as its first axis.
-
-    `elbos` has the ELBO of every start, `history` its estimates after each epoch of the best one.
-    """
+    """How a fit went; every array has the chains as its first axis."""
 
     elbos: Any
+    """ELBO of every start."""
     elbo: Any
     elbo_error: Any
     pareto_k: Any
     history: Any
+    """Estimates of the ELBO after each epoch of the best start."""
 
 
 class MeanFieldState(NamedTuple):
@@ -125,9 +119,7 @@ class MeanFieldState(NamedTuple):
     record: Record
 
 
-def _step(
-    key: Array, state: MeanFieldState, target: TargetDensity
-) -> tuple[MeanFieldState, TransitionInfo]:
+def _step(key: Array, state: MeanFieldState, target: TargetDensity) -> Transition[MeanFieldState]:
     vector = state.normals.at(jax.random.normal(key, state.normals.mean.shape))
     theta, phi = vectors(vector, target.model.theta.size, target.held_phi)
     position = target.position(theta, phi)

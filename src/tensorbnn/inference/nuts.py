@@ -15,16 +15,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import check_count, check_fraction, check_positive
-from tensorbnn.inference import dual_averaging
-from tensorbnn.inference.dual_averaging import DualAveraging
-from tensorbnn.inference.hmc import DIVERGENCE
+from tensorbnn.inference.adaptation import DualAveraging
+from tensorbnn.inference.hmc import DIVERGENCE, Phase, energy_of
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
-    broadcast_to_chains,
     check_options,
     over_chains,
     select,
+    start_state,
 )
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
@@ -75,14 +75,11 @@ class NUTS(Sampler):
             target_acceptance=jnp.asarray(self.target_acceptance, dtype=float),
             max_tree_depth=jnp.asarray(self.max_tree_depth, jnp.int32),
         )
-        settings = broadcast_to_chains(settings, len(positions))
-        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
-        return _init(target, positions, settings, jnp.full(len(positions), first, dtype=float))
+        adaptation = DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, len(positions))
+        return start_state(NUTSState, target, positions, settings, adaptation=adaptation)
 
     @staticmethod
-    def step(
-        keys: Array, state: "NUTSState", target: TargetDensity
-    ) -> tuple["NUTSState", TransitionInfo]:
+    def step(keys: Array, state: "NUTSState", target: TargetDensity) -> "Transition[NUTSState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -106,42 +103,19 @@ class NUTSState(NamedTuple):
     settings: Settings
 
 
-class Tree(NamedTuple):
-    """A trajectory and the point that was drawn from it."""
-
-    position: Array
-    log_density: Array
-    gradient: Array
-    energy: Array
-    """Of the point that was drawn."""
-    acceptance: Array
-    """Mean over all points, those of the last doubling too."""
-    divergent: Array
-    num_steps: Array
-
-
-def _step(key: Array, state: NUTSState, target: TargetDensity) -> tuple[NUTSState, TransitionInfo]:
+def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUTSState]:
     key_momentum, key_tree = jax.random.split(key)
     momentum = jax.random.normal(key_momentum, state.position.shape)
-    energy = 0.5 * jnp.sum(momentum**2) - state.log_density
+    begin = Phase(state.position, momentum, state.log_density, state.gradient)
+    energy = energy_of(begin)
     adapting = state.iteration < state.settings.adapt_steps
-    step_size = dual_averaging.step_size(state.adaptation, adapting)
-    tree = _tree(key_tree, state, momentum, step_size, _depth(state), target)
-    info = TransitionInfo(
-        acceptance=tree.acceptance,
-        energy_error=tree.energy - energy,
-        divergent=tree.divergent,
-        energy=energy,
-        log_density=tree.log_density,
-        step_size=step_size,
-        num_steps=tree.num_steps,
-    )
-    target_acceptance = state.settings.target_acceptance
-    updated = dual_averaging.update(state.adaptation, tree.acceptance, target_acceptance)
+    step_size = state.adaptation.step_size(adapting)
+    drawn, info = _tree(key_tree, begin, energy, step_size, _depth(state), target)
+    updated = state.adaptation.update(info.acceptance, state.settings.target_acceptance)
     new_state = state._replace(
-        position=tree.position,
-        log_density=tree.log_density,
-        gradient=tree.gradient,
+        position=drawn.position,
+        log_density=drawn.logdensity,
+        gradient=drawn.logdensity_grad,
         iteration=state.iteration + 1,
         adaptation=select(adapting, updated, state.adaptation),
     )
@@ -156,19 +130,14 @@ def _depth(state: NUTSState) -> Array:
 
 
 def _tree(
-    key: Array,
-    state: NUTSState,
-    momentum: Array,
-    step_size: Array,
-    depth: Array,
-    target: TargetDensity,
-) -> Tree:
-    """The trajectory of BlackJAX's `nuts` kernel, with a depth that is a number, not a shape."""
+    key: Array, start: Phase, energy: Array, step_size: Array, depth: Array, target: TargetDensity
+) -> tuple[Any, TransitionInfo]:
+    """A point of a trajectory by BlackJAX's `nuts`, with a depth that is a number, not a shape."""
     from blackjax.mcmc import integrators, metrics, proposal, termination, trajectory
 
     # BlackJAX counts with plain numbers, which strict promotion would not let it.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        metric = metrics.default_metric(jnp.ones_like(state.position))
+        metric = metrics.default_metric(jnp.ones_like(start.position))
         criterion: Any = termination.iterative_uturn_numpyro(metric.check_turning)
         new_criterion, update_criterion, is_met = criterion
         expand = trajectory.dynamic_multiplicative_expansion(
@@ -182,39 +151,23 @@ def _tree(
             metric.check_turning,
             depth,
         )
-        begin = integrators.IntegratorState(
-            state.position, momentum, state.log_density, state.gradient
-        )
-        energy = 0.5 * jnp.sum(momentum**2) - state.log_density
+        begin = integrators.IntegratorState(*start)
+        own_energy = energy_of(start)  # as `energy`; without it XLA would compile another program
         expansion = trajectory.DynamicExpansionState(
             0,
-            proposal.Proposal(begin, energy, 0.0, -jnp.inf),
-            trajectory.Trajectory(begin, begin, momentum, 0),
+            proposal.Proposal(begin, own_energy, 0.0, -jnp.inf),
+            trajectory.Trajectory(begin, begin, start.momentum, 0),
             new_criterion(begin, MAX_DEPTH),
         )
-        end, (divergent, _) = expand(key, expansion, energy, step_size)
+        end, (divergent, _) = expand(key, expansion, own_energy, step_size)
         drawn, num_steps = end.proposal, end.trajectory.num_states
-        return Tree(
-            position=drawn.state.position,
-            log_density=drawn.state.logdensity,
-            gradient=drawn.state.logdensity_grad,
-            energy=drawn.energy,
+        return drawn.state, TransitionInfo(
+            # The mean over all points, those of the last doubling too.
             acceptance=jnp.exp(drawn.sum_log_p_accept) / num_steps,
-            divergent=divergent,
             num_steps=num_steps.astype(jnp.int32),
+            energy_error=drawn.energy - energy,
+            divergent=divergent,
+            energy=energy,
+            log_density=drawn.state.logdensity,
+            step_size=step_size,
         )
-
-
-@jax.jit
-def _init(
-    target: TargetDensity, positions: Array, settings: Settings, step_size: Array
-) -> NUTSState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    return NUTSState(
-        position=positions,
-        log_density=log_density,
-        gradient=gradient,
-        iteration=jnp.zeros(step_size.shape, jnp.int32),
-        adaptation=dual_averaging.init(step_size),
-        settings=settings,
-    )

@@ -1,12 +1,9 @@
-"""Pre-training: where chains start, found by AMSGrad in cycles of falling learning rate.
-
-The paper's Section 3.5; what a cycle is stands in `cycles.py`.
-"""
+"""Pre-training: where chains start, found by AMSGrad (the paper's Section 3.5; `cycles.py`)."""
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import KW_ONLY, InitVar, dataclass
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +28,7 @@ Objective = Literal["posterior", "likelihood"]
 STREAM = 0x70726574
 
 
+@dataclass(eq=False, repr=False)
 class Pretrained(Mapping[str, NDArray[Any]]):
     """Trained networks, one per chain: natural values by name, for ``start=`` of `sample`.
 
@@ -44,20 +42,15 @@ class Pretrained(Mapping[str, NDArray[Any]]):
         Validation loss of each of these networks.
     """
 
-    def __init__(
-        self,
-        networks: Mapping[str, NDArray[Any]],
-        *,
-        training_loss: NDArray[Any],
-        validation_loss: NDArray[Any],
-        epochs: NDArray[Any],
-        best_loss: NDArray[Any],
-    ) -> None:
+    networks: InitVar[Mapping[str, NDArray[Any]]]
+    _: KW_ONLY
+    training_loss: NDArray[Any]
+    validation_loss: NDArray[Any]
+    epochs: NDArray[Any]
+    best_loss: NDArray[Any]
+
+    def __post_init__(self, networks: Mapping[str, NDArray[Any]]) -> None:
         self._networks = dict(networks)
-        self.training_loss = training_loss
-        self.validation_loss = validation_loss
-        self.epochs = epochs
-        self.best_loss = best_loss
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._networks[name]
@@ -167,25 +160,31 @@ def pretrain(
     check_posterior(posterior)
     check_type("same_start", same_start, bool, "True or False")
     networks = 1 if same_start else chains
-    given = _checked_start(posterior, start, networks)
+    model = posterior.model
+    given = check_starts(
+        (model.theta, model.phi),
+        {} if start is None else start,
+        count=networks,
+        each="trained network",
+        dtype=posterior.dtype,
+    )
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
-        keys = _keys(root_key(seed), networks)
+        key_split, (key_start, key_shuffle) = split_keys(root_key(seed), STREAM, networks, 2)
         training = posterior.prepare_own()
-        rows = split(training, validation_fraction, keys.split)
+        rows = split(training, validation_fraction, key_split)
         if validation is not None:
             rows = training, posterior.prepare_validation(validation)
-        task = _task(posterior.model, rows, objective, batch_size)
-        state = begin(task, *draw_starts(posterior.model, keys.start, given))
+        task = _task(model, rows, objective, batch_size)
+        state = begin(task, *draw_starts(model, key_start, given))
         _check_start(state.best_loss)
-        trained = run(task, plan, keys.shuffle, state, bar)
+        trained = run(task, plan, key_shuffle, state, bar)
+        named = named_networks(model, trained.best)
 
     def for_chains(values: ArrayLike) -> NDArray[Any]:
         return np.repeat(np.asarray(values), chains // networks, axis=0)
 
-    with precision(posterior.dtype):
-        named = named_networks(task.model, trained.best)
     return Pretrained(
-        {entry.name: for_chains(named[entry.name]) for entry in task.model.theta.entries},
+        {entry.name: for_chains(named[entry.name]) for entry in model.theta.entries},
         training_loss=for_chains(trained.losses.training),
         validation_loss=for_chains(trained.losses.validation),
         epochs=for_chains(trained.epochs),
@@ -200,21 +199,14 @@ def pretrain(
 )
 @dataclass(frozen=True)
 class Task:
-    """The loss of theta, with phi held, and its data; a pytree.
-
-    Attributes
-    ----------
-    batches
-        The rows to train on.
-    validation
-        Data as the engine wants them; ``None`` where the training loss serves.
-    """
+    """The loss of theta, with phi held, and its data; a pytree."""
 
     model: Model
     objective: Objective
     num_validation: int
     batches: Batches
     validation: Data | None
+    """``None`` where the training loss serves."""
 
     @property
     def evaluate_every(self) -> int:
@@ -238,14 +230,6 @@ class Task:
             return Losses(training, training)
         log_likelihood = self.model.log_likelihood(theta, phi, self.validation)
         return Losses(training, -log_likelihood / self.num_validation)
-
-
-class Keys(NamedTuple):
-    """One key for the split into training and validation rows, two for every network."""
-
-    split: Array
-    start: Array
-    shuffle: Array
 
 
 def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepared | None]:
@@ -285,13 +269,14 @@ def named_networks(model: Model, thetas: Array) -> dict[str, Array]:
     return named
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def _keys(seed: Array, networks: int) -> Keys:
-    split, root = jax.random.split(jax.random.fold_in(seed, STREAM))
-    keys = jax.vmap(lambda network: jax.random.split(jax.random.fold_in(root, network)))(
-        jnp.arange(networks)
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def split_keys(seed: Array, stream: int, starts: int, each: int) -> tuple[Array, list[Array]]:
+    """A key that all starts share, and so many for `each` of them, ``(starts,)``."""
+    shared, root = jax.random.split(jax.random.fold_in(seed, stream))
+    keys = jax.vmap(lambda start: jax.random.split(jax.random.fold_in(root, start), each))(
+        jnp.arange(starts)
     )
-    return Keys(split, keys[:, 0], keys[:, 1])
+    return shared, [keys[:, number] for number in range(each)]
 
 
 def _task(
@@ -302,27 +287,11 @@ def _task(
 ) -> Task:
     check_choice("objective", objective, get_args(Objective))
     training, validation = rows
-    held_out = None if validation is None else (validation.inputs, validation.targets)
-    return Task(
-        model=model,
-        objective=objective,
-        num_validation=0 if validation is None else len(validation.inputs),
-        batches=make_batches(model.network, training, batch_size),
-        validation=None if held_out is None else forward.arrange(model.network, *held_out),
-    )
-
-
-def _checked_start(
-    posterior: Posterior, start: Mapping[str, ArrayLike] | None, networks: int
-) -> dict[str, NDArray[Any]]:
-    model = posterior.model
-    return check_starts(
-        (model.theta, model.phi),
-        {} if start is None else start,
-        count=networks,
-        each="trained network",
-        dtype=posterior.dtype,
-    )
+    batches, count, held_out = make_batches(model.network, training, batch_size), 0, None
+    if validation is not None:
+        count = len(validation.inputs)
+        held_out = forward.arrange(model.network, validation.inputs, validation.targets)
+    return Task(model, objective, num_validation=count, batches=batches, validation=held_out)
 
 
 def _check_start(losses: Array) -> None:

@@ -4,6 +4,7 @@ Chains are the leading axis of every array in a state, in the keys and in the in
 everything that the next transition needs, the info what a person wants to see.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -57,6 +58,10 @@ class TransitionInfo(NamedTuple):
     log_density: Array
     step_size: Array
     num_steps: Array
+
+
+# What a step returns: the new state, and what happened.
+Transition = tuple[T, TransitionInfo]
 
 
 class Sampler(ABC):
@@ -148,9 +153,8 @@ def check_state(state: Any, chains: int) -> None:
 
 def check_step(result: Any, state: Any, chains: int) -> None:
     """Raise where what `step` of a sampler returned is not a similar state and an info."""
-    if not (
-        isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], TransitionInfo)
-    ):
+    pair = isinstance(result, tuple) and len(result) == 2
+    if not (pair and isinstance(result[1], TransitionInfo)):
         parts = result if type(result) is tuple else (result,)
         types = ", ".join(type(part).__name__ for part in parts)
         raise TypeError(
@@ -208,8 +212,23 @@ def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = F
 
 def select(condition: Array, new: T, old: T) -> T:
     """Every array of `new` where `condition` holds, and of `old` elsewhere."""
-    chosen: T = jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
-    return chosen
+    return jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def start_state(
+    kind: Callable[..., T], target: TargetDensity, positions: Array, settings: Any, **fields: Any
+) -> T:
+    """State before the first transition; all `fields` but the `settings` have a chain axis."""
+    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
+    return kind(
+        position=positions,
+        log_density=log_density,
+        gradient=gradient,
+        iteration=jnp.zeros(positions.shape[:1], jnp.int32),
+        settings=broadcast_to_chains(settings, len(positions)),
+        **fields,
+    )
 
 
 def broadcast_to_chains(values: Any, chains: int) -> Any:

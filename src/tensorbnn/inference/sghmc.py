@@ -9,15 +9,13 @@ log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen
 
 with new rows for ``G'`` at each step (one gradient a step; the splitting of Leimkuhler & Matthews
 2013, whose error in the positions is small). The gradients' own noise, of variance ``V`` in each
-coordinate, heats the chain; it is measured during burn-in, and less noise is added: so much that
+coordinate, heats the chain; it is measured during burn-in, and that much less noise is added for
 positions, which a kick moves by ``eps (1 + c) / (2 (1 - c))`` times its size in the end and added
-noise by ``eps / (1 - c)``, diffuse as they should. What remains is approximate: nothing is
-rejected, ``V`` is not the same everywhere, and steps are finite. The bias falls with the step size.
-The kinetic temperature, the mean of ``p^2``, is kept with the draws: it is one where the dynamics
-are followed exactly.
+noise by ``eps / (1 - c)``, to diffuse as they should. What remains is approximate: nothing is
+rejected, ``V`` varies, and steps are finite. The bias falls with the step size. The kinetic
+temperature, the mean of ``p^2``, is kept with the draws: exact dynamics have one.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,25 +28,25 @@ from numpy.typing import NDArray
 from tensorbnn.checks import LARGEST_COUNT, check_count, check_positive
 from tensorbnn.engine import forward
 from tensorbnn.findings import Finding, KineticTemperature
-from tensorbnn.inference import dual_averaging, spread
 from tensorbnn.inference import sghmc_tuning as tuning
+from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.hmc import DIVERGENCE
 from tensorbnn.inference.sampler import (
     Sampler,
+    Transition,
     TransitionInfo,
-    broadcast_to_chains,
     check_options,
     over_chains,
     root_key,
     select,
+    start_state,
 )
 from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
 from tensorbnn.inference.target import TargetDensity
 
-# Where the search for the step size begins: small, for a step that is too large is not rejected.
-FIRST_STEP_SIZE = 0.01
-# Before the width of the posterior is known.
-FIRST_FRICTION = 5.0
+# Where the search for the step size begins (small, for steps that are too large are not rejected),
+# and the friction before the width of the posterior is known.
+FIRST_STEP_SIZE, FIRST_FRICTION = 0.01, 5.0
 # Batches by which the noise of the gradients is known before the first step.
 INITIAL_BATCHES = 8
 # The bias is small where the kinetic temperature is this close to one (measured, docs/samplers.md),
@@ -115,16 +113,16 @@ class SGHMC(Sampler):
             friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
         )
-        settings = broadcast_to_chains(settings, chains)
-        first = FIRST_STEP_SIZE if self.step_size is None else self.step_size
         rows = 0 if target.data is None else forward.num_rows(target.data)
-        return _init(
-            target,
-            positions,
-            settings,
-            jnp.full(chains, first, dtype=float),
-            jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
-        )
+        fields = {
+            "momentum": jnp.zeros_like(positions),
+            "rows": jnp.zeros((chains, min(self.batch_size, rows)), jnp.int32),
+            "noise": jnp.zeros_like(positions),
+            "adaptation": DualAveraging.of_chains(self.step_size or FIRST_STEP_SIZE, chains),
+            "spread": Spread.begin(positions),
+        }
+        state = start_state(SGHMCState, target, positions, settings, **fields)
+        return state._replace(noise=_initial_noise(target, state))
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
@@ -133,17 +131,11 @@ class SGHMC(Sampler):
 
         excess = info["energy_error"]
         by_chance = TEMPERATURE_LIMIT + 3 * float(array_stats.mcse(excess, method="mean"))
-        found = KineticTemperature(
-            sampler=SGHMC.__name__,
-            temperature=1 + float(excess.mean()),
-            limit=min(by_chance, MAX_TEMPERATURE_LIMIT),
-        )
-        return (found,)
+        temperature, limit = 1 + float(excess.mean()), min(by_chance, MAX_TEMPERATURE_LIMIT)
+        return (KineticTemperature(sampler=SGHMC.__name__, temperature=temperature, limit=limit),)
 
     @staticmethod
-    def step(
-        keys: Array, state: "SGHMCState", target: TargetDensity
-    ) -> tuple["SGHMCState", TransitionInfo]:
+    def step(keys: Array, state: "SGHMCState", target: TargetDensity) -> "Transition[SGHMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
 
@@ -159,7 +151,7 @@ class Point(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Over the steps of a transition."""
+    """Sums over the steps of a transition."""
 
     temperature: Array
     failed: Array
@@ -176,23 +168,19 @@ class StepConstants(NamedTuple):
     step_size: Array
     persistence: Array
     noise_sd: Array
+    energy_error: Array
 
 
-def _step(
-    key: Array, state: SGHMCState, target: TargetDensity
-) -> tuple[SGHMCState, TransitionInfo]:
+def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SGHMCState]:
     settings = state.settings
     key_first, key_steps = jax.random.split(key)
     step_size = tuning.step_size(state)
     persistence = jnp.exp(-tuning.friction(state, step_size) * step_size)
     kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
     injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
-    constants = StepConstants(step_size, persistence, jnp.sqrt(injected))
-    momentum = jnp.where(
-        state.iteration == 0,
-        jax.random.normal(key_first, state.position.shape),
-        state.momentum,
-    )
+    constants = StepConstants(step_size, persistence, jnp.sqrt(injected), settings.energy_error)
+    first, shape = state.iteration == 0, state.position.shape
+    momentum = jnp.where(first, jax.random.normal(key_first, shape), state.momentum)
     begin = Point(state.position, momentum, state.log_density, state.gradient, state.rows)
     burning_in = state.iteration < settings.burn_in
 
@@ -200,7 +188,7 @@ def _step(
         own = jax.random.fold_in(key_steps, index)
         return jax.lax.cond(
             burning_in,
-            lambda: _measured_step(own, carry, constants, settings, target),
+            lambda: _measured_step(own, carry, constants, target),
             lambda: _plain_step(own, carry, constants, target),
         )
 
@@ -222,9 +210,7 @@ def _step(
         noise=tuning.adapt_noise(state, sums.noise / count),
         iteration=state.iteration + 1,
         adaptation=tuning.adapt_step_size(state, sums.within / count),
-        spread=spread.update(
-            state.spread, end.position, state.iteration, settings.friction_adapt_steps
-        ),
+        spread=state.spread.update(end.position, state.iteration, settings.friction_adapt_steps),
     )
     return new_state, info
 
@@ -242,11 +228,7 @@ def _plain_step(
 
 
 def _measured_step(
-    key: Array,
-    carry: tuple[Point, Sums],
-    constants: StepConstants,
-    settings: Settings,
-    target: TargetDensity,
+    key: Array, carry: tuple[Point, Sums], constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Sums]:
     """A step with both kicks by the same new rows: two gradients, but errors can be measured."""
     key_rows, key_noise = jax.random.split(key)
@@ -259,7 +241,7 @@ def _measured_step(
     finite = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
     squared = jnp.where(finite, error, jnp.inf) ** 2 / before.position.size
     sums = sums._replace(
-        within=sums.within + (squared <= settings.energy_error**2).astype(error.dtype),
+        within=sums.within + (squared <= constants.energy_error**2).astype(error.dtype),
         noise=sums.noise + 0.5 * (gradient - before.gradient) ** 2,
     )
     return _accept_if_finite(key, begin._replace(rows=rows), after, finite, sums)
@@ -312,32 +294,16 @@ def _value_and_gradient(position: Array, rows: Array, target: TargetDensity) -> 
     return jax.value_and_grad(lambda q: target.estimate(q, taken, weight))(position)
 
 
-def _initial_noise(target: TargetDensity, position: Array, gradient: Array, like: Array) -> Array:
+@jax.jit
+def _initial_noise(target: TargetDensity, state: SGHMCState) -> Array:
     """Variance of the estimates at the start, around the gradient by all rows."""
 
-    def squared(key: Array) -> Array:
-        rows = _draw_rows(key, like, target)
-        return (_value_and_gradient(position, rows, target)[1] - gradient) ** 2
+    def of_chain(state: SGHMCState) -> Array:
+        def squared(key: Array) -> Array:
+            rows = _draw_rows(key, state.rows, target)
+            return (_value_and_gradient(state.position, rows, target)[1] - state.gradient) ** 2
 
-    keys = jax.random.split(root_key(0), INITIAL_BATCHES)
-    return jnp.mean(jax.lax.map(squared, keys), axis=0)
+        keys = jax.random.split(root_key(0), INITIAL_BATCHES)
+        return jnp.mean(jax.lax.map(squared, keys), axis=0)
 
-
-@jax.jit
-def _init(
-    target: TargetDensity, positions: Array, settings: Settings, step_size: Array, rows: Array
-) -> SGHMCState:
-    log_density, gradient = over_chains(jax.value_and_grad(target.log_density), positions)
-    noise = over_chains(functools.partial(_initial_noise, target), positions, gradient, rows)
-    return SGHMCState(
-        position=positions,
-        momentum=jnp.zeros_like(positions),
-        log_density=log_density,
-        gradient=gradient,
-        rows=rows,
-        noise=noise,
-        iteration=jnp.zeros(step_size.shape, jnp.int32),
-        adaptation=dual_averaging.init(step_size),
-        spread=spread.init(positions),
-        settings=settings,
-    )
+    return over_chains(of_chain, state)

@@ -1,9 +1,9 @@
 """What SGHMC learns in burn-in: the size of its steps, their friction, the noise of gradients.
 
-Gradients of a few rows have noise of a variance ``V`` in each coordinate. All noise of a step, that
-which is added included, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. The part of the
-gradients in it, ``eps^2 V``, is kept small, by small steps and by enough friction; apart from that,
-steps are as large as their energy errors allow.
+Gradients of a few rows have noise of a variance ``V`` in each coordinate. All noise of a step, with
+what is added, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. The part of the gradients,
+``eps^2 V``, is kept small by small steps and enough friction; apart from that, steps are as large
+as their energy errors allow.
 """
 
 from typing import NamedTuple
@@ -11,10 +11,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.inference import dual_averaging, spread
-from tensorbnn.inference.dual_averaging import DualAveraging
+from tensorbnn.inference.adaptation import DualAveraging, Spread
 from tensorbnn.inference.sampler import select
-from tensorbnn.inference.spread import Spread
 
 # The share of steps whose energy error, on their own rows, should be within the limit.
 TARGET_SHARE = 0.9
@@ -60,7 +58,7 @@ class SGHMCState(NamedTuple):
 def friction(state: SGHMCState, step_size: Array) -> Array:
     """The friction as given, or enough for the noise of the gradients to be a small share."""
     steps, given = state.settings.friction_adapt_steps, state.settings.friction
-    across = 1 / spread.width(state.spread, state.iteration, steps, 1 / given)
+    across = 1 / state.spread.width(state.iteration, steps, 1 / given)
     renewed = jnp.minimum(step_size**2 * jnp.mean(state.noise) / MAX_NOISE_SHARE, MAX_RENEWED)
     for_noise = -jnp.log1p(-renewed) / (2 * step_size)
     return jnp.where(steps > 0, jnp.maximum(across, for_noise), given)
@@ -69,13 +67,13 @@ def friction(state: SGHMCState, step_size: Array) -> Array:
 def step_size(state: SGHMCState) -> Array:
     """The step as given, or as adapted so far and small enough for the noise of the gradients."""
     adapt_steps = state.settings.adapt_steps
-    found = dual_averaging.step_size(state.adaptation, state.iteration < adapt_steps)
+    found = state.adaptation.step_size(state.iteration < adapt_steps)
     return jnp.where(adapt_steps > 0, jnp.minimum(found, _max_step_for_noise(state)), found)
 
 
 def adapt_step_size(state: SGHMCState, within: Array) -> DualAveraging:
     """Take in the share of a transition's steps with an energy error within the limit."""
-    updated = dual_averaging.update(state.adaptation, within, jnp.full_like(within, TARGET_SHARE))
+    updated = state.adaptation.update(within, jnp.full_like(within, TARGET_SHARE))
     # Steps that are small only because of the noise say nothing against larger ones.
     limited = state.adaptation.log_step_size > jnp.log(_max_step_for_noise(state))
     adapting = (state.iteration < state.settings.adapt_steps) & ~(limited & (within > TARGET_SHARE))

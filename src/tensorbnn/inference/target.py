@@ -6,10 +6,9 @@ hyper-parameters, in *standard coordinates* ``z``:
     phi   = location + scale * z_phi                   (of the hyper-priors)
     theta = location(phi) + scale(phi) * z_theta       (of the priors, given phi)
 
-so that under the prior every coordinate has a width of about one. A unit mass in ``z`` is a
-diagonal mass taken from the prior's standard deviations; and since ``theta`` follows its
-hyper-parameters, the narrow funnel between a scale and the weights under it is gone. Where a prior
-has heavy tails (Cauchy, Student-t), ``sinh(z)`` stands for ``z``, which makes the tails short.
+so that under the prior every coordinate has a width of about one, which serves as mass. Since
+``theta`` follows its hyper-parameters, the funnel between a scale and the weights under it is gone.
+Where a prior has heavy tails (Cauchy, Student-t), ``sinh(z)`` stands for ``z`` to shorten them.
 """
 
 from collections.abc import Callable
@@ -28,18 +27,11 @@ from tensorbnn.engine.trajectory import Follow
 
 @dataclass(frozen=True)
 class Density:
-    """A function that returns a log-density and its gradient.
-
-    Attributes
-    ----------
-    log_density
-        The function of a position without its gradient.
-    follow
-        The engine's own leapfrog integrator of it, where it has one; `hmc.leapfrog` takes it.
-    """
+    """A function that returns a log-density and its gradient."""
 
     log_density: Callable[[Array], Array]
     follow: Follow | None = None
+    """The engine's own leapfrog integrator of it, where it has one; `hmc.leapfrog` takes it."""
 
     def __call__(self, position: Array) -> tuple[Array, Array]:
         return jax.value_and_grad(self.log_density)(position)
@@ -120,10 +112,14 @@ class TargetDensity:
     def _transform(self, position: Array) -> tuple[Array, Array, Array]:
         """``theta``, ``phi``, and the log-density of the position under prior and hyper-prior."""
         z_theta, z_phi = jnp.split(position, [self.model.theta.size])
-        if self.held_phi is None:
-            phi, log_hyper_prior = self.model.phi.from_standard(z_phi, {})
-        else:
-            phi, log_hyper_prior = self.held_phi, jnp.zeros((), position.dtype)
+        phi, log_hyper_prior = phi_of(self, z_phi)
         hypers = self.model.phi.unflatten(phi)
         theta, log_prior = self.model.theta.from_standard(z_theta, hypers)
         return theta, phi, log_prior + log_hyper_prior
+
+
+def phi_of(target: TargetDensity, z_phi: Array) -> tuple[Array, Array]:
+    """Hyper-parameters, and the log-density of `z_phi` under their prior; zero where held."""
+    if target.held_phi is not None:
+        return target.held_phi, jnp.zeros((), z_phi.dtype)
+    return target.model.phi.from_standard(z_phi, {})

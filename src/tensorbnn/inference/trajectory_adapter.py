@@ -3,7 +3,7 @@
 After Wang, Mohamed & de Freitas (2013), "Adaptive Hamiltonian and Riemann manifold Monte Carlo
 samplers". Candidates are a grid of step sizes and leapfrog counts between bounds. The reward of a
 candidate ``g`` is the squared jump of its trajectories over the square root of their number of
-steps, averaged over a few trajectories. A Gaussian process over the grid, scaled to [-1, 1]^2, with
+steps, averaged over a few of them. A Gaussian process over the grid, scaled to [-1, 1]^2, with
 the kernel
 
     k(g, g') = exp(-|g - g'|^2 / (2 l^2)),      l = 0.2 times the range,
@@ -18,9 +18,8 @@ learns the reward, and the next candidate is the one with the highest
 candidates are drawn at random, and 50 trajectories without an acceptance restart the search with
 both bounds of the step size halved.
 
-The kernel is a product over the two axes and so smooth that a dozen eigenvectors of each axis carry
-it to float32 rounding. In these features the process is a linear regression with a fixed number of
-weights: its cost per candidate does not grow with the number of candidates tried.
+The kernel is so smooth that a dozen eigenvectors of each axis carry it to float32 rounding. In
+these features the process is a linear regression, whose cost per candidate does not grow.
 """
 
 import math
@@ -49,10 +48,7 @@ class Axis(NamedTuple):
     features: Array
     """``(points, features)``: their inner products are the kernel between the points."""
     squares: Array
-    """``(points, rank)``: a basis of the products of pairs of features.
-
-    Products of smooth functions are smooth: some twenty columns carry all pairs of a dozen.
-    """
+    """``(points, rank)``: some twenty columns, a basis of the products of pairs of features."""
     pairs: Array
     """``(rank, features * features)``: ``squares @ pairs`` are the products."""
 
@@ -162,9 +158,9 @@ def init(
         rejected=count,
         resets=count,
     )
-    step_index = _nearest(_step_sizes(adapter, constants), step_size)
-    leapfrog_index = _nearest(_leapfrogs(constants), num_leapfrog.astype(step_size.dtype))
-    return adapter._replace(features=_features(constants, step_index, leapfrog_index))
+    step_index = jnp.argmin(jnp.abs(_step_sizes(adapter, constants) - step_size))
+    leapfrogs = jnp.abs(_leapfrogs(constants) - num_leapfrog.astype(step_size.dtype))
+    return adapter._replace(features=_features(constants, step_index, jnp.argmin(leapfrogs)))
 
 
 def update(
@@ -189,23 +185,15 @@ def update(
 def settle(adapter: Adapter, constants: Constants) -> Adapter:
     """End the search at the candidate with the highest expected reward."""
     settled = _choose(adapter, constants, _highest(_on_grid(constants, adapter.weights)))
-    never_accepted = adapter.highest <= 0
-    return select(never_accepted, adapter, settled)
-
-
-def kernel(constants: Constants) -> Array:
-    """The kernel between all points of the grid, step sizes major, as the features carry it."""
-    steps = constants.steps.features @ constants.steps.features.T
-    leapfrogs = constants.leapfrogs.features @ constants.leapfrogs.features.T
-    return jnp.kron(steps, leapfrogs)
+    return select(adapter.highest <= 0, adapter, settled)  # where nothing was accepted
 
 
 def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
     """Mean and sd of the reward over the grid, each ``(step sizes, leapfrog counts)``."""
     steps, leapfrogs = constants.steps, constants.leapfrogs
-    # phi(g)^T C phi(g) with phi(g) the outer product of the features of both axes: both pairs of
-    # features are summed over first, then the grid is filled.
-    shape = (constants.steps.features.shape[1], constants.leapfrogs.features.shape[1])
+    # phi(g)^T C phi(g), phi(g) the outer product of the features of both axes, summed over pairs of
+    # features first.
+    shape = steps.features.shape[1], leapfrogs.features.shape[1]
     covariance = adapter.covariance.reshape(*shape, *shape).transpose(0, 2, 1, 3)
     by_pairs = covariance.reshape(shape[0] ** 2, shape[1] ** 2)
     inner = steps.pairs @ by_pairs @ leapfrogs.pairs.T
@@ -249,7 +237,6 @@ def _reset(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
 
 
 def _upper_confidence_bound(adapter: Adapter, constants: Constants) -> Array:
-    """The upper confidence bound over the grid."""
     mean, sd = posterior(adapter, constants)
     tried = adapter.tried.astype(mean.dtype)
     beta = 2 * jnp.log((tried + 1) ** 3 * math.pi**2 / (3 * constants.delta))
@@ -264,11 +251,8 @@ def _on_grid(constants: Constants, weights: Array) -> Array:
 
 
 def _highest(grid: Array) -> Array:
-    """Number of the highest point of the grid, step sizes major.
-
-    The maximum over step sizes first: XLA takes that for all leapfrog counts at once, but a search
-    through the flat grid number by number.
-    """
+    """Number of the highest point of the grid, step sizes major."""
+    # XLA vectorises the maximum over step sizes, but searches a flat grid number by number.
     column = jnp.argmax(jnp.max(grid, axis=0))
     return jnp.argmax(grid[:, column]) * grid.shape[1] + column
 
@@ -306,7 +290,3 @@ def _leapfrogs(constants: Constants) -> Array:
     count = constants.leapfrogs.features.shape[0]
     dtype = constants.leapfrogs.features.dtype
     return constants.leapfrog_min + jnp.arange(count, dtype=dtype) * constants.leapfrog_increment
-
-
-def _nearest(values: Array, value: Array) -> Array:
-    return jnp.argmin(jnp.abs(values - value))

@@ -1,15 +1,17 @@
 """Tuning of step size and trajectory length while chains burn in, shared by all chains.
 
-Burn-in has `POOLING_ROUNDS` rounds of equal length. Within a round each chain runs by itself; after
-it each chain *shares* a short vector of what it saw, these are *pooled*, and all chains continue
-with the same numbers. Nothing is random here and the order of chains is fixed, so a run can be
-stopped anywhere and resumed.
+Burn-in has `POOLING_ROUNDS` rounds of equal length. After each round every chain *shares* a short
+vector of what it saw, these are *pooled*, and all chains continue with the same numbers. Nothing is
+random here and the order of chains is fixed, so a run can be stopped anywhere and resumed.
 
-At first the step size comes from dual averaging of the acceptance probability, whose mean errors
-are averaged after each round. Trajectories are capped, since a step size found on long ones far
-from the posterior ends up two to three times too small. From then on the step size is held within a
-round and chosen after it (`step_fitting`), so that the last one rests on more than half of burn-in.
-In the same rounds the trajectory length is searched for (`length_search`).
+At first the step size comes from dual averaging, whose mean errors are averaged after each round.
+Trajectories are capped, since a step size found on long ones far from the posterior ends up two to
+three times too small. From then on the step size is held within a round and chosen after it, as the
+one at which all chains in all rounds would have accepted as often as they should: it rests on wide
+and narrow regions as chains met them. In the same rounds the length is sought (`length_search`).
+
+One trajectory in five takes half the step: where the posterior of a network is narrower than in
+burn-in, a chain that always takes the whole one may reject for thousands of transitions.
 """
 
 from typing import Any, NamedTuple
@@ -20,10 +22,9 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from tensorbnn.inference import dual_averaging, length_search, step_fitting
-from tensorbnn.inference.dual_averaging import DualAveraging
-from tensorbnn.inference.length_search import MANY_STEPS, RECORD, Summary, Units
-from tensorbnn.inference.probes import features, num_features
+from tensorbnn.inference import length_search
+from tensorbnn.inference.adaptation import DualAveraging
+from tensorbnn.inference.length_search import MANY_STEPS, RECORD, Summary, Units, num_features
 from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds, select
 from tensorbnn.inference.target import TargetDensity
 
@@ -34,16 +35,20 @@ CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, POOLING_ROUNDS - 1
 FIRST_CAP, SECOND_CAP = 16, 64
 # The length before the search, and without it.
 UNTUNED_LENGTH = 1.0
-# Where the search for the step size begins; one that is far too large is cut down within a few
-# rejections.
+# Where the search for the step size begins; a few rejections cut down one that is far too large.
 FIRST_STEP_SIZE = 0.1
+# How far the acceptance of a chain may lie below the mean before it decides on the step size, and
+# how far the logarithm of the step size may change at a time.
+LAGGING, MAX_CHANGE = 0.05, 0.5
+# Part of the trajectories that take half the step.
+HALVED = 0.2
 
 
 class Settings(NamedTuple):
     """What the tuning is to do."""
 
     round_length: Array
-    """Transitions of a round; 0 where burn-in is too short for meetings."""
+    """Transitions of a round; 0 where burn-in is too short for rounds."""
     end: Array
     """Transitions after which nothing is tuned any more."""
     tunes_step_size: Array
@@ -92,10 +97,9 @@ def init(
     round_length = burn_in // POOLING_ROUNDS if pooling_rounds(burn_in) else 0
     searches = search and length is None and round_length > 0
     count = num_features(target) if search else 0
-    first = FIRST_STEP_SIZE if step_size is None else step_size
     start = jnp.asarray(UNTUNED_LENGTH if length is None else length, dtype=float)
     return Tuning(
-        averaging=dual_averaging.init(jnp.asarray(first, dtype=float)),
+        averaging=DualAveraging.begin(jnp.asarray(step_size or FIRST_STEP_SIZE, dtype=float)),
         length=start,
         lengths=jnp.full(POOLING_ROUNDS, start),
         units=Units(jnp.zeros(count), jnp.ones(count)),
@@ -116,14 +120,16 @@ def init(
 
 def step_size(tuning: Tuning, iteration: Array) -> Array:
     """Step size of a transition."""
-    adapting = _adapts_step_size(tuning.settings, iteration)
-    return dual_averaging.step_size(tuning.averaging, adapting)
+    return tuning.averaging.step_size(_adapts_step_size(tuning.settings, iteration))
 
 
 def step_fraction(tuning: Tuning, uniform: Array) -> Array:
-    """What part of the step size a trajectory takes; one that was given is taken as it is."""
-    part = jnp.where(tuning.settings.tunes_step_size, step_fitting.step_fraction(uniform), 1.0)
-    return part.astype(tuning.length.dtype)
+    """What part of the step size a trajectory takes; one that was given is taken as it is.
+
+    The steps stay as many, so that it costs no more.
+    """
+    part = jnp.where(uniform < HALVED, 0.5, 1.0)
+    return jnp.where(tuning.settings.tunes_step_size, part, 1.0).astype(tuning.length.dtype)
 
 
 def max_steps(tuning: Tuning, iteration: Array) -> Array:
@@ -136,17 +142,13 @@ def max_steps(tuning: Tuning, iteration: Array) -> Array:
 
 
 def learn(
-    tuning: Tuning,
-    iteration: Array,
-    acceptance: Array,
-    path: Array,
-    target: TargetDensity,
-    position: Array,
+    state: Any, acceptance: Array, path: Array, target: TargetDensity, position: Array
 ) -> Tuning:
-    """Take in one transition, number `iteration`, of length `path`, that ended at `position`."""
+    """Take in one transition from `state`, of length `path`, that ended at `position`."""
+    tuning, iteration = state.tuning, state.iteration
     settings = tuning.settings
     tunes = iteration < settings.end
-    updated = dual_averaging.update(tuning.averaging, acceptance, settings.target_acceptance)
+    updated = tuning.averaging.update(acceptance, settings.target_acceptance)
     averaging = jax.tree.map(
         lambda new, old: jnp.where(_adapts_step_size(settings, iteration), new, old),
         updated,
@@ -167,17 +169,14 @@ def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: A
     stride = length_search.stride(settings.round_length)
     tunes = iteration < settings.end
     within = jnp.where(tunes, iteration % jnp.maximum(settings.round_length, 1), 0)
-    record = jax.lax.cond(
-        tunes & settings.tunes_length & (within % stride == 0),
-        lambda: tuning.record.at[within // stride].set(_outputs(target, position)),
-        lambda: tuning.record,
-    )
-    return tuning._replace(record=record)
 
+    def keep() -> Array:
+        row = tuning.record.at[within // stride]
+        outputs = length_search.features(target, target.vectors(position)[0])
+        return row.set(jnp.nan_to_num(outputs, nan=0.0, posinf=1e6, neginf=-1e6))
 
-def _outputs(target: TargetDensity, position: Array) -> Array:
-    outputs = features(target, target.vectors(position)[0])
-    return jnp.nan_to_num(outputs, nan=0.0, posinf=1e6, neginf=-1e6)
+    wanted = tunes & settings.tunes_length & (within % stride == 0)
+    return tuning._replace(record=jax.lax.cond(wanted, keep, lambda: tuning.record))
 
 
 class Report(NamedTuple):
@@ -187,7 +186,7 @@ class Report(NamedTuple):
     log_average: Array
     acceptance: Array
     path: Array
-    """Means over transitions."""
+    """Mean over transitions, as is `acceptance`."""
     outputs: Summary
 
 
@@ -246,8 +245,7 @@ def _unravel(shared: Array, tuning: Tuning) -> Report:
     """Vectors ``(chains, rounds, values)`` as reports, each array ``(chains, rounds, ...)``."""
     shapes = jax.eval_shape(_report, tuning)
     empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
-    reports: Report = jax.vmap(jax.vmap(ravel_pytree(empty)[1]))(shared)
-    return reports
+    return jax.vmap(jax.vmap(ravel_pytree(empty)[1]))(shared)
 
 
 def _adapts_step_size(settings: Settings, iteration: Array) -> Array:
@@ -258,15 +256,13 @@ def _adapts_step_size(settings: Settings, iteration: Array) -> Array:
 
 
 def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAveraging:
-    pooled = dual_averaging.pool(
-        tuning.averaging,
-        jnp.mean(reports.mean_error[:, number]),
-        jnp.mean(reports.log_average[:, number]),
+    pooled = tuning.averaging.pool(
+        jnp.mean(reports.mean_error[:, number]), jnp.mean(reports.log_average[:, number])
     )
     # A new average where trajectories become longer.
-    fresh = dual_averaging.init(jnp.exp(pooled.log_average), lift=1.0)
+    fresh = DualAveraging.begin(jnp.exp(pooled.log_average), lift=1.0)
     kept = select(number == CAPPED - 1, fresh, pooled)
-    found = step_fitting.fit_step_size(
+    found = fit_step_size(
         reports.log_average,  # the step itself, where it was held
         reports.acceptance,
         _weights(number, reports.acceptance.dtype),
@@ -275,6 +271,41 @@ def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAvera
     )
     kept = kept._replace(log_average=jnp.where(number >= SEARCH, found, kept.log_average))
     return select(tuning.settings.tunes_step_size, kept, tuning.averaging)
+
+
+def fit_step_size(
+    log_steps: Array, acceptance: Array, weights: Array, now: Array, target: Array
+) -> Array:
+    """Logarithm of the step size that fits, near `now`.
+
+    In each round each chain took steps of `log_steps` and had an `acceptance`, both
+    ``(chains, rounds)``; rounds count by their `weights`, with a sum of one. Energy errors are
+    nearly normal with a mean of half their variance, and the variance goes with the fourth power of
+    the step: the acceptance is ``2 Phi(-c step^2)``. There is a ``c`` for each chain and round,
+    since some regions are narrower than others. The `target` is that of trajectories with whole
+    steps; of those that take half of it more are accepted.
+    """
+    target_halved = 2 * jax.scipy.stats.norm.cdf(jax.scipy.stats.norm.ppf(target / 2) / 4)
+    wanted = (1 - HALVED) * target + HALVED * target_halved
+    errors = -jax.scipy.stats.norm.ppf(jnp.clip(acceptance, 0.01, 0.9999) / 2)
+    counts = weights[None] > 0  # others hold anything
+    errors = jnp.where(counts, errors, 1.0)
+    log_steps = jnp.where(counts, log_steps, now)
+
+    def is_small(log_step: Array) -> Array:
+        grown = errors * jnp.exp(2 * (log_step - log_steps))
+        accepted = 2 * jax.scipy.stats.norm.cdf(-grown) @ weights
+        # A mean must not hide a chain that accepts far less.
+        return jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING) > wanted
+
+    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = (low + high) / 2
+        small = is_small(middle)
+        return jnp.where(small, middle, low), jnp.where(small, high, middle)
+
+    low, high = jax.lax.fori_loop(0, 20, halve, (now - MAX_CHANGE, now + MAX_CHANGE))
+    return (low + high) / 2
 
 
 def _weights(number: Array, dtype: Any) -> Array:

@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.density import Model, Spread
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.perturbed import Estimator
-from tensorbnn.inference.cycles import Batches, Losses, begin_without_start, make_batches, run
+from tensorbnn.inference.cycles import Batches, Losses, begin, make_batches, run
 from tensorbnn.inference.mean_field import MeanField, Normals, vectors
-from tensorbnn.inference.pretrain import draw_starts
+from tensorbnn.inference.pretrain import draw_starts, split_keys
 from tensorbnn.inference.sampler import over_chains, root_key
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
@@ -47,27 +47,17 @@ STREAM = 0x7661726E
 
 
 class Fit(NamedTuple):
-    """The best of the fitted densities.
-
-    Attributes
-    ----------
-    normals
-        The density.
-    phi
-        Unconstrained hyper-parameters, as they were at the start.
-    log_ratios
-        ``log p(D, v) - log q(v)`` at independent draws ``v`` of `normals`: their mean is the ELBO.
-    elbos
-        ELBO from each start, ``(starts,)``.
-    history
-        Estimates of the ELBO after epochs, ``(cycles, epochs)``; NaN where there is none.
-    """
+    """The best of the fitted densities."""
 
     normals: Normals
     phi: NDArray[Any]
+    """Unconstrained hyper-parameters, as they were at the start."""
     log_ratios: NDArray[Any]
+    """``log p(D, v) - log q(v)`` at independent draws ``v``: their mean is the ELBO."""
     elbos: NDArray[Any]
+    """ELBO from each start, ``(starts,)``."""
     history: NDArray[Any]
+    """Estimates of the ELBO after epochs, ``(cycles, epochs)``; NaN where there is none."""
 
 
 def fit(
@@ -87,21 +77,20 @@ def fit(
     layouts = (model.theta, model.phi)
     given = check_starts(layouts, start, count=options.starts, each="start", dtype=posterior.dtype)
     with precision(posterior.dtype), Bar("fitting", plan.total, show=progress) as bar:
-        keys = _keys(root_key(seed), options.starts)
-        task = Task(
-            model=model,
-            estimator=options.estimator,
-            draws=options.gradient_draws,
-            hyperparameters=hyperparameters,
-            batches=_batches(posterior, options.batch_size),
-            key=keys.evaluate,
-        )
-        thetas, phis = draw_starts(model, keys.start, given)
+        shared, keys = split_keys(root_key(seed), STREAM, options.starts, 3)
+        key_start, key_fit, key_elbo = keys
+        draws, batches = options.gradient_draws, _batches(posterior, options.batch_size)
+        task = Task(model, options.estimator, draws, hyperparameters, batches, key=shared)
+        thetas, phis = draw_starts(model, key_start, given)
         centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
         first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
-        trained = run(task, plan, keys.fit, begin_without_start(first, phis), bar)
-        _check_found(trained.best_loss)
-        ratios = np.asarray(_log_ratios(task, keys.elbo, trained.best, phis), np.float64)
+        trained = run(task, plan, key_fit, begin(None, first, phis), bar)
+        if not np.any(np.isfinite(trained.best_loss)):
+            raise ValueError(
+                "the ELBO was never finite: standardise the data (`standardise=True` of "
+                "tb.Posterior), give `start`, a smaller `start_sd` or a smaller `learning_rate`"
+            )
+        ratios = np.asarray(_log_ratios(task, key_elbo, trained.best, phis), np.float64)
     means = ratios.mean(axis=1)
     elbos = np.where(np.isfinite(trained.best_loss) & np.isfinite(means), means, -np.inf)
     best = int(np.argmax(elbos))
@@ -121,26 +110,18 @@ def fit(
 )
 @dataclass(frozen=True)
 class Task:
-    """Minus the ELBO over the number of rows; a pytree.
-
-    Attributes
-    ----------
-    draws
-        Estimates of the ELBO in a step.
-    hyperparameters
-        Whether the density is over phi, too.
-    batches
-        The rows; ``None`` for the prior.
-    key
-        Of the random numbers with which epochs are compared.
-    """
+    """Minus the ELBO over the number of rows; a pytree."""
 
     model: Model
     estimator: Estimator
     draws: int
+    """Estimates of the ELBO in a step."""
     hyperparameters: bool
+    """Whether the density is over phi, too."""
     batches: Batches | None
+    """The rows; ``None`` for the prior."""
     key: Array
+    """Of the random numbers with which epochs are compared."""
 
     @property
     def rows(self) -> int:
@@ -175,23 +156,15 @@ class Task:
         return Losses(loss, loss)
 
     def elbo(
-        self,
-        key: Array,
-        side: Array,
-        normals: Normals,
-        phi: Array,
-        data: Data | None,
-        rows: int,
+        self, key: Array, side: Array, normals: Normals, phi: Array, data: Data | None, rows: int
     ) -> Array:
         """An unbiased estimate of the ELBO; that of `side` -1 has all noise reflected."""
         key_draws, key_rows = jax.random.split(key)
         noise = side * jax.random.normal(key_draws, (1 + PRIOR_PAIRS, normals.mean.size))
         theta, own_phi = self.vectors(normals.at(noise[0]), phi)
-        size = self.model.theta.size
+        model, size = self.model, theta.size
         thetas = Spread(normals.mean[:size], normals.sd[:size], theta, side)
-        log_likelihood = self.model.mean_log_likelihood(
-            key_rows, thetas, own_phi, data, self.estimator
-        )
+        log_likelihood = model.mean_log_likelihood(key_rows, thetas, own_phi, data, self.estimator)
 
         def log_prior(standard: Array) -> Array:
             return self.log_prior(*self.vectors(normals.at(standard), phi))
@@ -208,15 +181,6 @@ class Task:
         """Theta and phi of a draw, where `phi` is what it is held at."""
         held = None if self.hyperparameters else phi
         return vectors(vector, self.model.theta.size, held)
-
-
-class Keys(NamedTuple):
-    """One key to evaluate all fits alike, three for every start."""
-
-    evaluate: Array
-    start: Array
-    fit: Array
-    elbo: Array
 
 
 @jax.jit
@@ -237,26 +201,9 @@ def _log_ratios(task: Task, keys: Array, normals: Normals, phis: Array) -> Array
     return over_chains(of_start, keys, normals, phis)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def _keys(seed: Array, starts: int) -> Keys:
-    evaluate, root = jax.random.split(jax.random.fold_in(seed, STREAM))
-    keys = jax.vmap(lambda start: jax.random.split(jax.random.fold_in(root, start), 3))(
-        jnp.arange(starts)
-    )
-    return Keys(evaluate, keys[:, 0], keys[:, 1], keys[:, 2])
-
-
 def _batches(posterior: Posterior, batch_size: int | None) -> Batches | None:
     if posterior.dataset is not None:
         return make_batches(posterior.network, posterior.prepare_own(), batch_size)
     if batch_size is not None:
         raise ValueError("`batch_size` is given, but `posterior` has no data: leave it out")
     return None
-
-
-def _check_found(losses: NDArray[Any]) -> None:
-    if not np.any(np.isfinite(losses)):
-        raise ValueError(
-            "the ELBO was never finite: standardise the data (`standardise=True` of tb.Posterior), "
-            "give `start`, a smaller `start_sd` or a smaller `learning_rate`"
-        )
