@@ -2,6 +2,7 @@
 
 import numbers
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
@@ -78,18 +79,31 @@ class AbstractBNN(_Fitted):
             raise AttributeError("`relevances_` are there after a fit with relevance=True")
         return found
 
-    def _begin(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Nothing is left of an earlier fit, so that one that fails can't mix with it."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Sample networks from the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        y
+            Targets ``(rows,)`` or ``(rows, outputs)``; for a classifier classes ``(rows,)``:
+            numbers, texts, or whatever can be sorted.
+        sample_weight
+            How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
+        """
+        # Nothing is left of an earlier fit, so that one that fails can't mix with it.
         for name in ("ensemble_", "diagnostics_"):
             if hasattr(self, name):
                 delattr(self, name)
         check_unmasked("X", X)  # scikit-learn would take what is beneath the mask
         check_unmasked("y", y)
-
-    def _fit(self, posterior: Posterior, x: NDArray[Any]) -> Self:
-        """Sample networks from the posterior of rows ``x``."""
+        x, targets = self._rows(X, y)
+        weights = self._weights(x, sample_weight)
+        if weights is not None:
+            x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
         at = x[:: -(-len(x) // TRAINING_POINTS)]
-        self.ensemble_ = self._sample(posterior, at)
+        self.ensemble_ = self._sample(self._posterior(x, targets, weights), at)
         every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         if not self.diagnostics_.trustworthy:
@@ -105,6 +119,68 @@ class AbstractBNN(_Fitted):
                 )
             )
         return self
+
+    def sample_predictions(
+        self,
+        X: ArrayLike,
+        samples: int | None = None,
+        *,
+        noise: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> NDArray[Any]:
+        """What single networks say about new rows.
+
+        For a regressor draws of the function, or of new targets; for a classifier probabilities, or
+        classes drawn by them.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        samples
+            Number of networks, chosen at random. Left out, all, chain after chain.
+        noise
+            Add noise, to have new targets, or draw classes.
+        random_state
+            Seed of the choice, and of the noise or the classes.
+
+        Returns
+        -------
+        ndarray
+            ``(samples, rows)``, or ``(samples, rows, outputs)``; of a classifier probabilities
+            ``(samples, rows, classes)``, or with `noise` classes ``(samples, rows)``.
+        """
+        rows, state = self._inputs(X), check_random_state(random_state)
+        ensemble, show, chosen = self.ensemble_, bool(self.verbose), None
+        count = len(ensemble)
+        if samples is not None:
+            wanted = check_count("samples", samples, least=1)
+            chosen = state.choice(count, wanted, replace=wanted > count)
+        parts = -(-rows.shape[0] * count * ensemble.network.outputs // MOST_VALUES)
+        found = []
+        for part in np.array_split(rows, parts):
+            seed = int(state.randint(2**31 - 1)) if noise else None
+            if chosen is not None:
+                found.append(ensemble._predict_networks(part, chosen, seed=seed, progress=show))
+            elif seed is not None:
+                found.append(ensemble.new_targets(part, seed=seed))
+            else:
+                found.append(ensemble.predict(part, progress=show).networks)
+        return self._shaped(np.concatenate(found, axis=1), are_targets=noise)
+
+    @abstractmethod
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Inputs and targets, checked."""
+
+    @abstractmethod
+    def _posterior(
+        self, x: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None
+    ) -> Posterior:
+        """The posterior of rows that count."""
+
+    @abstractmethod
+    def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
+        """Outputs, or targets that were drawn, ``(..., columns)`` as a user sees them."""
 
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
         try:
@@ -201,48 +277,13 @@ class AbstractBNN(_Fitted):
         return weights
 
     def _predict(self, X: ArrayLike) -> Prediction:
-        rows = self._inputs(X)
-        return self.ensemble_.predict(rows, progress=bool(self.verbose))
+        return self.ensemble_.predict(self._inputs(X), progress=bool(self.verbose))
 
     def _inputs(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
         check_unmasked("X", X)
         rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
         return rows
-
-    def _from_networks(
-        self,
-        X: ArrayLike,
-        samples: int | None,
-        *,
-        noise: bool,
-        random_state: int | np.random.RandomState | None,
-    ) -> NDArray[Any]:
-        """What networks chosen at random, or all, predict, or with `noise` draw.
-
-        ``(samples, rows, outputs)``, or ``(samples, rows, columns)`` of targets.
-        """
-        rows, state = self._inputs(X), check_random_state(random_state)
-        count, chosen = len(self.ensemble_), None
-        if samples is not None:
-            wanted = check_count("samples", samples, least=1)
-            chosen = state.choice(count, wanted, replace=wanted > count)
-        parts = -(-rows.shape[0] * count * self.ensemble_.network.outputs // MOST_VALUES)
-        found = []
-        for part in np.array_split(rows, parts):
-            seed = int(state.randint(2**31 - 1)) if noise else None
-            found.append(self._from_some(part, chosen, seed))
-        return np.concatenate(found, axis=1)
-
-    def _from_some(
-        self, rows: NDArray[Any], chosen: NDArray[np.intp] | None, seed: int | None
-    ) -> NDArray[Any]:
-        progress = bool(self.verbose)
-        if chosen is not None:
-            return self.ensemble_._predict_networks(rows, chosen, seed=seed, progress=progress)
-        if seed is not None:
-            return self.ensemble_.new_targets(rows, seed=seed)
-        return self.ensemble_.predict(rows, progress=progress).networks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
