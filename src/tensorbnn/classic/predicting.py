@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
-from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
+from tensorbnn.classic.arguments import as_dtype, as_inputs, as_targets, paper_names
 from tensorbnn.classic.layers import Layer, as_paper
 from tensorbnn.classic.likelihoods import as_likelihood
-from tensorbnn.classic.names import paper_names
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.interop.original import load_original
 from tensorbnn.interop.original_files import read_architecture
