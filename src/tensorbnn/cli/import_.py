@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from tensorbnn.cli import summaries
 from tensorbnn.cli.options import RESULT, Command, Option
-from tensorbnn.cli.output import print_result
+from tensorbnn.cli.output import networks, print_result, where
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.interop.original import import_original
 from tensorbnn.model.likelihoods import Gaussian
@@ -21,9 +20,7 @@ def run(options: argparse.Namespace) -> int:
     )
     model = {"network": summary(ensemble.network), "likelihood": summary(ensemble.likelihood)}
     facts = {"run": str(options.new), "networks": len(ensemble)} | model
-    print_result(
-        options, summaries.networks(ensemble) | model | summaries.where(options.new), facts
-    )
+    print_result(options, networks(ensemble) | model | where(options.new), facts)
     return 0
 
 

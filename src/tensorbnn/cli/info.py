@@ -1,11 +1,11 @@
 """``tensorbnn info``: what a run is and how far it is, also while it goes on."""
 
 import argparse
+import shlex
 from typing import Any
 
-from tensorbnn.cli import summaries
 from tensorbnn.cli.options import RESULT, RUN, Command
-from tensorbnn.cli.output import print_result
+from tensorbnn.cli.output import predicted, print_result
 from tensorbnn.cli.saved_run import check_run
 from tensorbnn.model.summary import summary
 from tensorbnn.storage.directory import DirectoryStore
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     table = noted_table(manifest["notes"])
     if table is not None:
         restore_encoding(table)  # or say that it can't be read
-        lines["table"] = summaries.predicted(table, of=f" of {table.get('file', '?')}")
+        lines["table"] = predicted(table, of=f" of {table.get('file', '?')}")
     if isinstance(manifest["notes"].get("command"), str):
         lines["command"] = manifest["notes"]["command"]
     print_result(options, lines, facts)
@@ -65,7 +65,7 @@ def facts_of(store: DirectoryStore) -> dict[str, Any]:
 
 
 def _status(store: DirectoryStore, status: str) -> str:
-    again = f"go on with it by: tensorbnn resume {summaries.quoted(store.path)}"
+    again = f"go on with it by: tensorbnn resume {shlex.quote(str(store.path))}"
     if status == "running":
         writer = store.writer() or {"pid": "?", "host": "?", "since": "?"}
         return f"running, process {writer['pid']} on {writer['host']} since {writer['since']}"

@@ -1,6 +1,6 @@
 """The program: its commands, and one line for every mistake.
 
-Each command is a module here with a ``COMMAND``: the table of its options, and what runs it.
+A command is a module here with a ``COMMAND``: the table of its options, and what runs it.
 """
 
 import argparse
@@ -9,31 +9,15 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tensorbnn.cli import (
-    completion,
-    demo,
-    diagnose,
-    doctor,
-    fit,
-    import_,
-    info,
-    predict,
-    report,
-    resume,
-    reweight,
-)
+from tensorbnn.cli import demo, diagnose, fit, import_, info, predict, report, resume, reweight
+from tensorbnn.cli.installation import COMPLETION, DOCTOR
 from tensorbnn.cli.messages import CommandLine, print_error, warnings_as_lines
 from tensorbnn.cli.options import Command
 from tensorbnn.errors import MetricError, RunError
 
 # In the order in which help lists them.
-COMMANDS = tuple(
-    each.COMMAND
-    for each in (
-        *(demo, fit, resume, predict, diagnose, reweight),
-        *(report, info, import_, doctor, completion),
-    )
-)
+MODULES = demo, fit, resume, predict, diagnose, reweight, report, info, import_
+COMMANDS = (*(each.COMMAND for each in MODULES), DOCTOR, COMPLETION)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

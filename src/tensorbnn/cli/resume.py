@@ -5,10 +5,9 @@ import dataclasses
 import time
 from typing import Any
 
-from tensorbnn.cli import summaries
+from tensorbnn.cli import output
 from tensorbnn.cli.messages import warnings_as_lines
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
-from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import check_run, training_points
 from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
@@ -41,15 +40,14 @@ def run(options: argparse.Namespace) -> int:
     same = until is None and options.draws in (None, before["draws"])
     if before["status"] == "complete" and same and "imported" not in before:
         spent = "none: it has reached its aim; give it another with --draws or --ess"
-    lines = summaries.networks(ensemble) | {"time": spent}
-    lines |= summaries.sampler(ensemble)
+    lines = output.networks(ensemble) | {"time": spent} | output.sampler(ensemble)
     facts: dict[str, Any] = {"run": str(options.run), "networks": len(ensemble)}
     facts |= {"draws": ensemble.num_draws, "seconds": seconds}
     if points is not None:
-        diagnosis = summaries.diagnose(ensemble, points, progress=not options.quiet)
-        lines |= summaries.convergence(diagnosis, options.words)
-        facts |= summaries.convergence_facts(diagnosis, options.words)
-    print_result(options, lines | summaries.where(options.run), facts)
+        diagnosis = output.diagnose(ensemble, points, progress=not options.quiet)
+        verdict, verdict_facts = output.convergence(diagnosis, options.words)
+        lines, facts = lines | verdict, facts | verdict_facts
+    output.print_result(options, lines | output.where(options.run), facts)
     return 0
 
 

@@ -1,25 +1,20 @@
-"""What an installation computes with: shown by ``tensorbnn doctor``."""
+"""``tensorbnn doctor`` and ``tensorbnn completion``: an installation, and its shell."""
 
+import argparse
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import jax
 
+from tensorbnn.cli.options import RESULT, Command, Option
+from tensorbnn.cli.output import print_result
 from tensorbnn.engine import library
 from tensorbnn.sampling.local import usable_cores
 
 PACKAGES = (
-    "tensorbnn",
-    "jax",
-    "jaxlib",
-    "numpy",
-    "optax",
-    "blackjax",
-    "safetensors",
-    "arviz-base",
-    "arviz-stats",
-    "rich",
+    *("tensorbnn", "jax", "jaxlib", "numpy", "optax", "blackjax", "safetensors"),
+    *("arviz-base", "arviz-stats", "rich"),
 )
 # Each with the extra that brings it, and what it is for.
 OPTIONAL = {
@@ -29,10 +24,17 @@ OPTIONAL = {
     "distributed": ("dask", "chains on a Dask cluster"),
     "shtab": ("completion", "completion in a shell"),
 }
+SHELLS = ("bash", "zsh", "tcsh")
+HOW = """\
+bash:
+  tensorbnn completion bash > ~/.local/share/bash-completion/completions/tensorbnn
+zsh:
+  tensorbnn completion zsh > a file _tensorbnn in a directory of $fpath
+"""
 
 
-def doctor() -> dict[str, str]:
-    """Engine, instruction set, cores, threads, versions and optional packages, each in words."""
+def doctor(options: argparse.Namespace) -> int:
+    """Print engine, instruction set, cores, threads, versions and optional packages, in words."""
     problem = library.problem()
     lines = {"native": "ready" if problem is None else f"not used: {problem}"}
     if library.instruction_sets():
@@ -45,7 +47,9 @@ def doctor() -> dict[str, str]:
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
     }
     lines |= {name: version(name) for name in PACKAGES}
-    return lines | {name: _optional(name) for name in OPTIONAL}
+    lines |= {name: _optional(name) for name in OPTIONAL}
+    print_result(options, lines, lines)
+    return 0
 
 
 def _threads() -> str:
@@ -61,3 +65,26 @@ def _optional(package: str) -> str:
     except PackageNotFoundError:
         extra, purpose = OPTIONAL[package]
         return f"not installed, only for {purpose}: pip install 'tensorbnn[{extra}]'"
+
+
+def complete(options: argparse.Namespace) -> int:
+    """Print a script that lets a shell complete commands and options."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise ImportError(
+            "completion scripts need shtab: pip install 'tensorbnn[completion]'"
+        ) from error
+    print(shtab.complete(options.program, shell=options.shell))
+    return 0
+
+
+DOCTOR = Command("doctor", "say what this installation computes with", RESULT, doctor)
+COMPLETION = Command(
+    "completion",
+    "print a completion script for a shell",
+    (Option("shell", kind="positional", choices=SHELLS),),
+    complete,
+    epilog=HOW,
+    formatter=argparse.RawDescriptionHelpFormatter,  # a path is not broken
+)
