@@ -75,13 +75,20 @@ def describe(
     """Columns that say what is predicted, a value for each row."""
     if encoding.classes is None:
         if noise and not prediction.knows_noise:
-            raise ValueError(_unknown_noise(encoding))
+            sds = dict.fromkeys(encoding.target_sds)
+            known = f"those in {', '.join(sds)} are" if sds else "it has those"
+            raise ValueError(
+                "--noise is about a new measurement, whose standard deviation this run can't know: "
+                f"{known} of the training rows; leave --noise out, and add yours to sd in "
+                "quadrature"
+            )
         return _describe_numbers(prediction, encoding.targets, quantiles, noise=noise)
     if noise:
         raise ValueError("--noise is about numbers, but this run predicts classes")
     labels = encoding.classes
     mean = prediction.mean
-    found: Columns = {"class": [labels[code] for code in _likeliest(mean)]}
+    codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
+    found: Columns = {"class": [labels[int(code)] for code in codes]}
     shown = labels[1:] if mean.shape[1] == 1 else labels
     at = prediction.quantile(quantiles)
     for output, label in enumerate(shown):
@@ -112,34 +119,16 @@ def _describe_numbers(
     return found
 
 
-def _unknown_noise(encoding: Encoding) -> str:
-    sds = dict.fromkeys(encoding.target_sds)
-    known = f"those in {', '.join(sds)} are" if sds else "it has those"
-    return (
-        "--noise is about a new measurement, whose standard deviation this run can't know: "
-        f"{known} of the training rows; leave --noise out, and add yours to sd in quadrature"
-    )
-
-
-def _likeliest(mean: NDArray[Any]) -> list[int]:
-    codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
-    return [int(code) for code in codes]
-
-
 def _spread_out(
     values: NDArray[Any] | Column, places: NDArray[Any], rows: int
 ) -> NDArray[Any] | Column:
     """Values of some rows at their places among all rows."""
     if len(places) == rows:
         return values
-    if isinstance(values, list):
-        texts: list[str | None] = [None] * rows
-        for place, text in zip(places, values, strict=True):
-            texts[int(place)] = text
-        return texts
-    numbers = np.full(rows, np.nan)
-    numbers[places] = values
-    return numbers
+    is_text = isinstance(values, list)
+    found = np.full(rows, None if is_text else np.nan)
+    found[places] = values
+    return found.tolist() if is_text else found
 
 
 COMMAND = Command(

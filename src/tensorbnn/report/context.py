@@ -37,7 +37,6 @@ class ReportContext:
     judged: Dataset
     """Rows whose targets are known, as `Ensemble.score` takes them."""
     judged_name: str
-    """What they are."""
     unseen: bool | None
     """Whether the networks were not fitted to them; ``None`` where only the user knows."""
     points: Dataset
@@ -128,16 +127,23 @@ def read_context(
             )
         unseen = "validation_x" in kept
         judged, judged_name = _own_rows(kept, ensemble.likelihood, unseen=unseen)
+    data = kept
     if kept is None:
         some = judged.evenly(DIAGNOSED_ROWS)
         points = Dataset(some.x, names=row_names(some.x, encoding, some.rows.tolist()))
     else:
         points = diagnosed_rows(notes, kept["x"])
+        # Targets apart from weights of rows and from measured standard deviations.
+        observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
+        data = kept | {name: observed(kept[name], outputs) for name in kept if name.endswith("y")}
+        sds = _deviations(ensemble.likelihood.unweighted(kept["y"]), ensemble)
+        if sds is not None:
+            data["y_sd"] = sds
     return ReportContext(
         path=path,
         manifest=store.manifest,
         ensemble=ensemble,
-        data=_targets_alone(kept, ensemble),
+        data=data,
         encoding=encoding,
         judged=judged,
         judged_name=judged_name,
@@ -155,18 +161,6 @@ def diagnosed_rows(notes: Mapping[str, Any], x: NDArray[Any]) -> Dataset:
     encoding = None if table is None else restore_encoding(table)
     numbers = None if table is None else table.get("diagnosed")
     return Dataset(some.x, rows=some.rows, names=row_names(some.x, encoding, numbers))
-
-
-def _targets_alone(
-    data: dict[str, NDArray[Any]] | None, ensemble: Ensemble
-) -> dict[str, NDArray[Any]] | None:
-    """Targets apart from weights of rows and from measured standard deviations."""
-    if data is None:
-        return None
-    observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
-    alone = data | {name: observed(data[name], outputs) for name in data if name.endswith("y")}
-    sds = _deviations(ensemble.likelihood.unweighted(data["y"]), ensemble)
-    return alone if sds is None else alone | {"y_sd": sds}
 
 
 def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:

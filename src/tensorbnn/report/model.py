@@ -14,11 +14,12 @@ from tensorbnn.tables.encoding import noted_table
 def model_section(context: ReportContext) -> Html:
     """Network, priors, likelihood, sampler."""
     ensemble, manifest = context.ensemble, context.manifest
-    rows = []
-    for name, parameter in ensemble.network.parameters.items():
-        shape = " × ".join(map(str, parameter.shape))
-        rows.append((name, shape, summary(parameter.prior)))
-    weights = sum(int(np.prod(each.shape)) for each in ensemble.network.parameters.values())
+    parameters = ensemble.network.parameters
+    rows = [
+        (name, " × ".join(map(str, each.shape)), summary(each.prior))
+        for name, each in parameters.items()
+    ]
+    weights = sum(int(np.prod(each.shape)) for each in parameters.values())
     said = facts(
         {
             "Network": summary(ensemble.network),

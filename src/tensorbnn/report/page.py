@@ -84,24 +84,24 @@ def make_page(context: ReportContext) -> str:
 def _reproduce(context: ReportContext) -> Html:
     manifest = context.manifest
     command = manifest["notes"].get("command")
-    inside: list[Html] = [
-        facts(
-            {
-                "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
-                "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
-                "Seed": str(manifest["seed"]),
-                "Begun": str(manifest.get("created", "unknown")),
-                "Status": str(manifest["status"]),
-            }
-        )
-    ]
     if isinstance(command, str):
-        inside += [paragraph("The run was made by"), code(command)]
+        made = [paragraph("The run was made by"), code(command)]
     elif "imported" in manifest:
-        inside.append(paragraph(f"The run was sampled by {manifest['imported']} and imported."))
+        made = [paragraph(f"The run was sampled by {manifest['imported']} and imported.")]
     else:
-        inside.append(paragraph("The run was made in Python; its run.json says all options."))
-    inside += [
+        made = [paragraph("The run was made in Python; its run.json says all options.")]
+    said = {
+        "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
+        "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
+        "Seed": str(manifest["seed"]),
+        "Begun": str(manifest.get("created", "unknown")),
+        "Status": str(manifest["status"]),
+    }
+    return section(
+        "reproduce",
+        "How to reproduce and cite",
+        facts(said),
+        *made,
         paragraph("It is read by"),
         code(context.words.reading(context.path)),
         paragraph(
@@ -109,5 +109,4 @@ def _reproduce(context: ReportContext) -> Html:
             "versions. Please cite the paper whose model this is:"
         ),
         code(CITATION),
-    ]
-    return section("reproduce", "How to reproduce and cite", *inside)
+    )

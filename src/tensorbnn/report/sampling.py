@@ -6,21 +6,15 @@ from tensorbnn import plots
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, name_outputs, new_axes
-from tensorbnn.report.html import Html, element, paragraph, section, table
+from tensorbnn.report.html import Html, element, figures, paragraph, section, table
 
 
 def verdict_box(context: ReportContext) -> Html:
     """Whether to believe it, in a box at the top."""
-    diagnosis = context.diagnosis
-    good = diagnosis.trustworthy
+    good = context.diagnosis.trustworthy
     title = "Converged: the sample can be trusted" if good else "Not yet to be trusted"
-    return element(
-        "div",
-        element("strong", title),
-        context.verdict,
-        id="verdict",
-        class_=f"verdict {'good' if good else 'bad'}",
-    )
+    look = f"verdict {'good' if good else 'bad'}"
+    return element("div", element("strong", title), context.verdict, id="verdict", class_=look)
 
 
 def sampler_section(context: ReportContext) -> Html:
@@ -55,7 +49,7 @@ def sampler_section(context: ReportContext) -> Html:
             "Log-density of the network each chain is at. Chains that have arrived wander around "
             "the same level, without a trend."
         )
-        inside.append(_figures(drawn(ax, "Log-density of each chain against transitions", caption)))
+        inside.append(figures(drawn(ax, "Log-density of each chain against transitions", caption)))
     return section("sampler", "Sampler behaviour", *inside)
 
 
@@ -65,29 +59,29 @@ def functions_section(context: ReportContext) -> Html:
     worst = context.worst_row
     place = context.points.row_name(worst)
     output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
-    figures = []
+    shown = []
     if np.isfinite(diagnosis.rhat).any():
         ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, least=0.998)
-        figures.append(drawn(ax, "R-hat of all points", "R-hat: near 1 where chains agree."))
+        shown.append(drawn(ax, "R-hat of all points", "R-hat: near 1 where chains agree."))
     if np.isfinite(diagnosis.ess).any():
         least = np.minimum(diagnosis.ess, diagnosis.ess_tail)
         ax = draw_histogram(least, "effective sample size", ESS_LIMIT, least=0.0)
         caption = "How many independent networks the sample is worth, in bulk or tails."
-        figures.append(drawn(ax, "Effective sample sizes of all points", caption))
+        shown.append(drawn(ax, "Effective sample sizes of all points", caption))
     point = context.points.x[worst]
     show = context.progress
     ax = plots.trace(ensemble, point, output=output, ax=new_axes(), progress=show)
     ax.set_ylabel(f"prediction of {context.outputs[output]}")  # the caption says where
     caption = f"What each chain predicts where they agree least, at {place}."
-    figures.append(drawn(ax, "Trace of the prediction of each chain", caption))
+    shown.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
         ax = plots.ranks(ensemble, point, output=output, ax=new_axes(), progress=show)
         ax.set_xlabel("rank of the prediction")
         caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
-        figures.append(drawn(ax, "Rank histogram of each chain", caption))
+        shown.append(drawn(ax, "Rank histogram of each chain", caption))
     ax = plots.autocorrelation(ensemble, context.points.x, ax=new_axes(), progress=show)
     name_outputs(ax, context.outputs)
-    figures.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
+    shown.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
     return section(
         "functions",
         "Do chains agree?",
@@ -95,9 +89,5 @@ def functions_section(context: ReportContext) -> Html:
             f"Weights of a network have no meaning of their own, so chains are compared by what "
             f"their networks predict, at {len(context.points.x)} points."
         ),
-        _figures(*figures),
+        figures(*shown),
     )
-
-
-def _figures(*inside: Html) -> Html:
-    return element("div", *inside, class_="figures")

@@ -75,15 +75,11 @@ class Encoding:
     @property
     def columns(self) -> tuple[str, ...]:
         """A name for each input of the network: ``age``, ``colour=red``."""
-        return tuple(
-            name
-            for each in self.inputs
-            for name in (
-                [each.name]
-                if each.categories is None
-                else [f"{each.name}={value}" for value in each.categories]
-            )
-        )
+        found: list[str] = []
+        for each in self.inputs:
+            values = each.categories
+            found += [each.name] if values is None else [f"{each.name}={value}" for value in values]
+        return tuple(found)
 
     def numbers(self, *, targets: bool = False) -> tuple[str, ...]:
         """The columns of a table that hold numbers, with those of targets where they are wanted."""
@@ -109,18 +105,16 @@ class Encoding:
         rows = table.number(0) + np.flatnonzero(kept)
         if not targets:
             return Dataset(x, rows=rows)
-        y = [self._target(table, name, kept) for name in self.targets]
+        if self.classes is None:
+            y = [as_numbers(table, name, kept) for name in self.targets]
+        else:
+            y = [as_codes(table, name, self.classes, kept, "class") for name in self.targets]
         sds = [as_deviations(table, name, kept) for name in self.target_sds]
         return Dataset(x, np.column_stack(y + sds), rows=rows)
 
     def describe(self) -> dict[str, Any]:
         """JSON of all of it."""
         return asdict(self)
-
-    def _target(self, table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        if self.classes is None:
-            return as_numbers(table, name, kept)
-        return as_codes(table, name, self.classes, kept, "class")
 
 
 def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -221,7 +215,7 @@ def row_names(
     """
     said = [_inputs_of(row, encoding) for row in x]
     if numbers is None or len(numbers) != len(x):
-        return [_first(each, ALONE) for each in said]
+        return [", ".join(each[:ALONE]) + (", …" if len(each) > ALONE else "") for each in said]
     few = bool(said) and len(said[0]) <= BESIDE_NUMBER
     return [
         f"data row {number:,} ({', '.join(each)})" if few else f"data row {number:,}"
@@ -269,11 +263,9 @@ def _learn_classes(
         texts = [name for name in targets if is_text(table, name, is_target=True)]
     if task == "regression" and texts:
         text = next(value for value in as_labels(table, texts[0]) if value is not None)
-        raise table.error(
-            f"holds texts such as {text!r}, which can't be a target of a regression",
-            *("use ", Setting("task", "classification")),
-            column=texts[0],
-        )
+        problem = f"holds texts such as {text!r}, which can't be a target of a regression"
+        use = Setting("task", "classification")
+        raise table.error(problem, "use ", use, column=texts[0])
     if task != "classification" and not texts:
         return None
     if len(targets) > 1:
@@ -314,7 +306,3 @@ def _inputs_of(row: NDArray[Any], encoding: Encoding | None) -> list[str]:
         else:
             found.append(f"{column.name}={column.categories[own.index(max(own))]}")
     return found
-
-
-def _first(said: list[str], most: int) -> str:
-    return ", ".join(said[:most]) + (", …" if len(said) > most else "")
