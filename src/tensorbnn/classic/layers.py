@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.arguments import as_dtype
 from tensorbnn.density import Model
-from tensorbnn.interop.original_layers import LAYERS
+from tensorbnn.interop.original import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Prior

@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorbnn.cli.options import RESULT, RUN, Command
 from tensorbnn.cli.output import predicted, print_result
-from tensorbnn.cli.saved_run import check_run
+from tensorbnn.cli.saved_run import open_store
 from tensorbnn.model.summary import summary
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import restore
@@ -15,8 +15,7 @@ from tensorbnn.tables.encoding import noted_table, restore_encoding
 
 def run(options: argparse.Namespace) -> int:
     """Say it from the run's own files; nothing is computed."""
-    check_run(options.run)
-    store = DirectoryStore(options.run)
+    store = open_store(options.run)
     manifest, facts = store.manifest, facts_of(store)
     ends = ", ".join(f"{done:,}" for done in facts["transitions"])
     begun = "imported" if "imported" in manifest else "begun"

@@ -8,18 +8,16 @@ from typing import Any
 from tensorbnn.cli import output
 from tensorbnn.cli.messages import warnings_as_lines
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
-from tensorbnn.cli.saved_run import check_run, training_points
+from tensorbnn.cli.saved_run import open_store, training_points
 from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.restore import restore_until
-from tensorbnn.storage.directory import DirectoryStore
 
 
 def run(options: argparse.Namespace) -> int:
     """Go on, and say what came of it."""
     began = time.monotonic()
-    check_run(options.run)
-    store = DirectoryStore(options.run)
+    store = open_store(options.run)
     rule, points = restore_until(store), training_points(store)
     recorded = rule if isinstance(rule, Converged) else None
     until = _until(options, recorded)
@@ -53,9 +51,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _until(options: argparse.Namespace, recorded: Converged | None) -> Converged | None:
     """What predictions are to reach, where the options change it; the rest as the run says."""
-    given = {
-        name: value for name in ("rhat", "ess") if (value := getattr(options, name)) is not None
-    }
+    wanted = {"rhat": options.rhat, "ess": options.ess}
+    given = {name: value for name, value in wanted.items() if value is not None}
     return dataclasses.replace(recorded or Converged(), **given) if given else None
 
 

@@ -87,8 +87,7 @@ class SavedRun(NamedTuple):
 
 def open_run(path: Path) -> SavedRun:
     """The run at `path`, or an error that says what is missing."""
-    check_run(path)
-    store = DirectoryStore(path)
+    store = open_store(path)
     if not all(store.chunk_sizes(chain) for chain in range(store.manifest["chains"])):
         raise ValueError(
             f"{path} has no networks of some chain yet, or was stopped before: see `tensorbnn info "
@@ -97,10 +96,11 @@ def open_run(path: Path) -> SavedRun:
     return SavedRun(path, store, load(path))
 
 
-def check_run(path: Path) -> None:
-    """Raise where there is nothing at `path`."""
+def open_store(path: Path) -> DirectoryStore:
+    """The files of a run."""
     if not path.exists():
         raise FileNotFoundError(f"there is no run {path}")
+    return DirectoryStore(path)
 
 
 def training_points(store: DirectoryStore) -> Dataset | None:
@@ -140,8 +140,17 @@ def other_weights(
     """Weights for another prior or likelihood, where one is given."""
     if prior is None and likelihood is None:
         return None
+    network = run.ensemble.network
+    if prior is not None:
+        both = dict.fromkeys(("weight_prior", "bias_prior"), read_prior(prior))
+        layers: list[Layer] = []
+        for layer in network.layers:
+            if isinstance(layer, AbstractDense) and dataclasses.is_dataclass(layer):
+                layer = dataclasses.replace(layer, **both)
+            layers.append(layer)
+        network = Network(*layers, inputs=network.inputs)
     return run.ensemble.reweight(
-        network=None if prior is None else with_prior(run.ensemble.network, prior),
+        network=None if prior is None else network,
         likelihood=None if likelihood is None else _other_likelihood(run.ensemble, likelihood),
         progress=progress,
     )
@@ -165,14 +174,3 @@ def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
             "with --target-sd"
         )
     return likelihood
-
-
-def with_prior(network: Network, text: str) -> Network:
-    """The same network with another prior of all weights and biases."""
-    prior = read_prior(text)
-    layers: list[Layer] = []
-    for layer in network.layers:
-        if isinstance(layer, AbstractDense) and dataclasses.is_dataclass(layer):
-            layer = dataclasses.replace(layer, weight_prior=prior, bias_prior=prior)
-        layers.append(layer)
-    return Network(*layers, inputs=network.inputs)

@@ -233,24 +233,22 @@ class AbstractBNN(_Fitted):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
+        activation = self.activation
+        if not isinstance(activation, Layer):
+            if not isinstance(activation, str) or activation not in ACTIVATIONS:
+                raise ValueError(
+                    f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
+                    f"got {activation!r}"
+                )
+            activation = ACTIVATIONS[activation]()
         return TabularModel(
             hidden=tuple(int(units) for units in hidden),
-            activation=self._activation(),
+            activation=activation,
             weight_prior=self.weight_prior,
             bias_prior=Normal(0.0, 1.0) if self.bias_prior is None else self.bias_prior,
             noise=noise,
             relevance=bool(self.relevance),
         )
-
-    def _activation(self) -> Layer:
-        if isinstance(self.activation, Layer):
-            return self.activation
-        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
-                f"got {self.activation!r}"
-            )
-        return ACTIVATIONS[self.activation]()
 
     def _weights(self, x: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any] | None:
         """Weights of rows, checked; ``None`` where all count once."""
@@ -277,7 +275,8 @@ class AbstractBNN(_Fitted):
         return weights
 
     def _predict(self, X: ArrayLike) -> Prediction:
-        return self.ensemble_.predict(self._inputs(X), progress=bool(self.verbose))
+        rows = self._inputs(X)
+        return self.ensemble_.predict(rows, progress=bool(self.verbose))
 
     def _inputs(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)

@@ -1,6 +1,5 @@
 """Sections of a report: scales of inputs, hyper-parameters, and how much the prior matters."""
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -47,16 +46,9 @@ def hyperparameters_section(context: ReportContext) -> Html:
     rows = []
     for name, values in ensemble.hyperparameters.items():
         low, high = np.quantile(values, [0.05, 0.95])
-        rows.append(
-            (
-                name,
-                f"{values.mean():.4g}",
-                f"{values.std():.3g}",
-                f"{low:.4g} to {high:.4g}",
-                f"{float(found[name].rhat):.3f}",
-                f"{float(found[name].ess):,.0f}",
-            )
-        )
+        spread = f"{values.mean():.4g}", f"{values.std():.3g}", f"{low:.4g} to {high:.4g}"
+        mixing = f"{float(found[name].rhat):.3f}", f"{float(found[name].ess):,.0f}"
+        rows.append((name, *spread, *mixing))
     ax = plots.hyperparameters(ensemble, ax=new_axes(0.9 + 0.36 * len(rows)))
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
     return section(
@@ -125,11 +117,11 @@ def _width(context: ReportContext) -> tuple[str | None, float]:
         return None, 0.0
     ending, width = widths.pop() or ("", 0.0)
     pattern = f"*.weights.scale{ending}"
-    with contextlib.suppress(ValueError):
-        model = Model(context.ensemble.network, context.ensemble.likelihood)
-        find_numbers(model, pattern)
-        return pattern, width
-    return None, 0.0
+    try:
+        find_numbers(Model(context.ensemble.network, context.ensemble.likelihood), pattern)
+    except ValueError:
+        return None, 0.0
+    return pattern, width
 
 
 def _scale(prior: Prior) -> tuple[str, float] | None:
