@@ -79,14 +79,14 @@ class network:
         self.validateY = as_targets("validateY", validateY, len(self.validateX))
         self.layers: list[layers.Layer] = []
         self._names: list[str] = []
-        self._start: list[dict[str, NDArray[Any]]] = []
+        self._start: dict[str, NDArray[Any]] = {}
         self._units = self.inputDims
         self._sampler: tuple[AdaptiveHMC, int] | None = None
 
     @property
     def states(self) -> list[NDArray[Any]]:
         """Parameters of the current network: weights ``(outputs, inputs)``, biases, slopes."""
-        return [as_paper(each) for start in self._start for each in start.values()]
+        return [as_paper(each) for each in self._start.values()]
 
     def add(
         self, layer: Layer | layers.Layer, parameters: Sequence[ArrayLike] | None = None
@@ -117,9 +117,11 @@ class network:
             start |= layer.start(self._units)
         if parameters is not None:
             start = _in_place_of(start, "parameters", parameters)
-        self._start.append({name: each.astype(self.dtype) for name, each in start.items()})
+        network = Network(*self.layers, described, inputs=self.inputDims)
+        for key, each in start.items():
+            self._start[f"{network.names[-1]}.{key}"] = each.astype(self.dtype)
         self._names.append(name_of(layer))
-        self._units = described.outputs(self._units)
+        self._units = network.outputs
         self.layers.append(described)
 
     def setupMCMC(
@@ -261,7 +263,7 @@ class network:
                 self.ensemble = sample(
                     posterior,
                     sampler,
-                    start=self._named(),
+                    start=self._start,
                     chains=chains,
                     burn_in=burn_in,
                     draws=draws,
@@ -280,7 +282,8 @@ class network:
             self._write_architecture(folderName)
             raise
         self._write_architecture(folderName)
-        self._take_last()
+        parameters, _ = self.ensemble._last_draws(1)
+        self._start = {name: parameters[name][0] for name in self._start}
         return self.ensemble
 
     def predict(self, train: bool, tensors: Sequence[ArrayLike] | None = None) -> NDArray[Any]:
@@ -293,7 +296,7 @@ class network:
         tensors
             Parameters in the order and the shapes of `states`.
         """
-        model, named = self._network(), self._named()
+        model, named = self._network(), self._start
         if tensors is not None:
             named = _in_place_of(named, "tensors", tensors)
         rows = self.trainX if train else self.validateX
@@ -303,20 +306,6 @@ class network:
 
     def _network(self) -> Network:
         return Network(*self.layers, inputs=self.inputDims)
-
-    def _named(self) -> dict[str, NDArray[Any]]:
-        names = self._network().names
-        return {
-            f"{name}.{key}": each
-            for name, start in zip(names, self._start, strict=True)
-            for key, each in start.items()
-        }
-
-    def _take_last(self) -> None:
-        parameters, _ = self.ensemble._last_draws(1)
-        for name, start in zip(self._network().names, self._start, strict=True):
-            for key in start:
-                start[key] = parameters[f"{name}.{key}"][0]
 
     def _write_architecture(self, folder: str | None) -> None:
         if folder is not None and (Path(folder) / "run.json").exists():

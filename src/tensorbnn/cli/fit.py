@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,17 @@ from numpy.typing import NDArray
 from tensorbnn.cli import output
 from tensorbnn.cli.messages import print_error, warnings_as_lines
 from tensorbnn.cli.models import PRIORS, read_model
-from tensorbnn.cli.options import FORCE, RESULT, Command, Option, fraction, grouped, whole_numbers
+from tensorbnn.cli.options import (
+    DATA,
+    FORCE,
+    RESULT,
+    Command,
+    Option,
+    fraction,
+    grouped,
+    once,
+    whole_numbers,
+)
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -219,39 +230,21 @@ def _data_line(table: dict[str, Any]) -> str:
     return f"{', '.join(parts)}: {output.predicted(table)}{commas}"
 
 
-DATA = Option(
-    "data",
-    "a CSV, TSV or Parquet file; needed",
-    Path,
-    kind="positional",
-    needed="a table",
-    path="file",
-)
-SETTINGS = Option(
-    "settings",
-    "a TOML file with any of these options",
-    Path,
-    path="file",
-    in_settings=False,
-    in_line=False,
-)
+TARGET = "the column to predict; needed; repeat it for more"
 SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
+RELEVANCE = "learn how much each input matters, by a scale for each"
+PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
 LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes"
 ACCEPTANCE = "share of proposals to accept; closer to 1 for smaller, safer steps"
 COMMAND = Command(
     "fit",
     "sample networks that predict a column of a table",
     (
-        DATA,
+        replace(DATA, help=f"{DATA.help}; needed", needed="a table"),
         Option("out", "the run directory to make; needed", Path, needed="--out", path="directory"),
-        Option(
-            "target",
-            "the column to predict; needed; repeat it for more",
-            kind="list",
-            needed="--target",
-        ),
+        Option("target", TARGET, kind="list", needed="--target"),
         Option("target_sd", SDS, kind="list"),
-        SETTINGS,
+        once("settings", "a TOML file with any of these options", Path, path="file"),
         *grouped(
             "table",
             Option("task", "default: by the target's values", choices=get_args(Task)),
@@ -265,15 +258,9 @@ COMMAND = Command(
         *grouped(
             "model",
             Option("hidden", "units of hidden layers, such as 50,50", whole_numbers, (50,)),
-            Option(
-                "relevance", "learn how much each input matters, by a scale for each", kind="switch"
-            ),
+            Option("relevance", RELEVANCE, kind="switch"),
             Option("activation", default="tanh", choices=sorted(ACTIVATIONS)),
-            Option(
-                "prior",
-                f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ...",
-                default="gaussian",
-            ),
+            Option("prior", PRIOR, default="gaussian"),
             Option("likelihood", LIKELIHOOD),
         ),
         *grouped(

@@ -35,14 +35,17 @@ zsh:
 
 def doctor(options: argparse.Namespace) -> int:
     """Print engine, instruction set, cores, threads, versions and optional packages, in words."""
-    problem = library.problem()
+    problem, given = library.problem(), os.environ.get("TENSORBNN_THREADS") or "0"
     lines = {"native": "ready" if problem is None else f"not used: {problem}"}
     if library.instruction_sets():
         present = ", ".join(library.instruction_sets())
         lines["instructions"] = f"{library.instruction_set()} (there are {present})"
+    threads = f"{given} of one call, by TENSORBNN_THREADS"
+    if given == "0":
+        threads = "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
     lines |= {
         "cores": str(usable_cores()),
-        "threads": _threads(),
+        "threads": threads,
         "JAX on": jax.default_backend(),
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
     }
@@ -50,13 +53,6 @@ def doctor(options: argparse.Namespace) -> int:
     lines |= {name: _optional(name) for name in OPTIONAL}
     print_result(options, lines, lines)
     return 0
-
-
-def _threads() -> str:
-    given = os.environ.get("TENSORBNN_THREADS") or "0"
-    if given == "0":
-        return "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
-    return f"{given} of one call, by TENSORBNN_THREADS"
 
 
 def _optional(package: str) -> str:

@@ -10,6 +10,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -149,10 +150,12 @@ class Command:
 
 RUN = Option("run", "the run directory", Path, kind="positional", path="directory")
 FORCE = Option("force", "replace what is at --out", kind="switch", in_settings=False)
-JSON = Option("json", "print the result as JSON", kind="switch", in_settings=False, in_line=False)
+DATA = Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file")
+# What is of one call alone, and not repeated.
+once = partial(Option, in_settings=False, in_line=False)
 RESULT = (
-    JSON,
-    Option("quiet", "show no progress", kind="switch", in_settings=False, in_line=False),
+    once("json", "print the result as JSON", kind="switch"),
+    once("quiet", "show no progress", kind="switch"),
 )
 """What every command with a result has."""
 

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.cli.messages import print_error
-from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option, other_model, probabilities
+from tensorbnn.cli.options import (
+    DATA,
+    FORCE,
+    RESULT,
+    RUN,
+    Command,
+    Option,
+    other_model,
+    probabilities,
+)
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, other_weights
 from tensorbnn.ensemble.prediction import Prediction
@@ -108,10 +117,8 @@ def _describe_numbers(
     outputs = prediction.mean.shape[1]
     for output in range(outputs):
         prefix = f"{targets[output]}_" if outputs > 1 else ""
-        found |= {
-            f"{prefix}mean": prediction.mean[:, output],
-            f"{prefix}sd": prediction.sd[:, output],
-        }
+        found[f"{prefix}mean"] = prediction.mean[:, output]
+        found[f"{prefix}sd"] = prediction.sd[:, output]
         if prediction.knows_noise:
             found[f"{prefix}sd_total"] = prediction.sd_total[:, output]
         for level, values in zip(quantiles, at, strict=True):
@@ -136,7 +143,7 @@ COMMAND = Command(
     "predict the rows of a table",
     (
         RUN,
-        Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file"),
+        DATA,
         Option("out", "the table to write", Path, needed="--out", path="file"),
         Option("quantiles", "which to write", probabilities, default=(0.05, 0.5, 0.95)),
         Option("noise", "quantiles of a new target, noise included", kind="switch"),

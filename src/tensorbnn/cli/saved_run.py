@@ -21,7 +21,7 @@ from tensorbnn.sampling.api import load
 from tensorbnn.storage.creation import check_free
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.decimals import read_numbers
-from tensorbnn.tables.encoding import Encoding, noted_table, plain_encoding, restore_encoding
+from tensorbnn.tables.encoding import Encoding, noted_encoding, noted_table, plain_encoding
 from tensorbnn.tables.reading import Table, suffix
 
 
@@ -41,8 +41,7 @@ class SavedRun(NamedTuple):
     @property
     def encoding(self) -> Encoding | None:
         """How tables are turned into numbers; ``None`` for a run that was not made by `fit`."""
-        table = noted_table(self.notes)
-        return None if table is None else restore_encoding(table)
+        return noted_encoding(self.notes)
 
     def read(self, file: Path, *, targets: bool = False) -> Iterator[Table]:
         """The rows of a table, part by part; decimal commas where it has them, as at the fit."""

@@ -119,17 +119,15 @@ def _read_file(path: Path, index: int, summary: _Summary, wanted: int) -> list[N
 
     There must be `wanted` of them; with 0 those are taken that are whole.
     """
-    found = []
-    for number, shape in enumerate(summary.shapes):
-        columns = shape[1] if len(shape) == 2 else 1
-        file = path / f"{number}.{index}.txt"
-        found.append(_read_networks(file, shape[0], columns, wanted).reshape(-1, *shape))
-    file = path / f"hypers{index}.txt"
-    whole = min(len(each) for each in found)
+    files = [(f"{number}.{index}.txt", shape) for number, shape in enumerate(summary.shapes)]
     if summary.hypers:
-        found.append(_read_networks(file, summary.hypers, 1, wanted)[:, :, 0])
-        whole = min(whole, len(found[-1]))
-    else:
+        files.append((f"hypers{index}.txt", (summary.hypers,)))
+    found = []
+    for name, shape in files:
+        columns = shape[1] if len(shape) == 2 else 1
+        found.append(_read_networks(path / name, shape[0], columns, wanted).reshape(-1, *shape))
+    whole = min(len(each) for each in found)
+    if not summary.hypers:
         found.append(np.zeros((whole, 0)))
     return [each[:whole] for each in found]
 

@@ -16,7 +16,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding, row_names
+from tensorbnn.tables.encoding import Encoding, noted_encoding, noted_table, row_names
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
 DIAGNOSED_ROWS = 100
@@ -116,9 +116,7 @@ def read_context(
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
     notes, kept = store.manifest["notes"], store.data()
-    table = noted_table(notes)
-    encoding = None if table is None else restore_encoding(table)
-    unseen = None
+    encoding, unseen = noted_encoding(notes), None
     if judged is None:
         if kept is None:
             raise ValueError(
@@ -157,10 +155,9 @@ def read_context(
 
 def diagnosed_rows(notes: Mapping[str, Any], x: NDArray[Any]) -> Dataset:
     """Training inputs at which a run is diagnosed, spread evenly over all."""
-    table, some = noted_table(notes), Dataset(x).evenly(DIAGNOSED_ROWS)
-    encoding = None if table is None else restore_encoding(table)
-    numbers = None if table is None else table.get("diagnosed")
-    return Dataset(some.x, rows=some.rows, names=row_names(some.x, encoding, numbers))
+    some, numbers = Dataset(x).evenly(DIAGNOSED_ROWS), (noted_table(notes) or {}).get("diagnosed")
+    names = row_names(some.x, noted_encoding(notes), numbers)
+    return Dataset(some.x, rows=some.rows, names=names)
 
 
 def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:

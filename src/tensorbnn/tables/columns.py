@@ -163,6 +163,8 @@ def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArr
             f"({names_of(listed)})",
             *("fill them, or leave these rows out (", Setting("missing", "drop"), " at the fit)"),
         )
+    if not kept.any():
+        raise TableError(f"every row of {table.file} has a missing value", "no row is left")
     return kept
 
 

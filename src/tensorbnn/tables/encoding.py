@@ -99,8 +99,6 @@ class Encoding:
             wanted += [*self.targets, *self.target_sds]
         check_there(table, wanted)
         kept = complete_rows(table, wanted, self.missing)
-        if not kept.any():
-            raise TableError(f"every row of {table.file} has a missing value")
         x = np.column_stack([_encode_input(table, each, kept) for each in self.inputs])
         rows = table.number(0) + np.flatnonzero(kept)
         if not targets:
@@ -123,14 +121,20 @@ def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
     return table if isinstance(table, dict) and "inputs" in table else None
 
 
+def noted_encoding(notes: Mapping[str, Any]) -> Encoding | None:
+    """How the table of `fit` is turned into numbers; ``None`` for a run that was not made by it."""
+    table = noted_table(notes)
+    return None if table is None else restore_encoding(table)
+
+
 def restore_encoding(described: Mapping[str, Any]) -> Encoding:
     """The encoding that a run keeps."""
     try:
         inputs = tuple(
             Input(str(each["name"]), _labels(each["categories"])) for each in described["inputs"]
         )
-        targets, classes = _texts(described["targets"]), _labels(described["classes"])
-        missing, sds = described["missing"], _texts(described.get("target_sds", ()))
+        targets, classes = tuple(map(str, described["targets"])), _labels(described["classes"])
+        missing, sds = described["missing"], tuple(map(str, described.get("target_sds", ())))
         if not inputs or not targets or missing not in get_args(Missing):
             raise ValueError("nothing to predict, or from")
     except (KeyError, TypeError, ValueError) as error:
@@ -184,8 +188,6 @@ def learn(
     if not names:
         raise table.error(f"has no columns left to predict {names_of(targets)} from")
     kept = complete_rows(table, [*names, *targets, *target_sds], missing)
-    if not kept.any():
-        raise TableError(f"every row of {table.file} has a missing value", "no row is left")
     inputs = []
     for name in names:
         is_category = name in categorical or is_text(table, name)
@@ -285,11 +287,7 @@ def _encode_input(table: Table, column: Input, kept: NDArray[np.bool_]) -> NDArr
 
 def _labels(values: Any) -> Any:
     """As they are written now: a run may be older."""
-    return None if values is None else tuple(as_label(each) for each in _texts(values))
-
-
-def _texts(values: Any) -> Any:
-    return None if values is None else tuple(str(each) for each in values)
+    return None if values is None else tuple(as_label(str(each)) for each in values)
 
 
 def _inputs_of(row: NDArray[Any], encoding: Encoding | None) -> list[str]:
