@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.classic.arguments import as_dtype
 from tensorbnn.density import Model
-from tensorbnn.interop.original import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Prior
@@ -110,14 +109,6 @@ def as_paper(values: NDArray[Any]) -> NDArray[Any]:
     ((5, 3), (5, 1))
     """
     return values.T if values.ndim == 2 else values[..., None]
-
-
-def name_of(layer: Layer | layers.Layer) -> str:
-    """The name of a layer in an architecture file."""
-    if isinstance(layer, Layer):
-        return layer.name
-    known = {kind: name for name, kind in LAYERS.items()}
-    return known.get(type(layer), type(layer).__name__)
 
 
 def draw_start(

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
 from tensorbnn.classic.arguments import as_dtype, as_inputs, as_targets, paper_names
-from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start, name_of
+from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start
 from tensorbnn.classic.likelihoods import as_likelihood
 from tensorbnn.classic.metrics import as_metrics
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.interop.original import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
@@ -120,7 +121,10 @@ class network:
         network = Network(*self.layers, described, inputs=self.inputDims)
         for key, each in start.items():
             self._start[f"{network.names[-1]}.{key}"] = each.astype(self.dtype)
-        self._names.append(name_of(layer))
+        known = next((key for key, kind in LAYERS.items() if kind is type(layer)), None)
+        self._names.append(
+            layer.name if isinstance(layer, Layer) else known or type(layer).__name__
+        )
         self._units = network.outputs
         self.layers.append(described)
 

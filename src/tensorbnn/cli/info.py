@@ -43,11 +43,11 @@ def run(options: argparse.Namespace) -> int:
 
 def facts_of(store: DirectoryStore) -> dict[str, Any]:
     """What is known of a run without computing anything."""
-    manifest = store.manifest
+    manifest, status = store.manifest, store.manifest["status"]
     chains = range(manifest["chains"])
-    status = manifest["status"]
     if status == "running" and not store.is_being_written():
         status = "killed"
+    size = [file.stat().st_size for file in store.path.rglob("*") if file.is_file()]
     return {
         "run": str(store.path),
         "status": status,
@@ -57,8 +57,7 @@ def facts_of(store: DirectoryStore) -> dict[str, Any]:
         "draws_wanted": manifest["draws"],
         "transitions": [store.transitions(chain) for chain in chains],
         "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["every"],
-        "megabytes": sum(file.stat().st_size for file in store.path.rglob("*") if file.is_file())
-        / 1e6,
+        "megabytes": sum(size) / 1e6,
         "manifest": manifest,
     }
 

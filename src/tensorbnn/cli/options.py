@@ -40,7 +40,10 @@ class Option:
 
     def add_to(self, parser: Any, *, required: bool) -> None:
         """Declare it; what is not given is ``None``."""
-        given: dict[str, Any] = {"help": self._help(), "default": None}
+        shown = self.help
+        if self.kind not in ("list", "switch") and self.default is not None:
+            shown = f"{shown} (default: {_text(self.default)})".strip()
+        given: dict[str, Any] = {"help": shown, "default": None}
         if self.kind == "switch":
             given["action"] = "store_true"
         else:
@@ -86,11 +89,6 @@ class Option:
             return [self.flag]
         each_time = value if self.kind == "list" else [value]
         return [word for each in each_time for word in (self.flag, _text(each))]
-
-    def _help(self) -> str:
-        if self.kind in ("list", "switch") or self.default is None:
-            return self.help
-        return f"{self.help} (default: {_text(self.default)})".strip()
 
 
 @dataclass(frozen=True)

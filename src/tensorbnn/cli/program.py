@@ -18,6 +18,8 @@ from tensorbnn.errors import MetricError, RunError
 # In the order in which help lists them.
 MODULES = demo, fit, resume, predict, diagnose, reweight, report, info, import_
 COMMANDS = (*(each.COMMAND for each in MODULES), DOCTOR, COMPLETION)
+# What a user can do something about; all else is a mistake of ours, shown with its traceback.
+MISTAKES = ValueError, TypeError, ImportError, OSError, RunError, MetricError, NotImplementedError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,15 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (
-        ValueError,
-        TypeError,
-        ImportError,
-        OSError,
-        RunError,
-        MetricError,
-        NotImplementedError,
-    ) as error:
+    except MISTAKES as error:
         print_error(error, words)
         return 1
     except KeyboardInterrupt:

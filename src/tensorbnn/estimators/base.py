@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, is_whole
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
@@ -229,7 +229,7 @@ class AbstractBNN(_Fitted):
         hidden = (given,) if isinstance(given, numbers.Integral) else given
         # Something that ends, and has the same order each time: no generator, no set.
         known = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
-        if not known or not all(_is_whole(units) for units in hidden):
+        if not known or not all(is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
@@ -292,7 +292,3 @@ class AbstractBNN(_Fitted):
         super().__setstate__(
             {name: unpack(each) if is_packed(each) else each for name, each in state.items()}
         )
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -90,7 +90,8 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row, ``(rows,)``."""
-        chosen: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        places = self.predict_proba(X).argmax(axis=1)
+        chosen: NDArray[Any] = self.classes_[places]
         return chosen
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:

@@ -84,9 +84,8 @@ def _curves(context: ReportContext) -> list[Html]:
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
             draw_error_bars(ax, x, y[:, output], sds[:, output])
-            caption += (
-                f" Bars are the standard deviations of the data, {context.target_sds[output]}."
-            )
+            of = context.target_sds[output]
+            caption += f" Bars are the standard deviations of the data, {of}."
         found.append(drawn(ax, f"Predicted {name} against {context.columns[0]}", caption))
     return found
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.tables.reading import Column, Setting, Table, TableError, is_number, names_of
+from tensorbnn.tables.reading import Setting, Table, TableError, is_number, names_of
 
 Missing = Literal["refuse", "drop"]
 # A text column with more values than this is a name, a date or free text.
@@ -152,7 +152,11 @@ def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArr
     """Which rows have every value; an error where some have not and that is refused."""
     counts, kept = {}, np.ones(table.num_rows, np.bool_)
     for name in names:
-        gone = _is_missing(table.columns[name])
+        column = table.columns[name]
+        if isinstance(column, np.ndarray):
+            gone = np.isnan(column)
+        else:
+            gone = np.array([value is None for value in column], np.bool_)
         kept &= ~gone
         if gone.any():
             counts[name] = int(gone.sum())
@@ -223,9 +227,3 @@ def _check_commas(table: Table, name: str, *, is_target: bool) -> None:
 
 def _order(text: str) -> tuple[int, float, str]:
     return (0, float(text), text) if is_number(text) else (1, 0.0, text)
-
-
-def _is_missing(column: Column) -> NDArray[np.bool_]:
-    if isinstance(column, np.ndarray):
-        return np.isnan(column)
-    return np.array([value is None for value in column], np.bool_)

@@ -9,12 +9,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensorbnn.tables.columns import HOW_NUMBERS
-from tensorbnn.tables.reading import Column, Table, TableError, is_number, no_header, read_parts
+from tensorbnn.tables.reading import Table, TableError, is_number, no_header, read_parts
 
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 # What may be a comma between thousands: three digits after it, no zero before it.
@@ -85,9 +85,12 @@ def comma_columns(
 
 def with_points(table: Table, names: Collection[str]) -> Table:
     """The same table, with decimal points in the columns that have decimal commas."""
-    columns: dict[str, Column] = dict(table.columns)
+    columns: dict[str, Any] = dict(table.columns)
     for name in names:
-        columns[name] = [_with_point(text) for text in columns[name]]
+        columns[name] = [
+            text.replace(",", ".") if text and _COMMA.fullmatch(text) else text
+            for text in columns[name]
+        ]
     return table._replace(columns=columns)
 
 
@@ -114,9 +117,3 @@ def _unclear(file: Path, comma: _Found, point: _Found | None = None) -> TableErr
         )
     has = f"has {comma.text!r}"
     return TableError(has, advice, file=file, column=comma.name, rows=[comma.row])
-
-
-def _with_point(text: str | float | None) -> str | None:
-    if text is None:
-        return None
-    return str(text).replace(",", ".") if _COMMA.fullmatch(str(text)) else str(text)

@@ -44,28 +44,18 @@ class Input:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the columns of a table become inputs and targets.
-
-    Attributes
-    ----------
-    inputs
-        The columns that are taken, in their order.
-    targets
-        Names of the columns that are predicted.
-    classes
-        Labels of the classes, in the order in which they are numbered; ``None`` for numbers.
-    missing
-        Whether a row with a missing value is refused or dropped.
-    target_sds
-        Names of the columns with the standard deviations of targets, one for each; none where they
-        are not known.
-    """
+    """How the columns of a table become inputs and targets."""
 
     inputs: tuple[Input, ...]
+    """The columns that are taken, in their order."""
     targets: tuple[str, ...]
+    """Names of the columns that are predicted."""
     classes: tuple[str, ...] | None = None
+    """Labels of the classes, in the order in which they are numbered; ``None`` for numbers."""
     missing: Missing = "refuse"
+    """Whether a row with a missing value is refused or dropped."""
     target_sds: tuple[str, ...] = ()
+    """Names of the columns with the standard deviations of targets, one for each, or none."""
 
     @property
     def task(self) -> Task:

@@ -110,11 +110,12 @@ def read_table(file: Path) -> Table:
 
 def joined(parts: Iterable[Table]) -> Table:
     """All parts of a table, at least one, as one."""
-    parts, columns = list(parts), {}
-    for name in parts[0].columns:
-        own = [part.columns[name] for part in parts]
-        is_number = isinstance(own[0], np.ndarray)
-        columns[name] = np.concatenate(own) if is_number else list(itertools.chain(*own))
+    parts = list(parts)
+    columns: dict[str, Column] = {}
+    for name, first in parts[0].columns.items():
+        own: list[Any] = [part.columns[name] for part in parts]
+        is_array = isinstance(first, np.ndarray)
+        columns[name] = np.concatenate(own) if is_array else list(itertools.chain(*own))
     return parts[0]._replace(columns=columns)
 
 
