@@ -25,8 +25,9 @@ PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
 PYTEST := -m pytest -n $(WORKERS) --maxprocesses 8
 
 # The steps of `test` and `lint`: each runs, whatever the one before it said.
-LINT_STEPS := check-rules check-format check-types
+LINT_STEPS := check-rules check-format check-imports check-types
 TEST_STEPS := $(LINT_STEPS) pytest
+QUICK_STEPS := $(LINT_STEPS) pytest-quick
 
 # $(call run_all,STEPS): run every step, then name those that failed.
 define run_all
@@ -43,16 +44,17 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo paper test lint format bench bench-predict bench-samplers quality soak golden report-check \
-    sanitize docs oldest clean $(TEST_STEPS)
+.PHONY: help demo paper quick test lint format bench bench-predict bench-samplers quality soak golden report-check \
+    sanitize docs oldest clean $(TEST_STEPS) pytest-quick
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo     run the example of the paper; figure and run go into demo/'
 	@echo 'make paper    the figures of the paper, into docs/paper/, and what it says of them, checked'
+	@echo 'make quick    lint, types and the fast tests'
 	@echo 'make test     lint, types and all tests'
-	@echo 'make lint     ruff check, ruff format --check, mypy'
+	@echo 'make lint     ruff check, ruff format --check, import contracts, mypy'
 	@echo 'make format   let ruff fix and format the code'
 	@echo 'make bench    measure speed, side by side with others (options: ARGS="--help")'
 	@echo 'make bench-predict   time and memory of predictions'
@@ -72,6 +74,9 @@ demo: $(READY)
 paper: $(READY)
 	$(BIN)/python examples/paper.py --page docs/paper.md $(ARGS)
 
+quick: $(READY_DEV)
+	$(call run_all,$(QUICK_STEPS))
+
 test: $(READY_DEV)
 	$(call run_all,$(TEST_STEPS))
 
@@ -84,11 +89,17 @@ check-rules: $(READY_DEV)
 check-format: $(READY_DEV)
 	$(BIN)/ruff format --check .
 
+check-imports: $(READY_DEV)
+	$(BIN)/lint-imports --no-cache --no-logo
+
 check-types: $(READY_DEV)
 	$(BIN)/mypy
 
 pytest: $(READY_DEV)
 	$(BIN)/python $(PYTEST)
+
+pytest-quick: $(READY_DEV)
+	$(BIN)/python $(PYTEST) -m "not soak and not browser and not slow" tests
 
 format: $(READY_DEV)
 	$(BIN)/ruff check --fix-only .

@@ -1,5 +1,6 @@
 """Bayesian neural networks, sampled: a network and an honest uncertainty."""
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -24,7 +25,6 @@ from tensorbnn.inference.pretrain import Pretrained, pretrain
 from tensorbnn.inference.sampler import Sampler, TransitionInfo
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.inference.target import TargetDensity
-from tensorbnn.interop.original import import_original, load_original
 from tensorbnn.model.classes import Bernoulli, Categorical
 from tensorbnn.model.counts import Poisson
 from tensorbnn.model.heteroscedastic import HeteroscedasticGaussian
@@ -70,6 +70,7 @@ from tensorbnn.warning import ConvergenceWarning, ReweightingWarning, RunWarning
 
 if _TYPE_CHECKING:
     from tensorbnn.estimators import BNNClassifier, BNNRegressor
+    from tensorbnn.interop.original import import_original, load_original
 
 __version__ = _version("tensorbnn")
 
@@ -155,12 +156,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    # Only where they are asked for: they need scikit-learn, an extra.
-    if name in ("BNNClassifier", "BNNRegressor"):
-        from tensorbnn import estimators
+# Imported when asked for: sampling needs none of them, and the estimators need scikit-learn.
+_LAZY = {
+    "BNNClassifier": "tensorbnn.estimators",
+    "BNNRegressor": "tensorbnn.estimators",
+    "import_original": "tensorbnn.interop.original",
+    "load_original": "tensorbnn.interop.original",
+}
 
-        return getattr(estimators, name)
+
+def __getattr__(name: str) -> _Any:
+    if name in _LAZY:
+        return getattr(_import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

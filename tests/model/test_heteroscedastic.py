@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
-from tensorbnn.sampling.growing import GrowingPredictions
 
 import tensorbnn as tb
 from tensorbnn.posterior import precision
+from tensorbnn.sampling.monitor import GrowingPredictions
 from tensorbnn.storage.directory import DirectoryStore
 
 LIKELIHOOD = tb.HeteroscedasticGaussian()

@@ -30,6 +30,8 @@ from tensorbnn.warning import Interrupted, StoppedByLimit, StoppedUnconverged, S
 from tests.raising import raises, warns
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 20)
 Y = 0.7 * X + 0.2 + np.random.default_rng(0).normal(0, 0.5, 20)
 AT = np.array([-2.0, 0.0, 1.0])
@@ -186,6 +188,8 @@ class Found(NamedTuple):
 def test_a_rule_of_the_users_own(tmp_path, numbers):
     """It decides, is saved with the run, and goes on after a limit to the same end."""
     path, rule = tmp_path / "run", KnownMean(0.008, numbers)
+    with pytest.raises(LimitBeforeDrawsError):
+        draw(tmp_path / "none", draws=40, until=rule, max_gradients=5)
     mine = draw(tmp_path / "reference", draws=40, until=rule)
     assert mine.diagnose([0.0], progress=False).mcse_mean[0, 0] < 0.008
     assert mine.num_draws > 40

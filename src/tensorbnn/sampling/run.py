@@ -142,7 +142,7 @@ class Run:
             gradients=reached.gradients,
             signal=stop.signal,
             limit=limit,
-            estimate=None if limit is None else monitor.final(),
+            estimate=monitor.final() if limit is not None and reached.draws else None,
         )
 
     @contextlib.contextmanager
