@@ -121,10 +121,9 @@ class network:
         network = Network(*self.layers, described, inputs=self.inputDims)
         for key, each in start.items():
             self._start[f"{network.names[-1]}.{key}"] = each.astype(self.dtype)
-        known = next((key for key, kind in LAYERS.items() if kind is type(layer)), None)
-        self._names.append(
-            layer.name if isinstance(layer, Layer) else known or type(layer).__name__
-        )
+        kinds = {kind: name for name, kind in LAYERS.items()}
+        name = kinds.get(type(described), type(described).__name__)
+        self._names.append(layer.name if isinstance(layer, Layer) else name)
         self._units = network.outputs
         self.layers.append(described)
 
