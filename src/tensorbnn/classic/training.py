@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.checks import check_count
 from tensorbnn.classic.arguments import as_dtype, as_inputs, as_targets, paper_names
 from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start
-from tensorbnn.classic.likelihoods import as_likelihood
-from tensorbnn.classic.metrics import as_metrics
+from tensorbnn.classic.likelihoods import as_likelihood, as_metrics
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.interop.original import LAYERS

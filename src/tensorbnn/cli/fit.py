@@ -29,6 +29,7 @@ from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
+from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATIONS
 from tensorbnn.posterior import Posterior
@@ -206,7 +207,8 @@ def _report(
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
-    if output.wants_more(diagnosis):
+    longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
+    if diagnosis is None or diagnosis.verdict.kind in longer:  # which may be all that it takes
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)

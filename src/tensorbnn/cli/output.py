@@ -121,12 +121,6 @@ def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, st
     }
 
 
-def wants_more(diagnosis: Diagnosis | None) -> bool:
-    """Whether a longer run may be all that it takes."""
-    longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    return diagnosis is None or diagnosis.verdict.kind in longer
-
-
 def where(run: Path) -> dict[str, str]:
     """Where the run is."""
     return {"run": f"{run}  (read it with tb.load({str(run)!r}))"}

@@ -15,11 +15,11 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tensorbnn.checks import check_count, is_whole
-from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
-from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
+from tensorbnn.estimators.state import pack, unpack
 from tensorbnn.findings import Agree
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType, check_unmasked
@@ -41,13 +41,8 @@ MOST_DIAGNOSED = 5000
 MOST_VALUES = 2**24
 
 
-class _Fitted(BaseEstimator):  # type: ignore[misc]
-    ensemble_: Ensemble
-    diagnostics_: Diagnosis
-
-
 @dataclass(eq=False, repr=False)
-class AbstractBNN(_Fitted):
+class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     """Options, chains and pickles of an estimator; subclasses know what targets are."""
 
     hidden: Sequence[int] | int = HIDDEN
@@ -285,10 +280,7 @@ class AbstractBNN(_Fitted):
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        return {name: pack(each) if is_packable(each) else each for name, each in state.items()}
+        return {name: pack(each) for name, each in super().__getstate__().items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(
-            {name: unpack(each) if is_packed(each) else each for name, each in state.items()}
-        )
+        super().__setstate__({name: unpack(each) for name, each in state.items()})

@@ -24,8 +24,8 @@ from tensorbnn.storage.store import MemoryStore
 _TYPES = {**KNOWN, "Converged": Converged}
 
 
-def pack(value: Any) -> dict[str, Any]:
-    """A description, an ensemble or a diagnosis as texts and arrays.
+def pack(value: Any) -> Any:
+    """A description, an ensemble or a diagnosis as texts and arrays; other values as they are.
 
     Examples
     --------
@@ -39,34 +39,25 @@ def pack(value: Any) -> dict[str, Any]:
         return {"kind": "ensemble", **_pack_ensemble(value)}
     if isinstance(value, Diagnosis):
         return {"kind": "diagnosis", **_pack_diagnosis(value)}
-    return {"kind": "description", "text": json.dumps(describe(value)), "custom": _custom(value)}
-
-
-def unpack(state: Mapping[str, Any]) -> Any:
-    """What `pack` has packed."""
-    if state["kind"] == "ensemble":
-        return _unpack_ensemble(state)
-    if state["kind"] == "diagnosis":
-        return _unpack_diagnosis(state)
-    return restore(json.loads(state["text"]), {**_TYPES, **state["custom"]})
-
-
-def is_packable(value: object) -> bool:
-    """Whether `pack` takes it; other values are pickled as they are."""
-    if isinstance(value, Ensemble | Diagnosis):
-        return True
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
-        return False
+        return value
     try:
-        describe(value)
+        described = describe(value)
     except TypeError:  # a user's own sampler, say, with a function in it
-        return False
-    return True
+        return value
+    return {"kind": "description", "text": json.dumps(described), "custom": _custom(value)}
 
 
-def is_packed(value: object) -> bool:
-    """Whether this is what `pack` returned."""
-    return isinstance(value, dict) and value.get("kind") in ("ensemble", "diagnosis", "description")
+def unpack(state: Any) -> Any:
+    """What `pack` has packed."""
+    kind = state.get("kind") if isinstance(state, dict) else None
+    if kind == "ensemble":
+        return _unpack_ensemble(state)
+    if kind == "diagnosis":
+        return _unpack_diagnosis(state)
+    if kind != "description":
+        return state
+    return restore(json.loads(state["text"]), {**_TYPES, **state["custom"]})
 
 
 def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
-from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.measured import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
@@ -124,7 +123,11 @@ def read_context(
                 f"{words.option('data')}"
             )
         unseen = "validation_x" in kept
-        judged, judged_name = _own_rows(kept, ensemble.likelihood, unseen=unseen)
+        kind, own = ("held-out", "validation_") if unseen else ("training", "")
+        rows = Dataset(kept[f"{own}x"], ensemble.likelihood.unweighted(kept[f"{own}y"]))
+        judged = rows.evenly(MOST_ROWS)
+        of = "" if len(judged) == len(rows) else f" of {len(rows):,}"
+        judged_name = f"{len(judged):,}{of} {kind} rows"
     data = kept
     if kept is None:
         some = judged.evenly(DIAGNOSED_ROWS)
@@ -166,14 +169,3 @@ def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:
     if not isinstance(likelihood, MeasuredGaussian):
         return None
     return likelihood.targets(y, outputs)[:, outputs:]
-
-
-def _own_rows(
-    data: dict[str, NDArray[Any]], likelihood: Likelihood, *, unseen: bool
-) -> tuple[Dataset, str]:
-    """Held-out rows of the run, or training rows where it has none, and what they are."""
-    x, y = ("validation_x", "validation_y") if unseen else ("x", "y")
-    rows = Dataset(data[x], likelihood.unweighted(data[y]))
-    some, name = rows.evenly(MOST_ROWS), f"{'held-out' if unseen else 'training'} rows"
-    of = "" if len(some) == len(rows) else f" of {len(rows):,}"
-    return some, f"{len(some):,}{of} {name}"

@@ -112,12 +112,6 @@ def draw_against_truth(
     return ax
 
 
-def draw_error_bars(ax: "Axes", x: NDArray[Any], y: NDArray[Any], sd: NDArray[Any]) -> None:
-    """Standard deviations of points that are there."""
-    pixels = len(x) > MOST_POINTS
-    ax.errorbar(x, y, sd, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
-
-
 def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[str, ...]) -> "Axes":
     """How often each class was taken for each."""
     count = np.zeros((len(labels), len(labels)), int)

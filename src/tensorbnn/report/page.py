@@ -8,10 +8,15 @@ from tensorbnn.data import Dataset
 from tensorbnn.messages import PYTHON, Words
 from tensorbnn.report.context import ReportContext, read_context
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
-from tensorbnn.report.model import data_section, model_section
+from tensorbnn.report.model import (
+    data_section,
+    functions_section,
+    model_section,
+    sampler_section,
+    verdict_box,
+)
 from tensorbnn.report.predictions import calibration_section, predictions_section
 from tensorbnn.report.priors import hyperparameters_section, relevances_section, sensitivity_section
-from tensorbnn.report.sampling import functions_section, sampler_section, verdict_box
 from tensorbnn.report.style import STYLE
 from tensorbnn.storage.files import write_file
 

@@ -7,9 +7,9 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
+    MOST_POINTS,
     draw_against_truth,
     draw_confusion,
-    draw_error_bars,
     drawn,
     name_outputs,
     new_axes,
@@ -83,7 +83,9 @@ def _curves(context: ReportContext) -> list[Html]:
         ax.set(xlabel=context.columns[0], ylabel=name)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
-            draw_error_bars(ax, x, y[:, output], sds[:, output])
+            pixels = len(x) > MOST_POINTS
+            bars = {"fmt": "none", "ecolor": "tab:blue", "elinewidth": 0.7, "rasterized": pixels}
+            ax.errorbar(x, y[:, output], sds[:, output], **bars)
             of = context.target_sds[output]
             caption += f" Bars are the standard deviations of the data, {of}."
         found.append(drawn(ax, f"Predicted {name} against {context.columns[0]}", caption))

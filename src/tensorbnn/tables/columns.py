@@ -43,14 +43,14 @@ def is_text(table: Table, name: str, *, is_target: bool = False) -> bool:
     known = sum(value is not None for value in column)
     bad = [row for row, value in enumerate(column) if value is not None and not is_number(value)]
     if bad and all(_COMMAS.fullmatch(str(column[row]).strip()) for row in bad):
-        raise _no_number(table, name, bad[0], HOW_NUMBERS, is_target=is_target)
+        raise _not_numbers(table, name, bad[:1], HOW_NUMBERS, is_target=is_target)
     if bad and len(bad) < MOSTLY_NUMBERS * known:
-        raise _mixture(table, name, bad, is_target=is_target)
+        raise _not_numbers(table, name, bad, is_target=is_target)
     signed = [_SIGNED.fullmatch(str(column[row])) for row in bad]
     if bad and all(signed) and len({each.group("before", "after") for each in signed if each}) == 1:
         # The same sign before them all, or the same unit after them.
         how = "numbers are written without units or other signs, as 1234.5 or -0.5"
-        raise _no_number(table, name, bad[0], how, is_target=is_target)
+        raise _not_numbers(table, name, bad[:1], how, is_target=is_target)
     return bool(bad)
 
 
@@ -190,30 +190,18 @@ def check_there(table: Table, names: Sequence[str]) -> None:
         raise table.error(f"has no column {name!r}", has + hint)
 
 
-def _as_texts(name: str, *, is_target: bool) -> Setting:
-    """The option that makes texts of a column of numbers."""
-    return Setting("task", "classification") if is_target else Setting("categorical", name)
-
-
-def _no_number(table: Table, name: str, row: int, how: str, *, is_target: bool) -> TableError:
-    """What is wrong with a column of numbers that are not written as such."""
-    return table.error(
-        f"has {table.columns[name][row]!r}",
-        *(f"{how} (if these are no numbers use ", _as_texts(name, is_target=is_target), ")"),
-        column=name,
-        rows=[row],
-    )
-
-
-def _mixture(table: Table, name: str, bad: Sequence[int], *, is_target: bool) -> TableError:
-    """What is wrong with a column that has texts in some rows, and numbers in more."""
-    return table.error(
-        f"is one of numbers, but has the text {table.columns[name][bad[0]]!r}",
-        "correct it, leave it empty where there is no value, or use ",
-        _as_texts(name, is_target=is_target),
-        column=name,
-        rows=bad,
-    )
+def _not_numbers(
+    table: Table, name: str, rows: Sequence[int], how: str | None = None, *, is_target: bool
+) -> TableError:
+    """What is wrong with texts in a column of numbers; `how` they are written, if they are some."""
+    use = Setting("task", "classification") if is_target else Setting("categorical", name)
+    text = table.columns[name][rows[0]]
+    if how is None:
+        problem = f"is one of numbers, but has the text {text!r}"
+        how = "correct it, leave it empty where there is no value, or use "
+        return table.error(problem, how, use, column=name, rows=rows)
+    how = f"{how} (if these are no numbers use "
+    return table.error(f"has {text!r}", how, use, ")", column=name, rows=rows)
 
 
 def _check_commas(table: Table, name: str, *, is_target: bool) -> None:
@@ -222,7 +210,7 @@ def _check_commas(table: Table, name: str, *, is_target: bool) -> None:
     known = {row: text for row, text in enumerate(labels) if text is not None}
     bad = [row for row, text in known.items() if not (is_number(text) or _COMMAS.fullmatch(text))]
     if bad and len(bad) < MOSTLY_NUMBERS * len(known):
-        raise _mixture(table, name, bad, is_target=is_target)
+        raise _not_numbers(table, name, bad, is_target=is_target)
 
 
 def _order(text: str) -> tuple[int, float, str]:
