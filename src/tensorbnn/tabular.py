@@ -62,7 +62,12 @@ class TabularModel:
         targets = y.shape[1]
         likelihood = self.likelihood
         if likelihood is None:
-            likelihood = self._likelihood(targets, classes, is_measured=y_sd is not None)
+            start = self.noise if isinstance(self.noise, Hyper) else 1.0
+            likelihood = Gaussian(sd=for_each_column(start, targets))
+            if y_sd is not None:
+                likelihood = MeasuredGaussian()
+            elif classes is not None:
+                likelihood = Bernoulli() if classes == 2 else Categorical()
         scaling = standardisation(
             x, y, targets=likelihood.real_targets, weights=sample_weight, inputs_name=inputs_name
         )
@@ -84,15 +89,6 @@ class TabularModel:
             before = units
         network = Network(*layers[:-1], inputs=x.shape[1])
         return Posterior(network, likelihood, x, y, standardise=scaling, dtype=dtype)
-
-    def _likelihood(self, targets: int, classes: int | None, *, is_measured: bool) -> Likelihood:
-        """The one that goes with the targets."""
-        if is_measured:
-            return MeasuredGaussian()
-        if classes is not None:
-            return Bernoulli() if classes == 2 else Categorical()
-        start = self.noise if isinstance(self.noise, Hyper) else 1.0
-        return Gaussian(sd=for_each_column(start, targets))
 
 
 def scaled_prior(inputs: int) -> Normal:

@@ -99,9 +99,8 @@ def import_run(options: argparse.Namespace) -> int:
     )
     model = {"network": summary(ensemble.network), "likelihood": summary(ensemble.likelihood)}
     facts = {"run": str(options.new), "networks": len(ensemble)} | model
-    output.print_result(
-        options, output.networks(ensemble) | model | output.where(options.new), facts
-    )
+    lines = output.networks(ensemble) | model | output.where(options.new)
+    output.print_result(options, lines, facts)
     return 0
 
 

@@ -63,14 +63,14 @@ def facts_of(store: DirectoryStore) -> dict[str, Any]:
 
 
 def _status(store: DirectoryStore, status: str) -> str:
-    again = f"go on with it by: tensorbnn resume {shlex.quote(str(store.path))}"
     if status == "running":
         writer = store.writer() or {"pid": "?", "host": "?", "since": "?"}
         return f"running, process {writer['pid']} on {writer['host']} since {writer['since']}"
     if status == "complete":
         return "complete"
     words = {"killed": "killed while it ran", "stopped": "stopped by a limit"}
-    return f"{words.get(status, status)}; {again}"
+    again = f"tensorbnn resume {shlex.quote(str(store.path))}"
+    return f"{words.get(status, status)}; go on with it by: {again}"
 
 
 def _summary(described: Any) -> str:

@@ -104,8 +104,8 @@ def describe(
         found |= {f"p_{label}": mean[:, output], f"sd_{label}": prediction.sd[:, output]}
         for level, values in zip(quantiles, at, strict=True):
             found[f"q{level:g}_{label}"] = values[:, output]
-    found["entropy"] = prediction.entropy.reshape(len(mean), -1)[:, 0]
-    found["mutual_information"] = prediction.mutual_information.reshape(len(mean), -1)[:, 0]
+    for name in ("entropy", "mutual_information"):
+        found[name] = getattr(prediction, name).reshape(len(mean), -1)[:, 0]
     return found
 
 

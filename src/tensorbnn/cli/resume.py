@@ -32,9 +32,8 @@ def run(options: argparse.Namespace) -> int:
             max_gradients=options.max_gradients,
             progress=not options.quiet,
         )
-    seconds = time.monotonic() - began
+    seconds, before = time.monotonic() - began, store.manifest
     spent = f"{seconds:.1f} s since it went on"
-    before = store.manifest
     same = until is None and options.draws in (None, before["draws"])
     if before["status"] == "complete" and same and "imported" not in before:
         spent = "none: it has reached its aim; give it another with --draws or --ess"

@@ -6,17 +6,9 @@ from pathlib import Path
 
 from tensorbnn.data import Dataset
 from tensorbnn.messages import PYTHON, Words
+from tensorbnn.report import model, predictions, priors
 from tensorbnn.report.context import ReportContext, read_context
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
-from tensorbnn.report.model import (
-    data_section,
-    functions_section,
-    model_section,
-    sampler_section,
-    verdict_box,
-)
-from tensorbnn.report.predictions import calibration_section, predictions_section
-from tensorbnn.report.priors import hyperparameters_section, relevances_section, sensitivity_section
 from tensorbnn.report.style import STYLE
 from tensorbnn.storage.files import write_file
 
@@ -28,15 +20,15 @@ CITATION = """\
   year    = {2020}
 }"""
 SECTIONS = {
-    "model": ("Model", model_section),
-    "data": ("Data", data_section),
-    "sampler": ("Sampler", sampler_section),
-    "functions": ("Agreement", functions_section),
-    "predictions": ("Predictions", predictions_section),
-    "calibration": ("Calibration", calibration_section),
-    "relevances": ("Inputs", relevances_section),
-    "hyperparameters": ("Hyper-parameters", hyperparameters_section),
-    "sensitivity": ("Prior sensitivity", sensitivity_section),
+    "model": ("Model", model.model_section),
+    "data": ("Data", model.data_section),
+    "sampler": ("Sampler", model.sampler_section),
+    "functions": ("Agreement", model.functions_section),
+    "predictions": ("Predictions", predictions.predictions_section),
+    "calibration": ("Calibration", predictions.calibration_section),
+    "relevances": ("Inputs", priors.relevances_section),
+    "hyperparameters": ("Hyper-parameters", priors.hyperparameters_section),
+    "sensitivity": ("Prior sensitivity", priors.sensitivity_section),
 }
 
 
@@ -82,7 +74,7 @@ def make_page(context: ReportContext) -> str:
         element("nav", *(element("a", short, href=f"#{name}") for name, short in links.items())),
     )
     sections = [make(context) for _, make in shown.values()]
-    body = element("main", verdict_box(context), *sections, _reproduce(context))
+    body = element("main", model.verdict_box(context), *sections, _reproduce(context))
     return document(f"{title} (tensorbnn)", STYLE, head, body)
 
 
