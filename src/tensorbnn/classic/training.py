@@ -118,8 +118,8 @@ class network:
         if parameters is not None:
             start = _in_place_of(start, "parameters", parameters)
         network = Network(*self.layers, described, inputs=self.inputDims)
-        for key, each in start.items():
-            self._start[f"{network.names[-1]}.{key}"] = each.astype(self.dtype)
+        for parameter, each in start.items():
+            self._start[f"{network.names[-1]}.{parameter}"] = each.astype(self.dtype)
         kinds = {kind: name for name, kind in LAYERS.items()}
         name = kinds.get(type(described), type(described).__name__)
         self._names.append(layer.name if isinstance(layer, Layer) else name)

@@ -84,8 +84,8 @@ def _curves(context: ReportContext) -> list[Html]:
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
             pixels = len(x) > MOST_POINTS
-            bars = {"fmt": "none", "ecolor": "tab:blue", "elinewidth": 0.7, "rasterized": pixels}
-            ax.errorbar(x, y[:, output], sds[:, output], **bars)
+            bars = x, y[:, output], sds[:, output]
+            ax.errorbar(*bars, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
             of = context.target_sds[output]
             caption += f" Bars are the standard deviations of the data, {of}."
         found.append(drawn(ax, f"Predicted {name} against {context.columns[0]}", caption))
