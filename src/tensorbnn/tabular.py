@@ -61,7 +61,12 @@ class TabularModel:
         targets = y.shape[1]
         likelihood = self.likelihood
         if likelihood is None:
-            likelihood = self._likelihood(targets, classes, is_measured=y_sd is not None)
+            start = self.noise if isinstance(self.noise, Hyper) else 1.0
+            likelihood = Gaussian(sd=for_each_column(start, targets))
+            if y_sd is not None:
+                likelihood = MeasuredGaussian()
+            elif classes is not None:
+                likelihood = Bernoulli() if classes == 2 else Categorical()
         scaling = standardisation(
             x, y, targets=likelihood.real_targets, weights=sample_weight, inputs_name=inputs_name
         )
@@ -75,29 +80,14 @@ class TabularModel:
             y = np.column_stack([y, y_sd])
         if sample_weight is not None:
             likelihood, y = Weighted(likelihood), np.column_stack([y, sample_weight])
-        network = self._network(x.shape[1], outputs)
-        return Posterior(network, likelihood, x, y, standardise=scaling, dtype=dtype)
-
-    def _likelihood(self, targets: int, classes: int | None, *, is_measured: bool) -> Likelihood:
-        """The one that goes with the targets."""
-        if is_measured:
-            return MeasuredGaussian()
-        if classes is not None:
-            return Bernoulli() if classes == 2 else Categorical()
-        start = self.noise if isinstance(self.noise, Hyper) else 1.0
-        return Gaussian(sd=for_each_column(start, targets))
-
-    def _network(self, inputs: int, outputs: int) -> Network:
         layers: list[Layer] = [Relevance()] if self.relevance else []
-        before = inputs
-        for units in self.hidden:
-            layers += [self._dense(units, before), self.activation]
+        before = x.shape[1]
+        for units in (*self.hidden, outputs):
+            prior = scaled_prior(before) if self.weight_prior is None else self.weight_prior
+            layers += [Dense(units, prior, self.bias_prior), self.activation]
             before = units
-        return Network(*layers, self._dense(outputs, before), inputs=inputs)
-
-    def _dense(self, units: int, inputs: int) -> Dense:
-        prior = scaled_prior(inputs) if self.weight_prior is None else self.weight_prior
-        return Dense(units, prior, self.bias_prior)
+        network = Network(*layers[:-1], inputs=x.shape[1])
+        return Posterior(network, likelihood, x, y, standardise=scaling, dtype=dtype)
 
 
 def scaled_prior(inputs: int) -> Normal:

@@ -7,7 +7,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn import classic
-from tensorbnn.classic.dtypes import as_dtype
+from tensorbnn.classic.arguments import as_dtype
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 
 X = np.linspace(-1, 1, 9)

@@ -16,7 +16,7 @@ from matplotlib import image
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.cli import main
-from tensorbnn.cli.doctor import OPTIONAL
+from tensorbnn.cli.extras import OPTIONAL
 from tensorbnn.cli.messages import REMEDIES, CommandLine, render, warnings_as_lines
 from tensorbnn.cli.output import text as as_text
 from tensorbnn.cli.program import COMMANDS, make_parser

@@ -9,8 +9,8 @@ from scipy import stats
 
 import tensorbnn as tb
 from tensorbnn.findings import VerdictKind
+from tensorbnn.interop.original import make_layer
 from tensorbnn.interop.original_files import read_architecture
-from tensorbnn.interop.original_layers import make_layer
 from tests.interop.old_runs import DATA, NAMES, WIDE, copied, likelihood_of, loaded, said, wide
 
 # Of float32 numbers that TensorFlow and JAX add up in another order.

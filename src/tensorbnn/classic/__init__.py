@@ -25,12 +25,15 @@ from tensorbnn.classic.layers import (
     leakyReLU,
 )
 from tensorbnn.classic.likelihoods import (
+    Accuracy,
     BernoulliLikelihood,
     FixedGaussianLikelihood,
     GaussianLikelihood,
     Likelihood,
+    Metric,
+    PercentError,
+    SquaredError,
 )
-from tensorbnn.classic.metrics import Accuracy, Metric, PercentError, SquaredError
 from tensorbnn.classic.predicting import predictor
 from tensorbnn.classic.pretraining import trainBasicClassification, trainBasicRegression
 from tensorbnn.classic.training import network

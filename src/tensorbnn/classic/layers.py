@@ -15,9 +15,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.classic.dtypes import as_dtype
+from tensorbnn.classic.arguments import as_dtype
 from tensorbnn.density import Model
-from tensorbnn.interop.original_layers import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.checks import DType
 from tensorbnn.model.hyper import Prior
@@ -48,6 +47,7 @@ class Layer:
 
     name: str = "name"
     """The layer's name in ``architecture.txt``."""
+    _library: ClassVar[type[layers.Layer] | None] = None
 
     def __init__(
         self,
@@ -67,6 +67,8 @@ class Layer:
 
     def describe(self) -> layers.Layer:
         """The library's layer that this one stands for."""
+        if self._library is not None:
+            return self._library()
         raise NotImplementedError(
             f"{type(self).__name__} does not say what it computes: define its `describe`, which "
             "returns a tb.Layer"
@@ -109,14 +111,6 @@ def as_paper(values: NDArray[Any]) -> NDArray[Any]:
     return values.T if values.ndim == 2 else values[..., None]
 
 
-def name_of(layer: Layer | layers.Layer) -> str:
-    """The name of a layer in an architecture file."""
-    if isinstance(layer, Layer):
-        return layer.name
-    known = {kind: name for name, kind in LAYERS.items()}
-    return known.get(type(layer), type(layer).__name__)
-
-
 def draw_start(
     key: Array, layer: layers.Layer, units: int, dtype: DType
 ) -> dict[str, NDArray[Any]]:
@@ -132,7 +126,6 @@ def draw_start(
 class _Dense(Layer):
     weightPrior: Prior
     biasPrior: Prior
-    _library: ClassVar[type[layers.AbstractDense]]
 
     def __init__(
         self,
@@ -147,7 +140,7 @@ class _Dense(Layer):
 
     def describe(self) -> layers.Layer:
         priors = self.weightPrior, self.biasPrior
-        return self._library(self.outputDims, *priors)  # type: ignore[call-arg]
+        return self._library(self.outputDims, *priors)  # type: ignore[misc, call-arg]
 
 
 class GaussianDenseLayer(_Dense):
@@ -155,14 +148,8 @@ class GaussianDenseLayer(_Dense):
 
     Parameters
     ----------
-    inputDims, outputDims
-        Numbers of units in and out.
-    weights, biases
-        Values at which a chain starts, ``(outputDims, inputDims)`` and ``(outputDims, 1)``.
-    dtype
-        Type of the numbers. That of the network is used.
-    seed
-        Seed of the starting values that are drawn.
+    inputDims, outputDims, weights, biases, dtype, seed
+        As for `Layer`.
     """
 
     name = "denseGaussian"
@@ -177,7 +164,7 @@ class CauchyDenseLayer(_Dense):
     Parameters
     ----------
     inputDims, outputDims, weights, biases, dtype, seed
-        As for `GaussianDenseLayer`.
+        As for `Layer`.
     """
 
     name = "dense"
@@ -191,13 +178,8 @@ DenseLayer = CauchyDenseLayer
 
 
 class _Activation(Layer):
-    _library: ClassVar[type[layers.Layer]]
-
     def __init__(self, inputDims: int | None = None, outputDims: int | None = None) -> None:
         super().__init__(inputDims, outputDims)
-
-    def describe(self) -> layers.Layer:
-        return self._library()
 
 
 class Exp(_Activation):
@@ -256,8 +238,6 @@ class Leaky_relu(Layer):
 
 
 class _Slopes(Layer):
-    _library: ClassVar[type[layers.Layer]]
-
     def __init__(
         self,
         inputDims: int | None = None,
@@ -271,25 +251,15 @@ class _Slopes(Layer):
             inputDims, outputDims, activation=activation, dtype=dtype, alpha=alpha, seed=seed
         )
 
-    def describe(self) -> layers.Layer:
-        return self._library()
-
 
 class Prelu(_Slopes):
     """``x`` where positive, ``m x`` where not, with a sampled slope ``m >= 0`` for each unit.
 
     Parameters
     ----------
-    inputDims, outputDims
-        Number of units.
-    dtype
-        Type of the numbers. That of the network is used.
-    alpha
-        Value at which all slopes start.
-    activation
-        Values ``(units,)`` at which they start, in its place.
-    seed
-        Nothing is drawn.
+    inputDims, outputDims, dtype, alpha, activation, seed
+        As for `Layer`: `alpha` is one value for all slopes at the start, `activation` one for each,
+        ``(units,)``, in its place; nothing is drawn.
     """
 
     name, _library = "prelu", layers.PReLU

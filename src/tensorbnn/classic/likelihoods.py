@@ -1,7 +1,16 @@
-"""Likelihoods by the paper's names; wherever one is wanted, one of the library's will do too."""
+"""Likelihoods and metrics by the paper's names; wherever one is wanted, the library's will do too.
 
-from typing import Any
+As a metric, so will a function ``(predictions, targets) -> float``.
+"""
 
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+
+from tensorbnn.ensemble import metrics
+from tensorbnn.ensemble.metrics import Metric as LibraryMetric
 from tensorbnn.model import likelihoods
 from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.hyper import Hyper
@@ -43,3 +52,54 @@ def as_likelihood(likelihood: Any) -> likelihoods.Likelihood:
         f"`likelihood` must be a likelihood such as FixedGaussianLikelihood(sd=0.1), got "
         f"{likelihood!r}"
     )
+
+
+class Metric:
+    """How far predictions are from targets.
+
+    Parameters
+    ----------
+    scaleExp
+        Whether targets are logarithms, whose exponentials are to be compared.
+    mean, sd
+        The normalisation of the targets, which is undone first.
+    """
+
+    _library: ClassVar[Any]
+
+    def __init__(self, scaleExp: bool = False, mean: float = 0, sd: float = 1) -> None:
+        self.scaleExp, self.mean, self.sd = bool(scaleExp), float(mean), float(sd)
+        self.library: LibraryMetric = self._library(mean=self.mean, sd=self.sd, exp=self.scaleExp)
+
+    def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
+        """The metric of predictions ``(rows, outputs)`` for as many targets."""
+        return self.library(predictions, targets)  # type: ignore[arg-type]
+
+
+class SquaredError(Metric):
+    """Mean squared error."""
+
+    _library = metrics.SquaredError
+
+
+class PercentError(Metric):
+    """Mean relative error in percent."""
+
+    _library = metrics.PercentError
+
+
+class Accuracy(Metric):
+    """Fraction of predictions that name the right class."""
+
+    _library = metrics.Accuracy
+
+
+def as_metrics(given: Iterable[Any], *, exp: bool) -> list[LibraryMetric]:
+    """The library's metrics; with `exp`, of exponentials."""
+    found: list[LibraryMetric] = []
+    for metric in given:
+        library = metric.library if isinstance(metric, Metric) else metric
+        if exp and dataclasses.is_dataclass(library):
+            library = dataclasses.replace(library, exp=True)  # type: ignore[type-var]
+        found.append(library)
+    return found

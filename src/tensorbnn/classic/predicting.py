@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
-from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
+from tensorbnn.classic.arguments import as_dtype, as_inputs, as_targets, paper_names
 from tensorbnn.classic.layers import Layer, as_paper
 from tensorbnn.classic.likelihoods import as_likelihood
-from tensorbnn.classic.names import paper_names
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.interop.original import load_original
+from tensorbnn.interop.original import LAYERS, load_original, make_layer
 from tensorbnn.interop.original_files import read_architecture
-from tensorbnn.interop.original_layers import LAYERS, make_layer
 from tensorbnn.model import layers
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.api import load
@@ -177,9 +175,8 @@ class predictor:
                 f"there is no file {architecture}, neither here nor in {self.directoryPath}"
             )
         names = read_architecture(architecture if architecture.is_file() else inside)
-        own, units = self.ensemble.network, [self.ensemble.network.inputs]
-        for layer in own.layers:
-            units.append(layer.outputs(units[-1]))
+        own = self.ensemble.network
+        units = list(own.units)
         link = self.ensemble.likelihood.link  # a last one may be written or not
         if link is not None and LAYERS.get(names[-1]) is link:
             units.append(units[-1])
@@ -194,10 +191,8 @@ class predictor:
                 f"{architecture} names layers that are not known, {unknown}: give them to "
                 "`predictor` in `customLayerDict`"
             )
-        made = [
-            make_layer(name, count, self._custom)
-            for name, count in zip(names, units[1:], strict=True)
-        ]
+        pairs = zip(names, units[1:], strict=True)
+        made = [make_layer(name, count, self._custom) for name, count in pairs]
         return Network(*made, inputs=own.inputs)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.classic.dtypes import as_inputs, as_targets
+from tensorbnn.classic.arguments import as_inputs, as_targets
 from tensorbnn.classic.layers import as_paper
 from tensorbnn.data import Dataset
 from tensorbnn.inference.pretrain import pretrain
@@ -96,12 +96,13 @@ def trainBasicRegression(
     ([(5, 1), (5, 5), (1, 5)], [(5, 1), (5, 1), (1, 1)])
     """
     network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
-    rows = _rows("train", trainIn, trainOut, inputDims), _rows("val", valIn, valOut, inputDims)
-    judged = rows[0] if _watches_training(callbackMetric) else rows[1]
     course = {"cycles": cycles, "epochs": epochs, "patience": patience if callbacks else epochs}
+    data = trainIn, trainOut, valIn, valOut
     # Half the squared error, but for a constant.
     likelihood = Gaussian(sd=1.0)
-    return _train(network, likelihood, rows[0], judged, name, seed, learning_rate=0.01, **course)
+    return _train(
+        network, likelihood, data, name, callbackMetric, learning_rate=0.01, seed=seed, **course
+    )
 
 
 def trainBasicClassification(
@@ -130,15 +131,12 @@ def trainBasicClassification(
     network ends in a sigmoid.
     """
     network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
-    rows = _rows("train", trainIn, trainOut, inputDims), _rows("val", valIn, valOut, inputDims)
-    judged = rows[0] if _watches_training(callbackMetric) else rows[1]
     course = {"cycles": cycles, "epochs": epochs, "patience": patience if callbacks else epochs}
-    return _train(network, Bernoulli(), rows[0], judged, name, seed, learning_rate=0.001, **course)
-
-
-def _rows(kind: str, x: ArrayLike, y: ArrayLike, inputs: int) -> Dataset:
-    rows = as_inputs(f"{kind}In", x, inputs)
-    return Dataset(rows, as_targets(f"{kind}Out", y, len(rows)))
+    data = trainIn, trainOut, valIn, valOut
+    likelihood = Bernoulli()
+    return _train(
+        network, likelihood, data, name, callbackMetric, learning_rate=0.001, seed=seed, **course
+    )
 
 
 def _make_network(
@@ -154,29 +152,28 @@ def _make_network(
     return Network(*layers, Dense(outputs), inputs=inputs)
 
 
-def _watches_training(metric: str) -> bool:
-    if metric not in ("val_loss", "loss"):
-        raise ValueError(f"`callbackMetric` must be 'val_loss' or 'loss', got {metric!r}")
-    return metric == "loss"
-
-
 def _train(
     network: Network,
     likelihood: Likelihood,
-    rows: Dataset,
-    judged: Dataset,
+    data: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike],
     name: str,
-    seed: int,
+    metric: str,
     **course: Any,
 ) -> Trained:
-    """Train on `rows`, save the network that is best for `judged`, and return its parameters."""
+    """Train on the first two of `data`, save the network that `metric` says is best."""
+    x, y, x_held_out, y_held_out = data
+    x = as_inputs("trainIn", x, network.inputs)
+    rows = Dataset(x, as_targets("trainOut", y, len(x)))
+    x = as_inputs("valIn", x_held_out, network.inputs)
+    held_out = Dataset(x, as_targets("valOut", y_held_out, len(x)))
+    if metric not in ("val_loss", "loss"):
+        raise ValueError(f"`callbackMetric` must be 'val_loss' or 'loss', got {metric!r}")
     found = pretrain(
         Posterior(network, likelihood, rows.x, rows.y),
-        validation=judged,
+        validation=rows if metric == "loss" else held_out,
         chains=1,
         batch_size=min(BATCH_SIZE, len(rows)),
         objective="likelihood",
-        seed=seed,
         **course,
     )
     named = {key: np.ascontiguousarray(each[0]) for key, each in found.items()}

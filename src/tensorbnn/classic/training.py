@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
-from tensorbnn.classic.dtypes import as_dtype, as_inputs, as_targets
-from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start, name_of
-from tensorbnn.classic.likelihoods import as_likelihood
-from tensorbnn.classic.metrics import as_metrics
-from tensorbnn.classic.names import paper_names
+from tensorbnn.classic.arguments import as_dtype, as_inputs, as_targets, paper_names
+from tensorbnn.classic.layers import Layer, as_library, as_paper, draw_start
+from tensorbnn.classic.likelihoods import as_likelihood, as_metrics
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.interop.original import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
@@ -24,25 +23,6 @@ from tensorbnn.sampling.api import sample
 from tensorbnn.storage.files import write_file
 
 ARCHITECTURE = "architecture.txt"
-_SAMPLER_NAMES = {
-    "step_size_start": "stepSizeStart",
-    "step_size_min": "stepSizeMin",
-    "step_size_max": "stepSizeMax",
-    "step_size_options": "stepSizeOptions",
-    "leapfrog_start": "leapfrogStart",
-    "leapfrog_min": "leapfrogMin",
-    "leapfrog_max": "leapfrogMax",
-    "leapfrog_increment": "leapfrogIncrement",
-    "hyper_step_size": "hyperStep",
-    "hyper_leapfrog": "hyperLeapfrog",
-    "random_steps": "randomSteps",
-}
-_RUN_NAMES = {
-    "path": "folderName",
-    "networks_per_file": "networksPerFile",
-    "report_every": "displaySkip",
-    "metrics": "metricList",
-}
 
 
 class network:
@@ -74,14 +54,7 @@ class network:
     >>> model.add(Tanh())
     >>> model.add(GaussianDenseLayer(5, 1, seed=1))
     >>> model.setupMCMC(
-    ...     stepSizeStart=0.02,
-    ...     stepSizeMin=0.01,
-    ...     stepSizeMax=0.05,
-    ...     leapfrogStart=10,
-    ...     leapfrogMin=5,
-    ...     leapfrogMax=20,
-    ...     leapfrogIncrement=5,
-    ...     burnin=50,
+    ...     0.02, 0.01, 0.05, leapfrogMin=5, leapfrogStart=10, leapfrogMax=20, burnin=50
     ... )
     >>> model.train(150, 2, FixedGaussianLikelihood(sd=0.1), progress=False)
     Ensemble(50 networks: 1 chains of 50 draws)
@@ -106,14 +79,14 @@ class network:
         self.validateY = as_targets("validateY", validateY, len(self.validateX))
         self.layers: list[layers.Layer] = []
         self._names: list[str] = []
-        self._start: list[dict[str, NDArray[Any]]] = []
+        self._start: dict[str, NDArray[Any]] = {}
         self._units = self.inputDims
         self._sampler: tuple[AdaptiveHMC, int] | None = None
 
     @property
     def states(self) -> list[NDArray[Any]]:
         """Parameters of the current network: weights ``(outputs, inputs)``, biases, slopes."""
-        return [as_paper(each) for start in self._start for each in start.values()]
+        return [as_paper(each) for each in self._start.values()]
 
     def add(
         self, layer: Layer | layers.Layer, parameters: Sequence[ArrayLike] | None = None
@@ -137,12 +110,20 @@ class network:
                 f"layer {len(self.layers)}, {layer.name!r}, takes {layer.inputDims} inputs, but "
                 f"{self._units} come from what is before it"
             )
-        start = self._start_of(layer, described)
+        # Layers with the same seed do not start alike.
+        key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
+        start = draw_start(key, described, self._units, self.dtype)
+        if isinstance(layer, Layer):
+            start |= layer.start(self._units)
         if parameters is not None:
             start = _in_place_of(start, "parameters", parameters)
-        self._start.append({name: each.astype(self.dtype) for name, each in start.items()})
-        self._names.append(name_of(layer))
-        self._units = described.outputs(self._units)
+        network = Network(*self.layers, described, inputs=self.inputDims)
+        for parameter, each in start.items():
+            self._start[f"{network.names[-1]}.{parameter}"] = each.astype(self.dtype)
+        kinds = {kind: name for name, kind in LAYERS.items()}
+        name = kinds.get(type(described), type(described).__name__)
+        self._names.append(layer.name if isinstance(layer, Layer) else name)
+        self._units = network.outputs
         self.layers.append(described)
 
     def setupMCMC(
@@ -198,7 +179,7 @@ class network:
         check_count("cores", cores, least=1)
         burn_in = check_count("burnin", burnin, least=0)
         averaging = check_count("averagingSteps", averagingSteps, least=1)
-        with paper_names(**_SAMPLER_NAMES):
+        with paper_names(hyper_step_size="hyperStep"):
             sampler = AdaptiveHMC(
                 step_size_start=stepSizeStart,
                 step_size_min=stepSizeMin,
@@ -270,15 +251,21 @@ class network:
             raise ValueError("say how to sample first, by setupMCMC")
         sampler, burn_in = self._sampler
         every = check_count("samplingStep", samplingStep, least=1)
-        draws = _draws(check_count("epochs", epochs, least=1), burn_in, every)
+        draws = (check_count("epochs", epochs, least=1) - burn_in) // every
+        if draws < 1:
+            raise ValueError(
+                f"`epochs` ({epochs}) must be above `burnin` ({burn_in}) by at least one "
+                f"`samplingStep` ({every}): no network would be saved"
+            )
         metrics = as_metrics(metricList, exp=bool(scaleExp))
-        posterior = self._posterior(likelihood)
+        own = as_likelihood(likelihood)
+        posterior = Posterior(self._network(), own, self.trainX, self.trainY, dtype=self.dtype)
         try:
-            with paper_names(**_RUN_NAMES):
+            with paper_names(path="folderName", report_every="displaySkip", metrics="metricList"):
                 self.ensemble = sample(
                     posterior,
                     sampler,
-                    start=self._named(),
+                    start=self._start,
                     chains=chains,
                     burn_in=burn_in,
                     draws=draws,
@@ -297,7 +284,8 @@ class network:
             self._write_architecture(folderName)
             raise
         self._write_architecture(folderName)
-        self._take_last()
+        parameters, _ = self.ensemble._last_draws(1)
+        self._start = {name: parameters[name][0] for name in self._start}
         return self.ensemble
 
     def predict(self, train: bool, tensors: Sequence[ArrayLike] | None = None) -> NDArray[Any]:
@@ -310,7 +298,7 @@ class network:
         tensors
             Parameters in the order and the shapes of `states`.
         """
-        model, named = self._network(), self._named()
+        model, named = self._network(), self._start
         if tensors is not None:
             named = _in_place_of(named, "tensors", tensors)
         rows = self.trainX if train else self.validateX
@@ -321,48 +309,9 @@ class network:
     def _network(self) -> Network:
         return Network(*self.layers, inputs=self.inputDims)
 
-    def _posterior(self, likelihood: Any) -> Posterior:
-        model = self._network()
-        own = as_likelihood(likelihood)
-        return Posterior(model, own, self.trainX, self.trainY, dtype=self.dtype)
-
-    def _start_of(
-        self, layer: Layer | layers.Layer, described: layers.Layer
-    ) -> dict[str, NDArray[Any]]:
-        """Where the next layer starts: drawn, but for what it was given."""
-        # So that layers with the same seed do not start alike.
-        key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
-        start = draw_start(key, described, self._units, self.dtype)
-        return start | layer.start(self._units) if isinstance(layer, Layer) else start
-
-    def _named(self) -> dict[str, NDArray[Any]]:
-        names = self._network().names
-        return {
-            f"{name}.{key}": each
-            for name, start in zip(names, self._start, strict=True)
-            for key, each in start.items()
-        }
-
-    def _take_last(self) -> None:
-        parameters, _ = self.ensemble._last_draws(1)
-        for name, start in zip(self._network().names, self._start, strict=True):
-            for key in start:
-                start[key] = parameters[f"{name}.{key}"][0]
-
     def _write_architecture(self, folder: str | None) -> None:
         if folder is not None and (Path(folder) / "run.json").exists():
             write_file(Path(folder) / ARCHITECTURE, "".join(f"{n}\n" for n in self._names).encode())
-
-
-def _draws(epochs: int, burn_in: int, every: int) -> int:
-    """Networks that are saved, or an error where there are none."""
-    draws = (epochs - burn_in) // every
-    if draws < 1:
-        raise ValueError(
-            f"`epochs` ({epochs}) must be above `burnin` ({burn_in}) by at least one "
-            f"`samplingStep` ({every}): no network would be saved"
-        )
-    return draws
 
 
 def _in_place_of(

@@ -1,4 +1,4 @@
-"""The command line, ``tensorbnn``: each command is a file here, listed in `program.py`."""
+"""The command line, ``tensorbnn``: its commands are listed in `program.py`."""
 
 from tensorbnn.cli.program import main
 

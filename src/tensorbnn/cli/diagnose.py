@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from tensorbnn.cli import summaries
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
-from tensorbnn.cli.output import NOT_TRUSTWORTHY, print_result
+from tensorbnn.cli.output import NOT_TRUSTWORTHY, convergence, networks, print_result, sampler
 from tensorbnn.cli.saved_run import SavedRun, open_run, training_points
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.verdict import DISAGREEMENT
@@ -18,7 +17,8 @@ def run(options: argparse.Namespace) -> int:
     saved = open_run(options.run)
     points = _points(saved, options.at)
     diagnosis = saved.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
-    lines = summaries.networks(saved.ensemble) | summaries.sampler(saved.ensemble)
+    lines = networks(saved.ensemble) | sampler(saved.ensemble)
+    verdict, verdict_facts = convergence(diagnosis, options.words)
     hypers = {
         name: {"rhat": float(each.rhat), "ess": float(each.ess)}
         for name, each in diagnosis.hyperparameters.items()
@@ -33,14 +33,14 @@ def run(options: argparse.Namespace) -> int:
     facts = {
         "run": str(options.run),
         "networks": len(saved.ensemble),
-        **summaries.convergence_facts(diagnosis, options.words),
+        **verdict_facts,
         "rhat": diagnosis.rhat,
         "ess": diagnosis.ess,
         "ess_tail": diagnosis.ess_tail,
         "mcse_mean": diagnosis.mcse_mean,
         "hyperparameters": hypers,
     }
-    print_result(options, lines | summaries.convergence(diagnosis, options.words), facts)
+    print_result(options, lines | verdict, facts)
     return 0 if diagnosis.trustworthy else NOT_TRUSTWORTHY
 
 

@@ -4,21 +4,32 @@ import argparse
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.cli import summaries
+from tensorbnn.cli import output
 from tensorbnn.cli.messages import print_error, warnings_as_lines
 from tensorbnn.cli.models import PRIORS, read_model
-from tensorbnn.cli.options import FORCE, RESULT, Command, Option, fraction, grouped, whole_numbers
-from tensorbnn.cli.output import print_result
+from tensorbnn.cli.options import (
+    DATA,
+    FORCE,
+    RESULT,
+    Command,
+    Option,
+    fraction,
+    grouped,
+    once,
+    whole_numbers,
+)
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
+from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATIONS
 from tensorbnn.posterior import Posterior
@@ -39,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """Read, sample, and say what came of it."""
     if options.seed < 0:
         raise ValueError(f"--seed must be a whole number of at least 0, got {options.seed}")
-    resume = f"go on with it by `tensorbnn resume {summaries.quoted(options.out)}`, "
+    resume = f"go on with it by `tensorbnn resume {shlex.quote(str(options.out))}`, "
     check_free_run(options.out, force=options.force, option="--out", hint=resume)
     table, decimal = _read(options)
     encoding = learn(
@@ -183,24 +194,24 @@ def _report(
     seconds: float,
 ) -> None:
     show = not options.quiet
-    diagnosis = summaries.diagnose(ensemble, points, progress=show)
-    table, run = notes["table"], summaries.quoted(options.out)
-    lines = {"data": _data_line(table)} | summaries.networks(ensemble)
-    lines |= {"time": f"{seconds:.1f} s"} | summaries.sampler(ensemble)
-    lines |= summaries.convergence(diagnosis, options.words)
+    diagnosis = output.diagnose(ensemble, points, progress=show)
+    verdict, verdict_facts = output.convergence(diagnosis, options.words)
+    table, run = notes["table"], shlex.quote(str(options.out))
+    lines = {"data": _data_line(table)} | output.networks(ensemble)
+    lines |= {"time": f"{seconds:.1f} s"} | output.sampler(ensemble) | verdict
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
-    facts |= {name: table[name] for name in ("targets", "target_sds", "decimal")}
-    facts |= {name: table[name] for name in ("rows", "held_out", "dropped")}
-    facts |= summaries.convergence_facts(diagnosis, options.words)
+    noted = "targets", "target_sds", "decimal", "rows", "held_out", "dropped"
+    facts |= {name: table[name] for name in noted} | verdict_facts
     if held_out is not None and ensemble.num_draws:
         score = ensemble.predict(held_out.x, progress=show).log_score(held_out.targets)
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
-    if summaries.wants_more(diagnosis):
+    longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
+    if diagnosis is None or diagnosis.verdict.kind in longer:  # which may be all that it takes
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
-    print_result(options, lines, facts)
+    output.print_result(options, lines, facts)
 
 
 def _aim(options: argparse.Namespace) -> str:
@@ -218,42 +229,24 @@ def _data_line(table: dict[str, Any]) -> str:
     if table["dropped"]:
         parts.append(f"{table['dropped']:,} with missing values dropped")
     commas = "; numbers with decimal commas" if table["decimal"] == "," else ""
-    return f"{', '.join(parts)}: {summaries.predicted(table)}{commas}"
+    return f"{', '.join(parts)}: {output.predicted(table)}{commas}"
 
 
-DATA = Option(
-    "data",
-    "a CSV, TSV or Parquet file; needed",
-    Path,
-    kind="positional",
-    needed="a table",
-    path="file",
-)
-SETTINGS = Option(
-    "settings",
-    "a TOML file with any of these options",
-    Path,
-    path="file",
-    in_settings=False,
-    in_line=False,
-)
+TARGET = "the column to predict; needed; repeat it for more"
 SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
+RELEVANCE = "learn how much each input matters, by a scale for each"
+PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
 LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes"
 ACCEPTANCE = "share of proposals to accept; closer to 1 for smaller, safer steps"
 COMMAND = Command(
     "fit",
     "sample networks that predict a column of a table",
     (
-        DATA,
+        replace(DATA, help=f"{DATA.help}; needed", needed="a table"),
         Option("out", "the run directory to make; needed", Path, needed="--out", path="directory"),
-        Option(
-            "target",
-            "the column to predict; needed; repeat it for more",
-            kind="list",
-            needed="--target",
-        ),
+        Option("target", TARGET, kind="list", needed="--target"),
         Option("target_sd", SDS, kind="list"),
-        SETTINGS,
+        once("settings", "a TOML file with any of these options", Path, path="file"),
         *grouped(
             "table",
             Option("task", "default: by the target's values", choices=get_args(Task)),
@@ -267,15 +260,9 @@ COMMAND = Command(
         *grouped(
             "model",
             Option("hidden", "units of hidden layers, such as 50,50", whole_numbers, (50,)),
-            Option(
-                "relevance", "learn how much each input matters, by a scale for each", kind="switch"
-            ),
+            Option("relevance", RELEVANCE, kind="switch"),
             Option("activation", default="tanh", choices=sorted(ACTIVATIONS)),
-            Option(
-                "prior",
-                f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ...",
-                default="gaussian",
-            ),
+            Option("prior", PRIOR, default="gaussian"),
             Option("likelihood", LIKELIHOOD),
         ),
         *grouped(

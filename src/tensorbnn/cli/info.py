@@ -1,12 +1,12 @@
 """``tensorbnn info``: what a run is and how far it is, also while it goes on."""
 
 import argparse
+import shlex
 from typing import Any
 
-from tensorbnn.cli import summaries
 from tensorbnn.cli.options import RESULT, RUN, Command
-from tensorbnn.cli.output import print_result
-from tensorbnn.cli.saved_run import check_run
+from tensorbnn.cli.output import predicted, print_result
+from tensorbnn.cli.saved_run import open_store
 from tensorbnn.model.summary import summary
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import restore
@@ -15,8 +15,7 @@ from tensorbnn.tables.encoding import noted_table, restore_encoding
 
 def run(options: argparse.Namespace) -> int:
     """Say it from the run's own files; nothing is computed."""
-    check_run(options.run)
-    store = DirectoryStore(options.run)
+    store = open_store(options.run)
     manifest, facts = store.manifest, facts_of(store)
     ends = ", ".join(f"{done:,}" for done in facts["transitions"])
     begun = "imported" if "imported" in manifest else "begun"
@@ -35,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     table = noted_table(manifest["notes"])
     if table is not None:
         restore_encoding(table)  # or say that it can't be read
-        lines["table"] = summaries.predicted(table, of=f" of {table.get('file', '?')}")
+        lines["table"] = predicted(table, of=f" of {table.get('file', '?')}")
     if isinstance(manifest["notes"].get("command"), str):
         lines["command"] = manifest["notes"]["command"]
     print_result(options, lines, facts)
@@ -44,11 +43,11 @@ def run(options: argparse.Namespace) -> int:
 
 def facts_of(store: DirectoryStore) -> dict[str, Any]:
     """What is known of a run without computing anything."""
-    manifest = store.manifest
+    manifest, status = store.manifest, store.manifest["status"]
     chains = range(manifest["chains"])
-    status = manifest["status"]
     if status == "running" and not store.is_being_written():
         status = "killed"
+    size = [file.stat().st_size for file in store.path.rglob("*") if file.is_file()]
     return {
         "run": str(store.path),
         "status": status,
@@ -58,21 +57,20 @@ def facts_of(store: DirectoryStore) -> dict[str, Any]:
         "draws_wanted": manifest["draws"],
         "transitions": [store.transitions(chain) for chain in chains],
         "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["every"],
-        "megabytes": sum(file.stat().st_size for file in store.path.rglob("*") if file.is_file())
-        / 1e6,
+        "megabytes": sum(size) / 1e6,
         "manifest": manifest,
     }
 
 
 def _status(store: DirectoryStore, status: str) -> str:
-    again = f"go on with it by: tensorbnn resume {summaries.quoted(store.path)}"
     if status == "running":
         writer = store.writer() or {"pid": "?", "host": "?", "since": "?"}
         return f"running, process {writer['pid']} on {writer['host']} since {writer['since']}"
     if status == "complete":
         return "complete"
     words = {"killed": "killed while it ran", "stopped": "stopped by a limit"}
-    return f"{words.get(status, status)}; {again}"
+    again = f"tensorbnn resume {shlex.quote(str(store.path))}"
+    return f"{words.get(status, status)}; go on with it by: {again}"
 
 
 def _summary(described: Any) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TextIO
 
 from tensorbnn.messages import Message, Remedy, Resume, Words, words_in_use
 
@@ -81,15 +80,7 @@ def warnings_as_lines(words: Words) -> Iterator[None]:
     """Print each warning of the library as a line, once: a computation may warn for each row."""
     printed = set()
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        del category, filename, lineno, file, line
+    def show(message: Warning | str, *_: object, **__: object) -> None:
         if (text := render(message, words)) not in printed:
             printed.add(text)
             print_error(f"warning: {text}")

@@ -10,6 +10,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +40,10 @@ class Option:
 
     def add_to(self, parser: Any, *, required: bool) -> None:
         """Declare it; what is not given is ``None``."""
-        given: dict[str, Any] = {"help": self._help(), "default": None}
+        shown = self.help
+        if self.kind not in ("list", "switch") and self.default is not None:
+            shown = f"{shown} (default: {_text(self.default)})".strip()
+        given: dict[str, Any] = {"help": shown, "default": None}
         if self.kind == "switch":
             given["action"] = "store_true"
         else:
@@ -85,11 +89,6 @@ class Option:
             return [self.flag]
         each_time = value if self.kind == "list" else [value]
         return [word for each in each_time for word in (self.flag, _text(each))]
-
-    def _help(self) -> str:
-        if self.kind in ("list", "switch") or self.default is None:
-            return self.help
-        return f"{self.help} (default: {_text(self.default)})".strip()
 
 
 @dataclass(frozen=True)
@@ -149,10 +148,12 @@ class Command:
 
 RUN = Option("run", "the run directory", Path, kind="positional", path="directory")
 FORCE = Option("force", "replace what is at --out", kind="switch", in_settings=False)
-JSON = Option("json", "print the result as JSON", kind="switch", in_settings=False, in_line=False)
+DATA = Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file")
+# What is of one call alone, and not repeated.
+once = partial(Option, in_settings=False, in_line=False)
 RESULT = (
-    JSON,
-    Option("quiet", "show no progress", kind="switch", in_settings=False, in_line=False),
+    once("json", "print the result as JSON", kind="switch"),
+    once("quiet", "show no progress", kind="switch"),
 )
 """What every command with a result has."""
 

@@ -1,4 +1,4 @@
-"""What a command prints: names and texts for people, or with ``--json`` an object for scripts.
+"""What commands print: names and texts for people, or with ``--json`` an object for scripts.
 
 Results go to standard output; progress, warnings and errors to standard error.
 """
@@ -7,9 +7,18 @@ import argparse
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tensorbnn.cli.messages import render
+from tensorbnn.data import Dataset
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
+from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.findings import VerdictKind
+from tensorbnn.messages import Words
+from tensorbnn.tables.reading import counted, names_of
 
 # The exit code of a command whose result is not to be trusted.
 NOT_TRUSTWORTHY = 3
@@ -43,3 +52,80 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def predicted(table: Mapping[str, Any], of: str = "") -> str:
+    """What is predicted from what, of the table that a run has noted.
+
+    Examples
+    --------
+    >>> table = {"inputs": [{"name": "x"}], "targets": ["y"], "target_sds": ["y_sd"]}
+    >>> predicted(table, of=" of data.csv")
+    'y of data.csv from x, with standard deviations from y_sd'
+    """
+    inputs = names_of([each["name"] for each in table["inputs"]])
+    found = f"{', '.join(table['targets'])}{of} from {inputs}"
+    sds = dict.fromkeys(table.get("target_sds", ()))  # targets may share one
+    return f"{found}, with standard deviations from {', '.join(sds)}" if sds else found
+
+
+def networks(ensemble: Ensemble) -> dict[str, str]:
+    """How many there are."""
+    return {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
+
+
+def sampler(ensemble: Ensemble) -> dict[str, str]:
+    """What the sampler did; nothing for a run without its records."""
+    if not ensemble.info:
+        return {}
+    acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
+    return {
+        "acceptance": f"{acceptance} (each chain)",
+        "divergences": counted(int(ensemble.info["divergent"].sum()), "transition"),
+    }
+
+
+def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosis | None:
+    """A diagnosis at `points`; ``None`` where chains are too short for one."""
+    if ensemble.num_draws < LEAST_DRAWS:
+        return None
+    return ensemble.diagnose(points.x, names=points.names, progress=progress)
+
+
+def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, str], dict[str, Any]]:
+    """R-hat, effective sample size and the verdict, in lines, and as facts for scripts."""
+    if diagnosis is None:
+        said = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"
+        kind = VerdictKind.NOT_YET.value
+        facts = {"trustworthy": False, "kind": kind, "verdict": said, "findings": []}
+        return {"verdict": said}, facts
+    verdict, said = diagnosis.verdict, render(diagnosis.verdict, words)
+    rhat = _worst(np.max, diagnosis.rhat)
+    ess, ess_tail = _worst(np.min, diagnosis.ess), _worst(np.min, diagnosis.ess_tail)
+    points, lines = f"over {counted(len(diagnosis.rhat), 'point')}", {}
+    if rhat is not None:  # not for one chain
+        lines["R-hat"] = f"at most {rhat:.3f} {points}"
+    if ess is not None:
+        lines["ESS"] = f"at least {ess:,.0f} {points}"
+    return lines | {"verdict": said}, {
+        "trustworthy": verdict.trustworthy,
+        "kind": verdict.kind.value,
+        "verdict": said,
+        "findings": [each.to_dict() for each in verdict.findings],
+        "rhat_max": rhat,
+        "ess_min": ess,
+        "ess_tail_min": ess_tail,
+        "acceptance": diagnosis.acceptance,
+        "divergences": diagnosis.divergences,
+        "ebfmi": diagnosis.ebfmi,
+    }
+
+
+def where(run: Path) -> dict[str, str]:
+    """Where the run is."""
+    return {"run": f"{run}  (read it with tb.load({str(run)!r}))"}
+
+
+def _worst(choose: Any, values: Any) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(choose(known)) if known.size else None

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.cli.messages import print_error
-from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option, other_model, probabilities
+from tensorbnn.cli.options import (
+    DATA,
+    FORCE,
+    RESULT,
+    RUN,
+    Command,
+    Option,
+    other_model,
+    probabilities,
+)
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, other_weights
 from tensorbnn.ensemble.prediction import Prediction
@@ -75,21 +84,28 @@ def describe(
     """Columns that say what is predicted, a value for each row."""
     if encoding.classes is None:
         if noise and not prediction.knows_noise:
-            raise ValueError(_unknown_noise(encoding))
+            sds = dict.fromkeys(encoding.target_sds)
+            known = f"those in {', '.join(sds)} are" if sds else "it has those"
+            raise ValueError(
+                "--noise is about a new measurement, whose standard deviation this run can't know: "
+                f"{known} of the training rows; leave --noise out, and add yours to sd in "
+                "quadrature"
+            )
         return _describe_numbers(prediction, encoding.targets, quantiles, noise=noise)
     if noise:
         raise ValueError("--noise is about numbers, but this run predicts classes")
     labels = encoding.classes
     mean = prediction.mean
-    found: Columns = {"class": [labels[code] for code in _likeliest(mean)]}
+    codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
+    found: Columns = {"class": [labels[int(code)] for code in codes]}
     shown = labels[1:] if mean.shape[1] == 1 else labels
     at = prediction.quantile(quantiles)
     for output, label in enumerate(shown):
         found |= {f"p_{label}": mean[:, output], f"sd_{label}": prediction.sd[:, output]}
         for level, values in zip(quantiles, at, strict=True):
             found[f"q{level:g}_{label}"] = values[:, output]
-    found["entropy"] = prediction.entropy.reshape(len(mean), -1)[:, 0]
-    found["mutual_information"] = prediction.mutual_information.reshape(len(mean), -1)[:, 0]
+    for name in ("entropy", "mutual_information"):
+        found[name] = getattr(prediction, name).reshape(len(mean), -1)[:, 0]
     return found
 
 
@@ -101,29 +117,13 @@ def _describe_numbers(
     outputs = prediction.mean.shape[1]
     for output in range(outputs):
         prefix = f"{targets[output]}_" if outputs > 1 else ""
-        found |= {
-            f"{prefix}mean": prediction.mean[:, output],
-            f"{prefix}sd": prediction.sd[:, output],
-        }
+        found[f"{prefix}mean"] = prediction.mean[:, output]
+        found[f"{prefix}sd"] = prediction.sd[:, output]
         if prediction.knows_noise:
             found[f"{prefix}sd_total"] = prediction.sd_total[:, output]
         for level, values in zip(quantiles, at, strict=True):
             found[f"{prefix}{'new_' if noise else ''}q{level:g}"] = values[:, output]
     return found
-
-
-def _unknown_noise(encoding: Encoding) -> str:
-    sds = dict.fromkeys(encoding.target_sds)
-    known = f"those in {', '.join(sds)} are" if sds else "it has those"
-    return (
-        "--noise is about a new measurement, whose standard deviation this run can't know: "
-        f"{known} of the training rows; leave --noise out, and add yours to sd in quadrature"
-    )
-
-
-def _likeliest(mean: NDArray[Any]) -> list[int]:
-    codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
-    return [int(code) for code in codes]
 
 
 def _spread_out(
@@ -132,14 +132,10 @@ def _spread_out(
     """Values of some rows at their places among all rows."""
     if len(places) == rows:
         return values
-    if isinstance(values, list):
-        texts: list[str | None] = [None] * rows
-        for place, text in zip(places, values, strict=True):
-            texts[int(place)] = text
-        return texts
-    numbers = np.full(rows, np.nan)
-    numbers[places] = values
-    return numbers
+    is_text = isinstance(values, list)
+    found = np.full(rows, None if is_text else np.nan)
+    found[places] = values
+    return found.tolist() if is_text else found
 
 
 COMMAND = Command(
@@ -147,7 +143,7 @@ COMMAND = Command(
     "predict the rows of a table",
     (
         RUN,
-        Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file"),
+        DATA,
         Option("out", "the table to write", Path, needed="--out", path="file"),
         Option("quantiles", "which to write", probabilities, default=(0.05, 0.5, 0.95)),
         Option("noise", "quantiles of a new target, noise included", kind="switch"),

@@ -1,6 +1,6 @@
 """The program: its commands, and one line for every mistake.
 
-Each command is a module here with a ``COMMAND``: the table of its options, and what runs it.
+Most commands are a module here with a ``COMMAND``: the table of its options, and what runs it.
 """
 
 import argparse
@@ -9,31 +9,17 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tensorbnn.cli import (
-    completion,
-    demo,
-    diagnose,
-    doctor,
-    fit,
-    import_,
-    info,
-    predict,
-    report,
-    resume,
-    reweight,
-)
+from tensorbnn.cli import diagnose, fit, info, predict, report, resume, reweight
+from tensorbnn.cli.extras import COMPLETION, DEMO, DOCTOR, IMPORT
 from tensorbnn.cli.messages import CommandLine, print_error, warnings_as_lines
 from tensorbnn.cli.options import Command
 from tensorbnn.errors import MetricError, RunError
 
 # In the order in which help lists them.
-COMMANDS = tuple(
-    each.COMMAND
-    for each in (
-        *(demo, fit, resume, predict, diagnose, reweight),
-        *(report, info, import_, doctor, completion),
-    )
-)
+_OF_TABLES = fit, resume, predict, diagnose, reweight, report, info
+COMMANDS = (DEMO, *(each.COMMAND for each in _OF_TABLES), IMPORT, DOCTOR, COMPLETION)
+# What a user can do something about; all else is a mistake of ours, shown with its traceback.
+MISTAKES = ValueError, TypeError, ImportError, OSError, RunError, MetricError, NotImplementedError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,15 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (
-        ValueError,
-        TypeError,
-        ImportError,
-        OSError,
-        RunError,
-        MetricError,
-        NotImplementedError,
-    ) as error:
+    except MISTAKES as error:
         print_error(error, words)
         return 1
     except KeyboardInterrupt:

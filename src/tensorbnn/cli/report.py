@@ -21,14 +21,8 @@ def run(options: argparse.Namespace) -> int:
         table = joined(saved.read(options.data, targets=True))
         judged = saved.encoding_for(table, targets=True).encode(table, targets=True)
         name = f"{len(judged):,} rows of {options.data.name}"
-    context = write_report(
-        options.run,
-        file,
-        judged=judged,
-        judged_name=name,
-        words=options.words,
-        progress=not options.quiet,
-    )
+    told = {"words": options.words, "progress": not options.quiet}
+    context = write_report(options.run, file, judged=judged, judged_name=name, **told)
     size, verdict = file.stat().st_size, context.diagnosis.verdict
     text = render(verdict, options.words)
     lines = {"report": f"{file} ({size / 1e6:.1f} MB)", "verdict": text}

@@ -5,22 +5,19 @@ import dataclasses
 import time
 from typing import Any
 
-from tensorbnn.cli import summaries
+from tensorbnn.cli import output
 from tensorbnn.cli.messages import warnings_as_lines
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
-from tensorbnn.cli.output import print_result
-from tensorbnn.cli.saved_run import check_run, training_points
+from tensorbnn.cli.saved_run import open_store, training_points
 from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.restore import restore_until
-from tensorbnn.storage.directory import DirectoryStore
 
 
 def run(options: argparse.Namespace) -> int:
     """Go on, and say what came of it."""
     began = time.monotonic()
-    check_run(options.run)
-    store = DirectoryStore(options.run)
+    store = open_store(options.run)
     rule, points = restore_until(store), training_points(store)
     recorded = rule if isinstance(rule, Converged) else None
     until = _until(options, recorded)
@@ -35,29 +32,26 @@ def run(options: argparse.Namespace) -> int:
             max_gradients=options.max_gradients,
             progress=not options.quiet,
         )
-    seconds = time.monotonic() - began
+    seconds, before = time.monotonic() - began, store.manifest
     spent = f"{seconds:.1f} s since it went on"
-    before = store.manifest
     same = until is None and options.draws in (None, before["draws"])
     if before["status"] == "complete" and same and "imported" not in before:
         spent = "none: it has reached its aim; give it another with --draws or --ess"
-    lines = summaries.networks(ensemble) | {"time": spent}
-    lines |= summaries.sampler(ensemble)
+    lines = output.networks(ensemble) | {"time": spent} | output.sampler(ensemble)
     facts: dict[str, Any] = {"run": str(options.run), "networks": len(ensemble)}
     facts |= {"draws": ensemble.num_draws, "seconds": seconds}
     if points is not None:
-        diagnosis = summaries.diagnose(ensemble, points, progress=not options.quiet)
-        lines |= summaries.convergence(diagnosis, options.words)
-        facts |= summaries.convergence_facts(diagnosis, options.words)
-    print_result(options, lines | summaries.where(options.run), facts)
+        diagnosis = output.diagnose(ensemble, points, progress=not options.quiet)
+        verdict, verdict_facts = output.convergence(diagnosis, options.words)
+        lines, facts = lines | verdict, facts | verdict_facts
+    output.print_result(options, lines | output.where(options.run), facts)
     return 0
 
 
 def _until(options: argparse.Namespace, recorded: Converged | None) -> Converged | None:
     """What predictions are to reach, where the options change it; the rest as the run says."""
-    given = {
-        name: value for name in ("rhat", "ess") if (value := getattr(options, name)) is not None
-    }
+    wanted = {"rhat": options.rhat, "ess": options.ess}
+    given = {name: value for name, value in wanted.items() if value is not None}
     return dataclasses.replace(recorded or Converged(), **given) if given else None
 
 

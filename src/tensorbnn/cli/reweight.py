@@ -26,15 +26,10 @@ def run(options: argparse.Namespace) -> int:
         "k-hat": f"{weights.pareto_k:.2f} (trustworthy up to {weights.pareto_k_limit:.2g})",
         "evidence": f"log ratio {weights.log_evidence_ratio:+.3f}, of this model to the run's",
     }
-    facts = {
-        "run": str(options.run),
-        "networks": len(weights),
-        "effective_size": weights.effective_size,
-        "pareto_k": weights.pareto_k,
-        "pareto_k_limit": weights.pareto_k_limit,
-        "log_evidence_ratio": weights.log_evidence_ratio,
-        "trustworthy": bool(weights.trustworthy),
-    }
+    facts = {"run": str(options.run), "networks": len(weights)}
+    numbers = "effective_size", "pareto_k", "pareto_k_limit", "log_evidence_ratio"
+    facts |= {name: getattr(weights, name) for name in numbers}
+    facts["trustworthy"] = bool(weights.trustworthy)
     if options.out is not None:
         chains, draws = np.indices((saved.ensemble.num_chains, saved.ensemble.num_draws))
         with TableWriter(options.out) as table:

@@ -21,7 +21,7 @@ from tensorbnn.sampling.api import load
 from tensorbnn.storage.creation import check_free
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.decimals import read_numbers
-from tensorbnn.tables.encoding import Encoding, noted_table, plain_encoding, restore_encoding
+from tensorbnn.tables.encoding import Encoding, noted_encoding, noted_table, plain_encoding
 from tensorbnn.tables.reading import Table, suffix
 
 
@@ -41,8 +41,7 @@ class SavedRun(NamedTuple):
     @property
     def encoding(self) -> Encoding | None:
         """How tables are turned into numbers; ``None`` for a run that was not made by `fit`."""
-        table = noted_table(self.notes)
-        return None if table is None else restore_encoding(table)
+        return noted_encoding(self.notes)
 
     def read(self, file: Path, *, targets: bool = False) -> Iterator[Table]:
         """The rows of a table, part by part; decimal commas where it has them, as at the fit."""
@@ -87,8 +86,7 @@ class SavedRun(NamedTuple):
 
 def open_run(path: Path) -> SavedRun:
     """The run at `path`, or an error that says what is missing."""
-    check_run(path)
-    store = DirectoryStore(path)
+    store = open_store(path)
     if not all(store.chunk_sizes(chain) for chain in range(store.manifest["chains"])):
         raise ValueError(
             f"{path} has no networks of some chain yet, or was stopped before: see `tensorbnn info "
@@ -97,10 +95,11 @@ def open_run(path: Path) -> SavedRun:
     return SavedRun(path, store, load(path))
 
 
-def check_run(path: Path) -> None:
-    """Raise where there is nothing at `path`."""
+def open_store(path: Path) -> DirectoryStore:
+    """The files of a run."""
     if not path.exists():
         raise FileNotFoundError(f"there is no run {path}")
+    return DirectoryStore(path)
 
 
 def training_points(store: DirectoryStore) -> Dataset | None:
@@ -140,8 +139,17 @@ def other_weights(
     """Weights for another prior or likelihood, where one is given."""
     if prior is None and likelihood is None:
         return None
+    network = run.ensemble.network
+    if prior is not None:
+        both = dict.fromkeys(("weight_prior", "bias_prior"), read_prior(prior))
+        layers: list[Layer] = []
+        for layer in network.layers:
+            if isinstance(layer, AbstractDense) and dataclasses.is_dataclass(layer):
+                layer = dataclasses.replace(layer, **both)
+            layers.append(layer)
+        network = Network(*layers, inputs=network.inputs)
     return run.ensemble.reweight(
-        network=None if prior is None else with_prior(run.ensemble.network, prior),
+        network=None if prior is None else network,
         likelihood=None if likelihood is None else _other_likelihood(run.ensemble, likelihood),
         progress=progress,
     )
@@ -165,14 +173,3 @@ def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
             "with --target-sd"
         )
     return likelihood
-
-
-def with_prior(network: Network, text: str) -> Network:
-    """The same network with another prior of all weights and biases."""
-    prior = read_prior(text)
-    layers: list[Layer] = []
-    for layer in network.layers:
-        if isinstance(layer, AbstractDense) and dataclasses.is_dataclass(layer):
-            layer = dataclasses.replace(layer, weight_prior=prior, bias_prior=prior)
-        layers.append(layer)
-    return Network(*layers, inputs=network.inputs)

@@ -2,6 +2,7 @@
 
 import numbers
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
@@ -13,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tensorbnn.checks import check_count
-from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
+from tensorbnn.checks import check_count, is_whole
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
-from tensorbnn.estimators.state import is_packable, is_packed, pack, unpack
+from tensorbnn.estimators.state import pack, unpack
 from tensorbnn.findings import Agree
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType, check_unmasked
@@ -40,13 +41,8 @@ MOST_DIAGNOSED = 5000
 MOST_VALUES = 2**24
 
 
-class _Fitted(BaseEstimator):  # type: ignore[misc]
-    ensemble_: Ensemble
-    diagnostics_: Diagnosis
-
-
 @dataclass(eq=False, repr=False)
-class AbstractBNN(_Fitted):
+class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     """Options, chains and pickles of an estimator; subclasses know what targets are."""
 
     hidden: Sequence[int] | int = HIDDEN
@@ -78,18 +74,31 @@ class AbstractBNN(_Fitted):
             raise AttributeError("`relevances_` are there after a fit with relevance=True")
         return found
 
-    def _begin(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Nothing is left of an earlier fit, so that one that fails can't mix with it."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Sample networks from the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        y
+            Targets ``(rows,)`` or ``(rows, outputs)``; for a classifier classes ``(rows,)``:
+            numbers, texts, or whatever can be sorted.
+        sample_weight
+            How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
+        """
+        # Nothing is left of an earlier fit, so that one that fails can't mix with it.
         for name in ("ensemble_", "diagnostics_"):
             if hasattr(self, name):
                 delattr(self, name)
         check_unmasked("X", X)  # scikit-learn would take what is beneath the mask
         check_unmasked("y", y)
-
-    def _fit(self, posterior: Posterior, x: NDArray[Any]) -> Self:
-        """Sample networks from the posterior of rows ``x``."""
+        x, targets = self._rows(X, y)
+        weights = self._weights(x, sample_weight)
+        if weights is not None:
+            x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
         at = x[:: -(-len(x) // TRAINING_POINTS)]
-        self.ensemble_ = self._sample(posterior, at)
+        self.ensemble_ = self._sample(self._posterior(x, targets, weights), at)
         every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
         self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
         if not self.diagnostics_.trustworthy:
@@ -105,6 +114,68 @@ class AbstractBNN(_Fitted):
                 )
             )
         return self
+
+    def sample_predictions(
+        self,
+        X: ArrayLike,
+        samples: int | None = None,
+        *,
+        noise: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> NDArray[Any]:
+        """What single networks say about new rows.
+
+        For a regressor draws of the function, or of new targets; for a classifier probabilities, or
+        classes drawn by them.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        samples
+            Number of networks, chosen at random. Left out, all, chain after chain.
+        noise
+            Add noise, to have new targets, or draw classes.
+        random_state
+            Seed of the choice, and of the noise or the classes.
+
+        Returns
+        -------
+        ndarray
+            ``(samples, rows)``, or ``(samples, rows, outputs)``; of a classifier probabilities
+            ``(samples, rows, classes)``, or with `noise` classes ``(samples, rows)``.
+        """
+        rows, state = self._inputs(X), check_random_state(random_state)
+        ensemble, show, chosen = self.ensemble_, bool(self.verbose), None
+        count = len(ensemble)
+        if samples is not None:
+            wanted = check_count("samples", samples, least=1)
+            chosen = state.choice(count, wanted, replace=wanted > count)
+        parts = -(-rows.shape[0] * count * ensemble.network.outputs // MOST_VALUES)
+        found = []
+        for part in np.array_split(rows, parts):
+            seed = int(state.randint(2**31 - 1)) if noise else None
+            if chosen is not None:
+                found.append(ensemble._predict_networks(part, chosen, seed=seed, progress=show))
+            elif seed is not None:
+                found.append(ensemble.new_targets(part, seed=seed))
+            else:
+                found.append(ensemble.predict(part, progress=show).networks)
+        return self._shaped(np.concatenate(found, axis=1), are_targets=noise)
+
+    @abstractmethod
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Inputs and targets, checked."""
+
+    @abstractmethod
+    def _posterior(
+        self, x: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None
+    ) -> Posterior:
+        """The posterior of rows that count."""
+
+    @abstractmethod
+    def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
+        """Outputs, or targets that were drawn, ``(..., columns)`` as a user sees them."""
 
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
         try:
@@ -153,28 +224,26 @@ class AbstractBNN(_Fitted):
         hidden = (given,) if isinstance(given, numbers.Integral) else given
         # Something that ends, and has the same order each time: no generator, no set.
         known = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
-        if not known or not all(_is_whole(units) for units in hidden):
+        if not known or not all(is_whole(units) for units in hidden):
             raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
+        activation = self.activation
+        if not isinstance(activation, Layer):
+            if not isinstance(activation, str) or activation not in ACTIVATIONS:
+                raise ValueError(
+                    f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
+                    f"got {activation!r}"
+                )
+            activation = ACTIVATIONS[activation]()
         return TabularModel(
             hidden=tuple(int(units) for units in hidden),
-            activation=self._activation(),
+            activation=activation,
             weight_prior=self.weight_prior,
             bias_prior=Normal(0.0, 1.0) if self.bias_prior is None else self.bias_prior,
             noise=noise,
             relevance=bool(self.relevance),
         )
-
-    def _activation(self) -> Layer:
-        if isinstance(self.activation, Layer):
-            return self.activation
-        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
-                f"got {self.activation!r}"
-            )
-        return ACTIVATIONS[self.activation]()
 
     def _weights(self, x: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any] | None:
         """Weights of rows, checked; ``None`` where all count once."""
@@ -210,49 +279,8 @@ class AbstractBNN(_Fitted):
         rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
         return rows
 
-    def _from_networks(
-        self,
-        X: ArrayLike,
-        samples: int | None,
-        *,
-        noise: bool,
-        random_state: int | np.random.RandomState | None,
-    ) -> NDArray[Any]:
-        """What networks chosen at random, or all, predict, or with `noise` draw.
-
-        ``(samples, rows, outputs)``, or ``(samples, rows, columns)`` of targets.
-        """
-        rows, state = self._inputs(X), check_random_state(random_state)
-        count, chosen = len(self.ensemble_), None
-        if samples is not None:
-            wanted = check_count("samples", samples, least=1)
-            chosen = state.choice(count, wanted, replace=wanted > count)
-        parts = -(-rows.shape[0] * count * self.ensemble_.network.outputs // MOST_VALUES)
-        found = []
-        for part in np.array_split(rows, parts):
-            seed = int(state.randint(2**31 - 1)) if noise else None
-            found.append(self._from_some(part, chosen, seed))
-        return np.concatenate(found, axis=1)
-
-    def _from_some(
-        self, rows: NDArray[Any], chosen: NDArray[np.intp] | None, seed: int | None
-    ) -> NDArray[Any]:
-        progress = bool(self.verbose)
-        if chosen is not None:
-            return self.ensemble_._predict_networks(rows, chosen, seed=seed, progress=progress)
-        if seed is not None:
-            return self.ensemble_.new_targets(rows, seed=seed)
-        return self.ensemble_.predict(rows, progress=progress).networks
-
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        return {name: pack(each) if is_packable(each) else each for name, each in state.items()}
+        return {name: pack(each) for name, each in super().__getstate__().items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(
-            {name: unpack(each) if is_packed(each) else each for name, each in state.items()}
-        )
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        super().__setstate__({name: unpack(each) for name, each in state.items()})

@@ -4,7 +4,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from tensorbnn.estimators.base import LEARNED_NOISE, AbstractBNN
+from tensorbnn.posterior import Posterior
 
 
 @dataclass(eq=False, repr=False)
@@ -79,19 +80,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
 
     noise: float | Sequence[float] | None = field(default=None, kw_only=True)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Sample networks from the posterior.
-
-        Parameters
-        ----------
-        X
-            Inputs ``(rows, inputs)``.
-        y
-            Targets ``(rows,)`` or ``(rows, outputs)``.
-        sample_weight
-            How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
-        """
-        self._begin(X, y)
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         x, targets = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         if targets.dtype.kind not in "fiub":
             raise ValueError(
@@ -99,16 +88,17 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
                 "is BNNClassifier"
             )
         assert_all_finite(targets, input_name="y")  # None became NaN just now
-        weights = self._weights(x, sample_weight)
-        if weights is not None:
-            x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
+        return x, targets
+
+    def _posterior(
+        self, x: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None
+    ) -> Posterior:
         self._flat = targets.ndim == 1
         columns = targets[:, None] if self._flat else targets
         noise = LEARNED_NOISE if self.noise is None else self._noises(columns.shape[1])
-        posterior = self._model(noise).posterior(
+        return self._model(noise).posterior(
             x, columns, sample_weight=weights, dtype=self.dtype, inputs_name="X"
         )
-        return self._fit(posterior, x)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, noise: bool = True
@@ -161,35 +151,6 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         lower, upper = self._predict(X).interval(level, noise=noise)
         return self._shaped(lower), self._shaped(upper)
 
-    def sample_predictions(
-        self,
-        X: ArrayLike,
-        samples: int | None = None,
-        *,
-        noise: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> NDArray[Any]:
-        """What single networks say about new rows: draws of the function, or of new targets.
-
-        Parameters
-        ----------
-        X
-            Inputs ``(rows, inputs)``.
-        samples
-            Number of networks, chosen at random. Left out, all, chain after chain.
-        noise
-            Add noise, to have new targets.
-        random_state
-            Seed of the choice and of the noise.
-
-        Returns
-        -------
-        ndarray
-            ``(samples, rows)``, or ``(samples, rows, outputs)``.
-        """
-        found = self._from_networks(X, samples, noise=noise, random_state=random_state)
-        return self._shaped(found)
-
     def _noises(self, outputs: int) -> tuple[float, ...]:
         """The known noise of each output, in the units of `y`."""
         given = np.ravel(np.asarray(self.noise, object)).tolist()
@@ -207,8 +168,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
             )
         return tuple(map(float, given)) * (1 if len(given) == outputs else outputs)
 
-    def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Predictions ``(..., outputs)`` as `y` was given."""
+    def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
         return values[..., 0] if self._flat else values
 
     def __sklearn_tags__(self) -> Any:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorbnn import findings
 from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
@@ -25,8 +24,8 @@ from tensorbnn.storage.store import MemoryStore
 _TYPES = {**KNOWN, "Converged": Converged}
 
 
-def pack(value: Any) -> dict[str, Any]:
-    """A description, an ensemble or a diagnosis as texts and arrays.
+def pack(value: Any) -> Any:
+    """A description, an ensemble or a diagnosis as texts and arrays; other values as they are.
 
     Examples
     --------
@@ -40,34 +39,25 @@ def pack(value: Any) -> dict[str, Any]:
         return {"kind": "ensemble", **_pack_ensemble(value)}
     if isinstance(value, Diagnosis):
         return {"kind": "diagnosis", **_pack_diagnosis(value)}
-    return {"kind": "description", "text": json.dumps(describe(value)), "custom": _custom(value)}
-
-
-def unpack(state: Mapping[str, Any]) -> Any:
-    """What `pack` has packed."""
-    if state["kind"] == "ensemble":
-        return _unpack_ensemble(state)
-    if state["kind"] == "diagnosis":
-        return _unpack_diagnosis(state)
-    return restore(json.loads(state["text"]), {**_TYPES, **state["custom"]})
-
-
-def is_packable(value: object) -> bool:
-    """Whether `pack` takes it; other values are pickled as they are."""
-    if isinstance(value, Ensemble | Diagnosis):
-        return True
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
-        return False
+        return value
     try:
-        describe(value)
+        described = describe(value)
     except TypeError:  # a user's own sampler, say, with a function in it
-        return False
-    return True
+        return value
+    return {"kind": "description", "text": json.dumps(described), "custom": _custom(value)}
 
 
-def is_packed(value: object) -> bool:
-    """Whether this is what `pack` returned."""
-    return isinstance(value, dict) and value.get("kind") in ("ensemble", "diagnosis", "description")
+def unpack(state: Any) -> Any:
+    """What `pack` has packed."""
+    kind = state.get("kind") if isinstance(state, dict) else None
+    if kind == "ensemble":
+        return _unpack_ensemble(state)
+    if kind == "diagnosis":
+        return _unpack_diagnosis(state)
+    if kind != "description":
+        return state
+    return restore(json.loads(state["text"]), {**_TYPES, **state["custom"]})
 
 
 def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
@@ -82,13 +72,12 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
         "scaling": describe(ensemble.scaling),
         "dtype": ensemble.dtype,
     }
-    chunks = [
-        [store.read_chunk(chain, index, "") for index in store.chunk_sizes(chain)]
-        for chain in range(ensemble.num_chains)
-    ]
     return {
         "text": json.dumps({"manifest": facts, "reports": store.reports()}),
-        "chunks": chunks,
+        "chunks": [
+            [store.read_chunk(chain, index, "") for index in store.chunk_sizes(chain)]
+            for chain in range(ensemble.num_chains)
+        ],
         "data": store.data(),
         "custom": {name: each for part in model for name, each in _custom(part).items()},
     }
@@ -107,28 +96,20 @@ def _unpack_ensemble(state: Mapping[str, Any]) -> Ensemble:
 def _pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
     fields = {each.name: getattr(diagnosis, each.name) for each in dataclasses.fields(diagnosis)}
     hypers = {name: np.stack(each) for name, each in fields.pop("hyperparameters").items()}
-    text = json.dumps(_describe_verdict(fields.pop("verdict")))
-    return {"text": text, "arrays": fields, "hyperparameters": hypers}
+    verdict: Verdict = fields.pop("verdict")
+    found = [(type(each).__name__, dataclasses.asdict(each)) for each in verdict.findings]
+    said = {"kind": verdict.kind.value, "findings": found, "numbers": dict(verdict.numbers)}
+    return {"text": json.dumps(said), "arrays": fields, "hyperparameters": hypers}
 
 
 def _unpack_diagnosis(state: Mapping[str, Any]) -> Diagnosis:
-    arrays: dict[str, NDArray[Any]] = state["arrays"]
     hypers = {name: Convergence(*each) for name, each in state["hyperparameters"].items()}
-    verdict = _restore_verdict(json.loads(state["text"]))
-    return Diagnosis(**arrays, hyperparameters=hypers, verdict=verdict)
-
-
-def _describe_verdict(verdict: Verdict) -> dict[str, Any]:
-    found = [(type(each).__name__, dataclasses.asdict(each)) for each in verdict.findings]
-    return {"kind": verdict.kind.value, "findings": found, "numbers": dict(verdict.numbers)}
-
-
-def _restore_verdict(described: Mapping[str, Any]) -> Verdict:
-    found = []
-    for name, values in described["findings"]:
+    said, found = json.loads(state["text"]), []
+    for name, values in said["findings"]:
         known = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         found.append(getattr(findings, name)(**known))
-    return Verdict(VerdictKind(described["kind"]), tuple(found), described["numbers"])
+    verdict = Verdict(VerdictKind(said["kind"]), tuple(found), said["numbers"])
+    return Diagnosis(**state["arrays"], hyperparameters=hypers, verdict=verdict)
 
 
 def _custom(value: Any) -> dict[str, type]:

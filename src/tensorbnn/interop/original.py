@@ -7,7 +7,7 @@ as square roots, the squares are taken.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,11 @@ from tensorbnn.data import pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
-from tensorbnn.interop.original_layers import Custom, make_network
+from tensorbnn.model import layers
 from tensorbnn.model.checks import DType, cast
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.hyper import Hyper
-from tensorbnn.model.layers import AbstractDense, Parameter
+from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
@@ -35,6 +35,23 @@ from tensorbnn.warning import ImpossibleValues, NoiseAssumed, warn
 NOISE = 0.1
 # The data of a run that does not say what they were.
 UNKNOWN_DATA = {"shapes": {}, "sha256": "0" * 64}
+# The layers of TensorBNN by the names in its architecture files.
+LAYERS: dict[str, type[Layer]] = {
+    "denseGaussian": layers.GaussianDense,
+    "dense": layers.CauchyDense,
+    "Exp": layers.Exp,
+    "relu": layers.ReLU,
+    "sigmoid": layers.Sigmoid,
+    "tanh": layers.Tanh,
+    "elu": layers.ELU,
+    "softmax": layers.Softmax,
+    "leakyrelu": layers.LeakyReLU,
+    "prelu": layers.PReLU,
+    "squareprelu": layers.SquarePReLU,
+}
+
+Custom = Mapping[str, Layer | Callable[..., Layer]]
+"""Layers by name: a layer, a layer's class, or a function of the number of units."""
 
 
 def load_original(
@@ -128,6 +145,60 @@ def import_original(
     return Ensemble._from_posterior(DirectoryStore(new), found.posterior)
 
 
+def make_network(run: OldRun, custom: Custom) -> Network:
+    """The network whose layers and shapes are written."""
+    shapes = [each.shape[1:] for each in run.tensors]
+    inputs = units = shapes[0][-1]
+    made, used = [], 0
+    for number, name in enumerate(run.names):
+        rows = shapes[used][0] if used < len(shapes) else units
+        layer = make_layer(name, rows, custom)
+        for parameter in layer.parameters(units).values():
+            shape, own_shape = shapes[used] if used < len(shapes) else None, parameter.shape
+            is_column = len(own_shape) == 1
+            written = (*own_shape, 1) if is_column else own_shape[::-1]  # units first
+            if shape != written and not (is_column and shape == own_shape):
+                raise RunError(
+                    f"layer {number} of architecture.txt, {name!r}, has a parameter of shape "
+                    f"{written}, but summary.txt has {shape or 'nothing'} for it"
+                )
+            used += 1
+        units = layer.outputs(units)
+        made.append(layer)
+    if used < len(shapes):
+        raise RunError(
+            f"summary.txt has {len(shapes)} tensors, but the layers {list(run.names)} have {used}: "
+            "is a layer of your own missing from `custom`?"
+        )
+    return Network(*made, inputs=inputs)
+
+
+def make_layer(name: str, units: int, custom: Custom) -> Layer:
+    """The layer of that name, of `units` units if it is dense.
+
+    Examples
+    --------
+    >>> make_layer("tanh", 5, {}), make_layer("mine", 5, {"mine": layers.CauchyDense}).units
+    (Tanh(), 5)
+    """
+    if name not in custom and name not in LAYERS:
+        raise ValueError(
+            f"there is a layer of another name, {name!r}: say what it is, such as "
+            f"custom={{{name!r}: tb.GaussianDense}}"
+        )
+    maker: Any = custom[name] if name in custom else LAYERS[name]
+    if isinstance(maker, Layer):
+        return maker
+    if isinstance(maker, type):
+        has_units = "units" in getattr(maker, "__dataclass_fields__", {})
+        made: Any = maker(units) if has_units else maker()
+    else:
+        made = maker(units)
+    if not isinstance(made, Layer):
+        raise TypeError(f"`custom` must make a tb.Layer of {name!r}, but it made {made!r}")
+    return made
+
+
 class _Found(NamedTuple):
     """An old run in the terms of this library."""
 
@@ -140,11 +211,8 @@ class _Found(NamedTuple):
     """Whether hyper-parameters never change."""
 
 
-class _Scalar(NamedTuple):
-    """A hyper-parameter, and how its value is found from what is written."""
-
-    name: str
-    natural: Callable[[NDArray[Any]], NDArray[Any]]
+_Natural = Callable[[NDArray[Any]], NDArray[Any]]
+"""How the value of a hyper-parameter is found from what is written."""
 
 
 def _read(
@@ -156,7 +224,7 @@ def _read(
 ) -> _Found:
     run = read_run(path)
     network = make_network(run, custom)
-    scalars = list(_layer_scalars(network))
+    scalars = _layer_scalars(network)
     extra = run.hypers.shape[1] - len(scalars)
     if likelihood is None:
         likelihood = _guess_likelihood(run, extra)
@@ -164,7 +232,10 @@ def _read(
         raise TypeError(
             f"`likelihood` must be a likelihood such as tb.Gaussian(sd=0.1), got {likelihood!r}"
         )
-    learned = _likelihood_scalars(likelihood)
+    learned: dict[str, _Natural] = {
+        f"likelihood.{name}": np.square if likelihood.must_be_positive(name) else np.asarray
+        for name in likelihood.hypers()
+    }
     if extra != len(learned):
         raise RunError(
             f"the networks in {path} have {run.hypers.shape[1]} hyper-parameters, but their layers "
@@ -173,12 +244,13 @@ def _read(
         )
     posterior = Posterior(network, likelihood, *(data or (None, None)), dtype=dtype)
     _warn_of_slopes(network, run)
-    parameters = zip(network.parameters.items(), run.tensors, strict=True)
-    arrays = {f"parameters/{name}": _arrange(each, own) for (name, own), each in parameters}
-    arrays |= {
-        f"hyperparameters/{scalar.name}": scalar.natural(column)
-        for scalar, column in zip([*scalars, *learned], run.hypers.T, strict=True)
-    }
+    arrays = {}
+    for (name, own), each in zip(network.parameters.items(), run.tensors, strict=True):
+        is_matrix = len(own.shape) == 2
+        arranged = np.ascontiguousarray(each.swapaxes(1, 2)) if is_matrix else each
+        arrays[f"parameters/{name}"] = arranged.reshape(len(each), *own.shape)
+    for (name, natural), each in zip((scalars | learned).items(), run.hypers.T, strict=True):
+        arrays[f"hyperparameters/{name}"] = natural(each)
     networks = len(run.hypers)
     return _Found(
         posterior,
@@ -189,32 +261,17 @@ def _read(
     )
 
 
-def _arrange(tensor: NDArray[Any], parameter: Parameter) -> NDArray[Any]:
-    """``(networks, *shape)`` of our parameter."""
-    if len(parameter.shape) == 2:
-        return np.ascontiguousarray(tensor.swapaxes(1, 2))
-    return tensor.reshape(len(tensor), *parameter.shape)
-
-
-def _layer_scalars(network: Network) -> Iterable[_Scalar]:
+def _layer_scalars(network: Network) -> dict[str, _Natural]:
     kinds = dict(zip(network.names, network.layers, strict=True))
+    found: dict[str, _Natural] = {}
     for name, parameter in network.parameters.items():
         # Dense layers are written as square roots, slopes as they are, of either sign.
         is_dense = isinstance(kinds[name.partition(".")[0]], AbstractDense)
         for argument in parameter.prior.hypers():
-            if not parameter.prior.must_be_positive(argument):
-                yield _Scalar(f"{name}.{argument}", np.asarray)
-            else:
-                yield _Scalar(f"{name}.{argument}", np.square if is_dense else np.abs)
-
-
-def _likelihood_scalars(likelihood: Likelihood) -> list[_Scalar]:
-    return [
-        _Scalar(
-            f"likelihood.{name}", np.square if likelihood.must_be_positive(name) else np.asarray
-        )
-        for name in likelihood.hypers()
-    ]
+            positive = np.square if is_dense else np.abs
+            must_be = parameter.prior.must_be_positive(argument)
+            found[f"{name}.{argument}"] = positive if must_be else np.asarray
+    return found
 
 
 def _guess_likelihood(run: OldRun, extra: int) -> Likelihood:

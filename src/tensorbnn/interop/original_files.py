@@ -103,18 +103,15 @@ def _read_summary(file: Path) -> _Summary:
 
 def _first_file(path: Path, summary: _Summary) -> int:
     """Number of the first file: 1 where every epoch filled a file, 0 otherwise."""
-    sizes = [file.stat().st_size if file.is_file() else 0 for file in _tensor_files(path)]
+    files = path / "0.0.txt", path / "0.1.txt"
+    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
     if sizes[0] or not sizes[1] or summary.networks != summary.files:
         return 0
     if summary.files:
         return 1
     # No file was full when the summary was written: the one network in file 1 tells.
     rows = summary.shapes[0][0]
-    return int(len((path / "0.1.txt").read_bytes().splitlines()) == rows)
-
-
-def _tensor_files(path: Path) -> tuple[Path, Path]:
-    return path / "0.0.txt", path / "0.1.txt"
+    return int(len(files[1].read_bytes().splitlines()) == rows)
 
 
 def _read_file(path: Path, index: int, summary: _Summary, wanted: int) -> list[NDArray[Any]]:
@@ -122,17 +119,15 @@ def _read_file(path: Path, index: int, summary: _Summary, wanted: int) -> list[N
 
     There must be `wanted` of them; with 0 those are taken that are whole.
     """
-    found = []
-    for number, shape in enumerate(summary.shapes):
-        columns = shape[1] if len(shape) == 2 else 1
-        file = path / f"{number}.{index}.txt"
-        found.append(_read_networks(file, shape[0], columns, wanted).reshape(-1, *shape))
-    file = path / f"hypers{index}.txt"
-    whole = min(len(each) for each in found)
+    files = [(f"{number}.{index}.txt", shape) for number, shape in enumerate(summary.shapes)]
     if summary.hypers:
-        found.append(_read_networks(file, summary.hypers, 1, wanted)[:, :, 0])
-        whole = min(whole, len(found[-1]))
-    else:
+        files.append((f"hypers{index}.txt", (summary.hypers,)))
+    found = []
+    for name, shape in files:
+        columns = shape[1] if len(shape) == 2 else 1
+        found.append(_read_networks(path / name, shape[0], columns, wanted).reshape(-1, *shape))
+    whole = min(len(each) for each in found)
+    if not summary.hypers:
         found.append(np.zeros((whole, 0)))
     return [each[:whole] for each in found]
 

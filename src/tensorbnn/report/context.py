@@ -12,11 +12,10 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
-from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.tables.encoding import Encoding, noted_table, restore_encoding, row_names
+from tensorbnn.tables.encoding import Encoding, noted_encoding, noted_table, row_names
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
 DIAGNOSED_ROWS = 100
@@ -37,7 +36,6 @@ class ReportContext:
     judged: Dataset
     """Rows whose targets are known, as `Ensemble.score` takes them."""
     judged_name: str
-    """What they are."""
     unseen: bool | None
     """Whether the networks were not fitted to them; ``None`` where only the user knows."""
     points: Dataset
@@ -117,9 +115,7 @@ def read_context(
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
     notes, kept = store.manifest["notes"], store.data()
-    table = noted_table(notes)
-    encoding = None if table is None else restore_encoding(table)
-    unseen = None
+    encoding, unseen = noted_encoding(notes), None
     if judged is None:
         if kept is None:
             raise ValueError(
@@ -127,17 +123,28 @@ def read_context(
                 f"{words.option('data')}"
             )
         unseen = "validation_x" in kept
-        judged, judged_name = _own_rows(kept, ensemble.likelihood, unseen=unseen)
+        kind, own = ("held-out", "validation_") if unseen else ("training", "")
+        rows = Dataset(kept[f"{own}x"], ensemble.likelihood.unweighted(kept[f"{own}y"]))
+        judged = rows.evenly(MOST_ROWS)
+        of = "" if len(judged) == len(rows) else f" of {len(rows):,}"
+        judged_name = f"{len(judged):,}{of} {kind} rows"
+    data = kept
     if kept is None:
         some = judged.evenly(DIAGNOSED_ROWS)
         points = Dataset(some.x, names=row_names(some.x, encoding, some.rows.tolist()))
     else:
         points = diagnosed_rows(notes, kept["x"])
+        # Targets apart from weights of rows and from measured standard deviations.
+        observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
+        data = kept | {name: observed(kept[name], outputs) for name in kept if name.endswith("y")}
+        sds = _deviations(ensemble.likelihood.unweighted(kept["y"]), ensemble)
+        if sds is not None:
+            data["y_sd"] = sds
     return ReportContext(
         path=path,
         manifest=store.manifest,
         ensemble=ensemble,
-        data=_targets_alone(kept, ensemble),
+        data=data,
         encoding=encoding,
         judged=judged,
         judged_name=judged_name,
@@ -151,22 +158,9 @@ def read_context(
 
 def diagnosed_rows(notes: Mapping[str, Any], x: NDArray[Any]) -> Dataset:
     """Training inputs at which a run is diagnosed, spread evenly over all."""
-    table, some = noted_table(notes), Dataset(x).evenly(DIAGNOSED_ROWS)
-    encoding = None if table is None else restore_encoding(table)
-    numbers = None if table is None else table.get("diagnosed")
-    return Dataset(some.x, rows=some.rows, names=row_names(some.x, encoding, numbers))
-
-
-def _targets_alone(
-    data: dict[str, NDArray[Any]] | None, ensemble: Ensemble
-) -> dict[str, NDArray[Any]] | None:
-    """Targets apart from weights of rows and from measured standard deviations."""
-    if data is None:
-        return None
-    observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
-    alone = data | {name: observed(data[name], outputs) for name in data if name.endswith("y")}
-    sds = _deviations(ensemble.likelihood.unweighted(data["y"]), ensemble)
-    return alone if sds is None else alone | {"y_sd": sds}
+    some, numbers = Dataset(x).evenly(DIAGNOSED_ROWS), (noted_table(notes) or {}).get("diagnosed")
+    names = row_names(some.x, noted_encoding(notes), numbers)
+    return Dataset(some.x, rows=some.rows, names=names)
 
 
 def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:
@@ -175,14 +169,3 @@ def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:
     if not isinstance(likelihood, MeasuredGaussian):
         return None
     return likelihood.targets(y, outputs)[:, outputs:]
-
-
-def _own_rows(
-    data: dict[str, NDArray[Any]], likelihood: Likelihood, *, unseen: bool
-) -> tuple[Dataset, str]:
-    """Held-out rows of the run, or training rows where it has none, and what they are."""
-    x, y = ("validation_x", "validation_y") if unseen else ("x", "y")
-    rows = Dataset(data[x], likelihood.unweighted(data[y]))
-    some, name = rows.evenly(MOST_ROWS), f"{'held-out' if unseen else 'training'} rows"
-    of = "" if len(some) == len(rows) else f" of {len(rows):,}"
-    return some, f"{len(some):,}{of} {name}"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # More points than this are drawn as pixels, so that the page stays small.
 MOST_POINTS = 3000
-
-
 # Inches: small, so that their letters can be read on a phone and in two columns on paper.
 WIDTH = 5.0
 
@@ -38,7 +36,8 @@ def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
 
     figure: Any = ax if hasattr(ax, "savefig") else ax.figure
     for each in figure.axes:
-        _as_written(each)
+        for text in (each.xaxis.label, each.yaxis.label, *legend_texts(each)):
+            text.set_parse_math(False)  # names of columns are no formulas, whatever they hold
         for line in each.lines:
             line.set_rasterized(len(line.get_xdata()) > MOST_POINTS)
     content = io.BytesIO()
@@ -50,8 +49,7 @@ def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
 
 def name_outputs(ax: "Axes", names: Sequence[str]) -> "Axes":
     """Names for ``output 0`` and so on in the legend."""
-    legend = ax.get_legend()
-    for text in [] if legend is None else legend.get_texts():
+    for text in legend_texts(ax):
         kind, _, number = text.get_text().partition(" ")
         if kind == "output":
             text.set_text(names[int(number)])
@@ -69,12 +67,10 @@ def plain_ticks(ax: "Axes") -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _as_written(ax: "Axes") -> None:
-    """Names of columns are no formulas, whatever dollars they hold."""
+def legend_texts(ax: "Axes") -> list[Any]:
+    """The texts of a legend, if there is one."""
     legend = ax.get_legend()
-    texts = [] if legend is None else legend.get_texts()
-    for text in (ax.xaxis.label, ax.yaxis.label, *texts):
-        text.set_parse_math(False)
+    return [] if legend is None else legend.get_texts()
 
 
 def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | None":
@@ -114,12 +110,6 @@ def draw_against_truth(
     ax.plot(ends, ends, color="black", lw=0.8, ls="--")
     ax.set(xlabel=f"true {name}", ylabel=f"predicted {name}")
     return ax
-
-
-def draw_error_bars(ax: "Axes", x: NDArray[Any], y: NDArray[Any], sd: NDArray[Any]) -> None:
-    """Standard deviations of points that are there."""
-    pixels = len(x) > MOST_POINTS
-    ax.errorbar(x, y, sd, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
 
 
 def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[str, ...]) -> "Axes":

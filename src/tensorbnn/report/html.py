@@ -18,11 +18,6 @@ Piece = str | Html
 _NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
 
 
-def escape(piece: Piece) -> str:
-    """HTML as it is, other text with its special characters written out."""
-    return piece.text if isinstance(piece, Html) else html.escape(piece, quote=True)
-
-
 def element(name: str, *inside: Piece, **attributes: str) -> Html:
     """An element; ``class_`` stands for ``class``.
 
@@ -35,12 +30,7 @@ def element(name: str, *inside: Piece, **attributes: str) -> Html:
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(value, quote=True)}"'
         for key, value in attributes.items()
     )
-    return Html(f"<{name}{given}>{''.join(map(escape, inside))}</{name}>")
-
-
-def join(pieces: Iterable[Piece]) -> Html:
-    """Pieces one after the other."""
-    return Html("\n".join(map(escape, pieces)))
+    return Html(f"<{name}{given}>{''.join(map(_escape, inside))}</{name}>")
 
 
 def paragraph(*inside: Piece, class_: str = "") -> Html:
@@ -51,32 +41,21 @@ def paragraph(*inside: Piece, class_: str = "") -> Html:
 def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
     """A table that scrolls by itself where it is too wide; its first column names the rows."""
     listed = list(rows)
-    kinds = ["number" if _are_numbers(column) else "text" for column in zip(*listed, strict=True)]
-    kinds = ["text", *kinds[1:]] if kinds else ["text"] * len(head)
-    top = element(
-        "tr",
-        *(
-            element("th", each, scope="col", class_=kind)
-            for each, kind in zip(head, kinds, strict=True)
-        ),
-    )
-    body = [
-        element(
-            "tr",
-            element("th", row[0], scope="row", class_="text"),
-            *(
-                element("td", each, class_=kind)
-                for each, kind in zip(row[1:], kinds[1:], strict=True)
-            ),
-        )
-        for row in listed
+    kinds = ["text"] * len(head)
+    for place, column in list(enumerate(zip(*listed, strict=True)))[1:]:
+        if all(isinstance(each, str) and _NUMBER.match(each) for each in column):
+            kinds[place] = "number"
+    cells = [
+        element("th", each, scope="col", class_=kind)
+        for each, kind in zip(head, kinds, strict=True)
     ]
-    inside = element("table", element("thead", top), element("tbody", *body))
+    body = []
+    for row in listed:
+        own = zip(row[1:], kinds[1:], strict=True)
+        values = [element("td", each, class_=kind) for each, kind in own]
+        body.append(element("tr", element("th", row[0], scope="row", class_="text"), *values))
+    inside = element("table", element("thead", element("tr", *cells)), element("tbody", *body))
     return element("div", inside, class_="wide", tabindex="0", role="region", aria_label="table")
-
-
-def _are_numbers(cells: Iterable[Piece]) -> bool:
-    return all(isinstance(each, str) and _NUMBER.match(each) for each in cells)
 
 
 def facts(pairs: Mapping[str, Piece]) -> Html:
@@ -85,6 +64,11 @@ def facts(pairs: Mapping[str, Piece]) -> Html:
         element("div", element("dt", name), element("dd", value)) for name, value in pairs.items()
     ]
     return element("dl", *inside)
+
+
+def figures(*inside: Html) -> Html:
+    """Pictures side by side, where there is space."""
+    return element("div", *inside, class_="figures")
 
 
 def image(source: str, says: str, caption: Piece) -> Html:
@@ -116,7 +100,10 @@ def document(title: str, style: str, *inside: Piece) -> str:
         element("title", title),
         element("style", Html(style)),
     ]
-    body = element("body", *inside)
-    return (
-        f'<!doctype html>\n<html lang="en">\n{join([element("head", *head), body]).text}\n</html>\n'
-    )
+    page = f"{element('head', *head).text}\n{element('body', *inside).text}"
+    return f'<!doctype html>\n<html lang="en">\n{page}\n</html>\n'
+
+
+def _escape(piece: Piece) -> str:
+    """HTML as it is, other text with its special characters written out."""
+    return piece.text if isinstance(piece, Html) else html.escape(piece, quote=True)

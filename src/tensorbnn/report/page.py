@@ -6,12 +6,9 @@ from pathlib import Path
 
 from tensorbnn.data import Dataset
 from tensorbnn.messages import PYTHON, Words
+from tensorbnn.report import model, predictions, priors
 from tensorbnn.report.context import ReportContext, read_context
 from tensorbnn.report.html import Html, code, document, element, facts, paragraph, section
-from tensorbnn.report.model import data_section, model_section
-from tensorbnn.report.predictions import calibration_section, predictions_section
-from tensorbnn.report.priors import hyperparameters_section, relevances_section, sensitivity_section
-from tensorbnn.report.sampling import functions_section, sampler_section, verdict_box
 from tensorbnn.report.style import STYLE
 from tensorbnn.storage.files import write_file
 
@@ -23,15 +20,15 @@ CITATION = """\
   year    = {2020}
 }"""
 SECTIONS = {
-    "model": ("Model", model_section),
-    "data": ("Data", data_section),
-    "sampler": ("Sampler", sampler_section),
-    "functions": ("Agreement", functions_section),
-    "predictions": ("Predictions", predictions_section),
-    "calibration": ("Calibration", calibration_section),
-    "relevances": ("Inputs", relevances_section),
-    "hyperparameters": ("Hyper-parameters", hyperparameters_section),
-    "sensitivity": ("Prior sensitivity", sensitivity_section),
+    "model": ("Model", model.model_section),
+    "data": ("Data", model.data_section),
+    "sampler": ("Sampler", model.sampler_section),
+    "functions": ("Agreement", model.functions_section),
+    "predictions": ("Predictions", predictions.predictions_section),
+    "calibration": ("Calibration", predictions.calibration_section),
+    "relevances": ("Inputs", priors.relevances_section),
+    "hyperparameters": ("Hyper-parameters", priors.hyperparameters_section),
+    "sensitivity": ("Prior sensitivity", priors.sensitivity_section),
 }
 
 
@@ -77,31 +74,31 @@ def make_page(context: ReportContext) -> str:
         element("nav", *(element("a", short, href=f"#{name}") for name, short in links.items())),
     )
     sections = [make(context) for _, make in shown.values()]
-    body = element("main", verdict_box(context), *sections, _reproduce(context))
+    body = element("main", model.verdict_box(context), *sections, _reproduce(context))
     return document(f"{title} (tensorbnn)", STYLE, head, body)
 
 
 def _reproduce(context: ReportContext) -> Html:
     manifest = context.manifest
     command = manifest["notes"].get("command")
-    inside: list[Html] = [
-        facts(
-            {
-                "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
-                "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
-                "Seed": str(manifest["seed"]),
-                "Begun": str(manifest.get("created", "unknown")),
-                "Status": str(manifest["status"]),
-            }
-        )
-    ]
     if isinstance(command, str):
-        inside += [paragraph("The run was made by"), code(command)]
+        made = [paragraph("The run was made by"), code(command)]
     elif "imported" in manifest:
-        inside.append(paragraph(f"The run was sampled by {manifest['imported']} and imported."))
+        made = [paragraph(f"The run was sampled by {manifest['imported']} and imported.")]
     else:
-        inside.append(paragraph("The run was made in Python; its run.json says all options."))
-    inside += [
+        made = [paragraph("The run was made in Python; its run.json says all options.")]
+    said = {
+        "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
+        "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
+        "Seed": str(manifest["seed"]),
+        "Begun": str(manifest.get("created", "unknown")),
+        "Status": str(manifest["status"]),
+    }
+    return section(
+        "reproduce",
+        "How to reproduce and cite",
+        facts(said),
+        *made,
         paragraph("It is read by"),
         code(context.words.reading(context.path)),
         paragraph(
@@ -109,5 +106,4 @@ def _reproduce(context: ReportContext) -> Html:
             "versions. Please cite the paper whose model this is:"
         ),
         code(CITATION),
-    ]
-    return section("reproduce", "How to reproduce and cite", *inside)
+    )

@@ -7,14 +7,14 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
+    MOST_POINTS,
     draw_against_truth,
     draw_confusion,
-    draw_error_bars,
     drawn,
     name_outputs,
     new_axes,
 )
-from tensorbnn.report.html import Html, element, paragraph, section, table
+from tensorbnn.report.html import Html, figures, paragraph, section, table
 
 # Points of the curve that a run with one input is shown by.
 GRID = 200
@@ -24,19 +24,12 @@ def predictions_section(context: ReportContext) -> Html:
     """Predicted against true values, or how classes are taken for each other."""
     x = context.judged.x
     prediction = context.ensemble.predict(x, every=context.every, progress=context.progress)
-    figures = [
-        *_curves(context),
-        *(
-            _classes(context, prediction)
-            if context.ensemble.likelihood.predicts_classes
-            else _numbers(context, prediction)
-        ),
-    ]
+    shown = _classes if context.ensemble.likelihood.predicts_classes else _numbers
     return section(
         "predictions",
         "Predictions against the truth",
         paragraph(f"For {context.judged_name}. {_warning(context)}"),
-        element("div", *figures, class_="figures"),
+        figures(*_curves(context), *shown(context, prediction)),
     )
 
 
@@ -48,18 +41,18 @@ def calibration_section(context: ReportContext) -> Html:
     )
     ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
-    figures = [drawn(ax, "Calibration: predicted against observed", caption)]
+    shown = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
         bins = int(np.clip(len(judged) // 20, 5, 20))
         ax = name_outputs(plots.pit(scores, bins=bins, ax=new_axes(4.2)), context.outputs)
         caption = "Where targets lie in their predictive distributions: flat if these are right."
-        figures.append(drawn(ax, "Histogram of the probability integral transform", caption))
+        shown.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(
         "calibration",
         "Calibration",
         paragraph(f"For {context.judged_name}. {_warning(context)}"),
         table(("score", "value", "means"), _scores(context, scores)),
-        element("div", *figures, class_="figures"),
+        figures(*shown),
     )
 
 
@@ -90,10 +83,11 @@ def _curves(context: ReportContext) -> list[Html]:
         ax.set(xlabel=context.columns[0], ylabel=name)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
-            draw_error_bars(ax, x, y[:, output], sds[:, output])
-            caption += (
-                f" Bars are the standard deviations of the data, {context.target_sds[output]}."
-            )
+            pixels = len(x) > MOST_POINTS
+            bars = x, y[:, output], sds[:, output]
+            ax.errorbar(*bars, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
+            of = context.target_sds[output]
+            caption += f" Bars are the standard deviations of the data, {of}."
         found.append(drawn(ax, f"Predicted {name} against {context.columns[0]}", caption))
     return found
 
@@ -106,20 +100,12 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
     if prediction.knows_noise and np.all(np.isfinite(prediction.sd_total)):
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
-    return [
-        drawn(
-            draw_against_truth(
-                prediction.mean[:, output],
-                sd[:, output],
-                true[:, output],
-                name,
-                None if true_sd is None else true_sd[:, output],
-            ),
-            f"Predicted against true {name}",
-            caption,
-        )
-        for output, name in enumerate(context.targets)
-    ]
+    found = []
+    for output, name in enumerate(context.targets):
+        mean, across = prediction.mean[:, output], None if true_sd is None else true_sd[:, output]
+        ax = draw_against_truth(mean, sd[:, output], true[:, output], name, across)
+        found.append(drawn(ax, f"Predicted against true {name}", caption))
+    return found
 
 
 def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:

@@ -1,8 +1,6 @@
 """Sections of a report: scales of inputs, hyper-parameters, and how much the prior matters."""
 
-import contextlib
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +10,9 @@ from tensorbnn.ensemble.sensitivity import find_numbers
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import AbstractDense
 from tensorbnn.report.context import ReportContext
-from tensorbnn.report.figures import drawn, new_axes, plain_ticks
-from tensorbnn.report.html import Html, element, paragraph, section, table
+from tensorbnn.report.figures import drawn, legend_texts, new_axes, plain_ticks
+from tensorbnn.report.html import Html, figures, paragraph, section, table
 from tensorbnn.tables.reading import counted
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # The prior's width is moved by these factors, and predictions are shown at so many rows.
 FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
@@ -38,7 +33,7 @@ def relevances_section(context: ReportContext) -> Html:
             "whose scale is a few per cent of the largest hardly tells anything about the target "
             "that the others don't. Where two inputs are alike, either may have the large one."
         ),
-        element("div", drawn(ax, "Scale of each input", caption), class_="figures"),
+        figures(drawn(ax, "Scale of each input", caption)),
     )
 
 
@@ -51,16 +46,9 @@ def hyperparameters_section(context: ReportContext) -> Html:
     rows = []
     for name, values in ensemble.hyperparameters.items():
         low, high = np.quantile(values, [0.05, 0.95])
-        rows.append(
-            (
-                name,
-                f"{values.mean():.4g}",
-                f"{values.std():.3g}",
-                f"{low:.4g} to {high:.4g}",
-                f"{float(found[name].rhat):.3f}",
-                f"{float(found[name].ess):,.0f}",
-            )
-        )
+        spread = f"{values.mean():.4g}", f"{values.std():.3g}", f"{low:.4g} to {high:.4g}"
+        mixing = f"{float(found[name].rhat):.3f}", f"{float(found[name].ess):,.0f}"
+        rows.append((name, *spread, *mixing))
     ax = plots.hyperparameters(ensemble, ax=new_axes(0.9 + 0.36 * len(rows)))
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
     return section(
@@ -71,7 +59,7 @@ def hyperparameters_section(context: ReportContext) -> Html:
             "1.05 should not be interpreted."
         ),
         table(("name", "mean", "sd", "90 %", "R-hat", "ESS"), rows),
-        element("div", drawn(ax, "Hyper-parameters of each chain", caption), class_="figures"),
+        figures(drawn(ax, "Hyper-parameters of each chain", caption)),
     )
 
 
@@ -95,7 +83,8 @@ def sensitivity_section(context: ReportContext) -> Html:
     figure = new_axes(6.0).figure
     figure.clear()
     panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
-    _number(panels[0])
+    for place, text in enumerate(legend_texts(panels[0]), start=1):
+        text.set_text(f"point {place}")  # the caption says which
     good_ones = found.trustworthy
     good = int(good_ones.sum())
     said = f"At {good} of {len(FACTORS)} values the networks of this run can tell (white)."
@@ -116,36 +105,23 @@ def sensitivity_section(context: ReportContext) -> Html:
             "How predictions would move had the prior of the weights another width, by "
             f"re-weighting the same networks. {said}"
         ),
-        element(
-            "div",
-            drawn(panels[0].figure, "Predictions against the width of the prior", caption),
-            class_="figures",
-        ),
+        figures(drawn(panels[0].figure, "Predictions against the width of the prior", caption)),
     )
-
-
-def _number(ax: "Axes") -> None:
-    """Rows by their place in the caption, which says what they are."""
-    legend = ax.get_legend()
-    for place, text in enumerate([] if legend is None else legend.get_texts(), start=1):
-        text.set_text(f"point {place}")
 
 
 def _width(context: ReportContext) -> tuple[str | None, float]:
     """The pattern that names the widths of all weights' priors, and their common value."""
-    widths = set()
-    for layer in context.ensemble.network.layers:
-        if isinstance(layer, AbstractDense):
-            widths.add(_scale(layer.weight_prior))
+    layers = context.ensemble.network.layers
+    widths = {_scale(each.weight_prior) for each in layers if isinstance(each, AbstractDense)}
     if len(widths) != 1 or None in widths:
         return None, 0.0
     ending, width = widths.pop() or ("", 0.0)
     pattern = f"*.weights.scale{ending}"
-    with contextlib.suppress(ValueError):
-        model = Model(context.ensemble.network, context.ensemble.likelihood)
-        find_numbers(model, pattern)
-        return pattern, width
-    return None, 0.0
+    try:
+        find_numbers(Model(context.ensemble.network, context.ensemble.likelihood), pattern)
+    except ValueError:
+        return None, 0.0
+    return pattern, width
 
 
 def _scale(prior: Prior) -> tuple[str, float] | None:

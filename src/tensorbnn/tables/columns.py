@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.tables.reading import Column, Setting, Table, TableError, is_number, names_of
+from tensorbnn.tables.reading import Setting, Table, TableError, is_number, names_of
 
 Missing = Literal["refuse", "drop"]
 # A text column with more values than this is a name, a date or free text.
@@ -43,12 +43,14 @@ def is_text(table: Table, name: str, *, is_target: bool = False) -> bool:
     known = sum(value is not None for value in column)
     bad = [row for row, value in enumerate(column) if value is not None and not is_number(value)]
     if bad and all(_COMMAS.fullmatch(str(column[row]).strip()) for row in bad):
-        raise _no_number(table, name, bad[0], HOW_NUMBERS, is_target=is_target)
+        raise _not_numbers(table, name, bad[:1], HOW_NUMBERS, is_target=is_target)
     if bad and len(bad) < MOSTLY_NUMBERS * known:
-        raise _mixture(table, name, bad, is_target=is_target)
-    if bad and _have_one_unit([str(column[row]) for row in bad]):
+        raise _not_numbers(table, name, bad, is_target=is_target)
+    signed = [_SIGNED.fullmatch(str(column[row])) for row in bad]
+    if bad and all(signed) and len({each.group("before", "after") for each in signed if each}) == 1:
+        # The same sign before them all, or the same unit after them.
         how = "numbers are written without units or other signs, as 1234.5 or -0.5"
-        raise _no_number(table, name, bad[0], how, is_target=is_target)
+        raise _not_numbers(table, name, bad[:1], how, is_target=is_target)
     return bool(bad)
 
 
@@ -64,8 +66,8 @@ def categories_of(
     found = sorted({str(labels[row]) for row in np.flatnonzero(kept)}, key=_order)
     problem = None
     if len(found) > MOST_CATEGORIES:
-        problem = f"has {len(found):,} different values, such as {found[0]!r}, too many for "
-        problem += f"categories (at most {MOST_CATEGORIES})"
+        problem = f"has {len(found):,} different values, such as {found[0]!r}, "
+        problem += f"too many for categories (at most {MOST_CATEGORIES})"
     elif len(found) == kept.sum() and len(found) >= FEWEST_NAMES:
         problem = f"has another value in each row, such as {found[0]!r}, from which nothing can be "
         problem += "learned"
@@ -85,21 +87,14 @@ def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.f
         texts = ["nan" if value is None else value for value in column]
         row = next((row for row, text in enumerate(texts) if not is_number(text)), None)
         if row is not None:
-            raise table.error(
-                f"is one of numbers, but has the text {texts[row]!r}",
-                *([HOW_NUMBERS] if _COMMAS.fullmatch(texts[row]) else []),
-                column=name,
-                rows=[row],
-            )
+            how = [HOW_NUMBERS] if _COMMAS.fullmatch(texts[row]) else []
+            problem = f"is one of numbers, but has the text {texts[row]!r}"
+            raise table.error(problem, *how, column=name, rows=[row])
         column = np.array(texts, np.float64)
     bad = np.flatnonzero(np.abs(column) > LARGEST)
     if len(bad):
-        raise table.error(
-            f"has {column[bad[0]]:g}",
-            "that is too large to compute with; correct it, or leave the row out",
-            column=name,
-            rows=bad,
-        )
+        advice = "that is too large to compute with; correct it, or leave the row out"
+        raise table.error(f"has {column[bad[0]]:g}", advice, column=name, rows=bad)
     return column[kept]
 
 
@@ -108,12 +103,9 @@ def as_deviations(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[n
     found = as_numbers(table, name, kept)
     bad = np.flatnonzero(found <= 0)
     if len(bad):
-        raise table.error(
-            f"has {found[bad[0]]:g}",
-            "a standard deviation must be above 0; correct it, or leave the row out",
-            column=name,
-            rows=np.flatnonzero(kept)[bad],
-        )
+        advice = "a standard deviation must be above 0; correct it, or leave the row out"
+        rows = np.flatnonzero(kept)[bad]
+        raise table.error(f"has {found[bad[0]]:g}", advice, column=name, rows=rows)
     return found
 
 
@@ -127,12 +119,9 @@ def as_codes(
         return np.array([number[str(labels[row])] for row in np.flatnonzero(kept)], np.float64)
     except KeyError:
         row = next(int(row) for row in np.flatnonzero(kept) if str(labels[row]) not in number)
-        raise table.error(
-            f"has the {what} {labels[row]!r}",
-            f"the training data did not have it, they had {names_of(list(known))}",
-            column=name,
-            rows=[row],
-        ) from None
+        advice = f"the training data did not have it, they had {names_of(list(known))}"
+        problem = f"has the {what} {labels[row]!r}"
+        raise table.error(problem, advice, column=name, rows=[row]) from None
 
 
 def as_labels(table: Table, name: str) -> list[str | None]:
@@ -163,7 +152,11 @@ def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArr
     """Which rows have every value; an error where some have not and that is refused."""
     counts, kept = {}, np.ones(table.num_rows, np.bool_)
     for name in names:
-        gone = _is_missing(table.columns[name])
+        column = table.columns[name]
+        if isinstance(column, np.ndarray):
+            gone = np.isnan(column)
+        else:
+            gone = np.array([value is None for value in column], np.bool_)
         kept &= ~gone
         if gone.any():
             counts[name] = int(gone.sum())
@@ -174,6 +167,8 @@ def complete_rows(table: Table, names: Sequence[str], missing: Missing) -> NDArr
             f"({names_of(listed)})",
             *("fill them, or leave these rows out (", Setting("missing", "drop"), " at the fit)"),
         )
+    if not kept.any():
+        raise TableError(f"every row of {table.file} has a missing value", "no row is left")
     return kept
 
 
@@ -186,67 +181,37 @@ def check_there(table: Table, names: Sequence[str]) -> None:
         has = f"it has {names_of(there)}"
         if len(there) == 1:
             has = f"it has one column, {there[0]!r}"
-            other = next((each for each in _OTHER_SEPARATORS if each in there[0]), None)
-            if other is not None:
-                has += (
-                    " (columns are separated by commas, semicolons or tabs, not by "
-                    f"{_OTHER_SEPARATORS[other]})"
-                )
+            others = [words for other, words in _OTHER_SEPARATORS.items() if other in there[0]]
+            if others:
+                has += " (columns are separated by commas, semicolons or tabs, not by "
+                has += f"{others[0]})"
         near = difflib.get_close_matches(name, there, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near and len(there) > 1 else ""
         raise table.error(f"has no column {name!r}", has + hint)
 
 
-def _as_texts(name: str, *, is_target: bool) -> Setting:
-    """The option that makes texts of a column of numbers."""
-    return Setting("task", "classification") if is_target else Setting("categorical", name)
-
-
-def _no_number(table: Table, name: str, row: int, how: str, *, is_target: bool) -> TableError:
-    """What is wrong with a column of numbers that are not written as such."""
-    return table.error(
-        f"has {table.columns[name][row]!r}",
-        *(f"{how} (if these are no numbers use ", _as_texts(name, is_target=is_target), ")"),
-        column=name,
-        rows=[row],
-    )
-
-
-def _have_one_unit(texts: Sequence[str]) -> bool:
-    """Whether texts are numbers with the same sign before them, or the same unit after them."""
-    found = [_SIGNED.fullmatch(text) for text in texts]
-    return all(found) and len({(each["before"], each["after"]) for each in found if each}) == 1
-
-
-def _mixture(table: Table, name: str, bad: Sequence[int], *, is_target: bool) -> TableError:
-    """What is wrong with a column that has texts in some rows, and numbers in more."""
-    return table.error(
-        f"is one of numbers, but has the text {table.columns[name][bad[0]]!r}",
-        "correct it, leave it empty where there is no value, or use ",
-        _as_texts(name, is_target=is_target),
-        column=name,
-        rows=bad,
-    )
+def _not_numbers(
+    table: Table, name: str, rows: Sequence[int], how: str | None = None, *, is_target: bool
+) -> TableError:
+    """What is wrong with texts in a column of numbers; `how` they are written, if they are some."""
+    use = Setting("task", "classification") if is_target else Setting("categorical", name)
+    text = table.columns[name][rows[0]]
+    if how is None:
+        problem = f"is one of numbers, but has the text {text!r}"
+        how = "correct it, leave it empty where there is no value, or use "
+        return table.error(problem, how, use, column=name, rows=rows)
+    how = f"{how} (if these are no numbers use "
+    return table.error(f"has {text!r}", how, use, ")", column=name, rows=rows)
 
 
 def _check_commas(table: Table, name: str, *, is_target: bool) -> None:
     """Raise where a column that can't be a category is mostly numbers with commas."""
     labels = as_labels(table, name)
-    known = [row for row, text in enumerate(labels) if text is not None]
-    bad = [row for row in known if not _is_nearly_number(str(labels[row]))]
+    known = {row: text for row, text in enumerate(labels) if text is not None}
+    bad = [row for row, text in known.items() if not (is_number(text) or _COMMAS.fullmatch(text))]
     if bad and len(bad) < MOSTLY_NUMBERS * len(known):
-        raise _mixture(table, name, bad, is_target=is_target)
-
-
-def _is_nearly_number(text: str) -> bool:
-    return is_number(text) or bool(_COMMAS.fullmatch(text))
+        raise _not_numbers(table, name, bad, is_target=is_target)
 
 
 def _order(text: str) -> tuple[int, float, str]:
     return (0, float(text), text) if is_number(text) else (1, 0.0, text)
-
-
-def _is_missing(column: Column) -> NDArray[np.bool_]:
-    if isinstance(column, np.ndarray):
-        return np.isnan(column)
-    return np.array([value is None for value in column], np.bool_)

@@ -7,13 +7,14 @@ number at least can't be one with a comma between thousands, as ``1,234`` can.
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensorbnn.tables.columns import HOW_NUMBERS
-from tensorbnn.tables.reading import Column, Table, TableError, is_number, no_header, read_parts
+from tensorbnn.tables.reading import Table, TableError, is_number, no_header, read_parts
 
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 # What may be a comma between thousands: three digits after it, no zero before it.
@@ -28,14 +29,14 @@ class _Found(NamedTuple):
     row: int
 
 
+@dataclass
 class _Looks:
     """What the numbers of a column look like."""
 
-    def __init__(self) -> None:
-        self.comma: _Found | None = None
-        self.point: _Found | None = None
-        self.is_proven = False  # by a comma that can't be one between thousands
-        self.is_number = True
+    comma: _Found | None = None
+    point: _Found | None = None
+    is_proven: bool = False  # by a comma that can't be one between thousands
+    is_number: bool = True
 
     def look(self, table: Table, name: str, column: list[str | None]) -> None:
         """Take note of some rows."""
@@ -61,8 +62,7 @@ def comma_columns(
     """Columns whose numbers have decimal commas; an error where some have and that is not sure.
 
     Of all columns, or of those with these `names`, which may be known to be numbers
-    (`are_numbers`).
-    Commas are `expected` where another file of the same kind has them.
+    (`are_numbers`). Commas are `expected` where another file of the same kind has them.
     """
     looks: dict[str, _Looks] = {}
     for table in parts:
@@ -76,7 +76,8 @@ def comma_columns(
     if commas:
         points = [each.point for each in numbers if each.point]
         sure = expected or any(each.is_proven for each in numbers)
-        _check(table.file, commas[0], points[0] if points else None, sure=sure)
+        if points or not sure:
+            raise _unclear(table.file, commas[0], *points[:1])
         if all(_COMMA.fullmatch(name) or is_number(name) for name in table.columns):
             raise no_header(table.file, list(table.columns))
     return frozenset(each.name for each in commas)
@@ -84,9 +85,12 @@ def comma_columns(
 
 def with_points(table: Table, names: Collection[str]) -> Table:
     """The same table, with decimal points in the columns that have decimal commas."""
-    columns: dict[str, Column] = dict(table.columns)
+    columns: dict[str, Any] = dict(table.columns)
     for name in names:
-        columns[name] = [_with_point(text) for text in columns[name]]
+        columns[name] = [
+            text.replace(",", ".") if text and _COMMA.fullmatch(text) else text
+            for text in columns[name]
+        ]
     return table._replace(columns=columns)
 
 
@@ -102,25 +106,14 @@ def read_numbers(
         yield with_points(table, commas)
 
 
-def _check(file: Path, comma: _Found, point: _Found | None, *, sure: bool) -> None:
-    advice = None
+def _unclear(file: Path, comma: _Found, point: _Found | None = None) -> TableError:
+    advice = "no number of the table shows whether that is a decimal comma or one between "
+    advice += f"thousands; {HOW_NUMBERS}"
     if point is not None:
         advice = (
             f"column {point.name!r} has {point.text!r} in data row {point.row:,}; write all "
             "numbers with a decimal comma, or all with a decimal point, and nothing between "
             "thousands"
         )
-    elif not sure:
-        advice = (
-            "no number of the table shows whether that is a decimal comma or one between "
-            f"thousands; {HOW_NUMBERS}"
-        )
-    if advice is not None:
-        has = f"has {comma.text!r}"
-        raise TableError(has, advice, file=file, column=comma.name, rows=[comma.row])
-
-
-def _with_point(text: str | float | None) -> str | None:
-    if text is None:
-        return None
-    return str(text).replace(",", ".") if _COMMA.fullmatch(str(text)) else str(text)
+    has = f"has {comma.text!r}"
+    return TableError(has, advice, file=file, column=comma.name, rows=[comma.row])

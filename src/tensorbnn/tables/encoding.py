@@ -44,28 +44,18 @@ class Input:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the columns of a table become inputs and targets.
-
-    Attributes
-    ----------
-    inputs
-        The columns that are taken, in their order.
-    targets
-        Names of the columns that are predicted.
-    classes
-        Labels of the classes, in the order in which they are numbered; ``None`` for numbers.
-    missing
-        Whether a row with a missing value is refused or dropped.
-    target_sds
-        Names of the columns with the standard deviations of targets, one for each; none where they
-        are not known.
-    """
+    """How the columns of a table become inputs and targets."""
 
     inputs: tuple[Input, ...]
+    """The columns that are taken, in their order."""
     targets: tuple[str, ...]
+    """Names of the columns that are predicted."""
     classes: tuple[str, ...] | None = None
+    """Labels of the classes, in the order in which they are numbered; ``None`` for numbers."""
     missing: Missing = "refuse"
+    """Whether a row with a missing value is refused or dropped."""
     target_sds: tuple[str, ...] = ()
+    """Names of the columns with the standard deviations of targets, one for each, or none."""
 
     @property
     def task(self) -> Task:
@@ -75,15 +65,11 @@ class Encoding:
     @property
     def columns(self) -> tuple[str, ...]:
         """A name for each input of the network: ``age``, ``colour=red``."""
-        return tuple(
-            name
-            for each in self.inputs
-            for name in (
-                [each.name]
-                if each.categories is None
-                else [f"{each.name}={value}" for value in each.categories]
-            )
-        )
+        found: list[str] = []
+        for each in self.inputs:
+            values = each.categories
+            found += [each.name] if values is None else [f"{each.name}={value}" for value in values]
+        return tuple(found)
 
     def numbers(self, *, targets: bool = False) -> tuple[str, ...]:
         """The columns of a table that hold numbers, with those of targets where they are wanted."""
@@ -103,24 +89,20 @@ class Encoding:
             wanted += [*self.targets, *self.target_sds]
         check_there(table, wanted)
         kept = complete_rows(table, wanted, self.missing)
-        if not kept.any():
-            raise TableError(f"every row of {table.file} has a missing value")
         x = np.column_stack([_encode_input(table, each, kept) for each in self.inputs])
         rows = table.number(0) + np.flatnonzero(kept)
         if not targets:
             return Dataset(x, rows=rows)
-        y = [self._target(table, name, kept) for name in self.targets]
+        if self.classes is None:
+            y = [as_numbers(table, name, kept) for name in self.targets]
+        else:
+            y = [as_codes(table, name, self.classes, kept, "class") for name in self.targets]
         sds = [as_deviations(table, name, kept) for name in self.target_sds]
         return Dataset(x, np.column_stack(y + sds), rows=rows)
 
     def describe(self) -> dict[str, Any]:
         """JSON of all of it."""
         return asdict(self)
-
-    def _target(self, table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        if self.classes is None:
-            return as_numbers(table, name, kept)
-        return as_codes(table, name, self.classes, kept, "class")
 
 
 def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -129,14 +111,20 @@ def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
     return table if isinstance(table, dict) and "inputs" in table else None
 
 
+def noted_encoding(notes: Mapping[str, Any]) -> Encoding | None:
+    """How the table of `fit` is turned into numbers; ``None`` for a run that was not made by it."""
+    table = noted_table(notes)
+    return None if table is None else restore_encoding(table)
+
+
 def restore_encoding(described: Mapping[str, Any]) -> Encoding:
     """The encoding that a run keeps."""
     try:
         inputs = tuple(
             Input(str(each["name"]), _labels(each["categories"])) for each in described["inputs"]
         )
-        targets, classes = _texts(described["targets"]), _labels(described["classes"])
-        missing, sds = described["missing"], _texts(described.get("target_sds", ()))
+        targets, classes = tuple(map(str, described["targets"])), _labels(described["classes"])
+        missing, sds = described["missing"], tuple(map(str, described.get("target_sds", ())))
         if not inputs or not targets or missing not in get_args(Missing):
             raise ValueError("nothing to predict, or from")
     except (KeyError, TypeError, ValueError) as error:
@@ -190,8 +178,6 @@ def learn(
     if not names:
         raise table.error(f"has no columns left to predict {names_of(targets)} from")
     kept = complete_rows(table, [*names, *targets, *target_sds], missing)
-    if not kept.any():
-        raise TableError(f"every row of {table.file} has a missing value", "no row is left")
     inputs = []
     for name in names:
         is_category = name in categorical or is_text(table, name)
@@ -221,7 +207,7 @@ def row_names(
     """
     said = [_inputs_of(row, encoding) for row in x]
     if numbers is None or len(numbers) != len(x):
-        return [_first(each, ALONE) for each in said]
+        return [", ".join(each[:ALONE]) + (", …" if len(each) > ALONE else "") for each in said]
     few = bool(said) and len(said[0]) <= BESIDE_NUMBER
     return [
         f"data row {number:,} ({', '.join(each)})" if few else f"data row {number:,}"
@@ -269,11 +255,9 @@ def _learn_classes(
         texts = [name for name in targets if is_text(table, name, is_target=True)]
     if task == "regression" and texts:
         text = next(value for value in as_labels(table, texts[0]) if value is not None)
-        raise table.error(
-            f"holds texts such as {text!r}, which can't be a target of a regression",
-            *("use ", Setting("task", "classification")),
-            column=texts[0],
-        )
+        problem = f"holds texts such as {text!r}, which can't be a target of a regression"
+        use = Setting("task", "classification")
+        raise table.error(problem, "use ", use, column=texts[0])
     if task != "classification" and not texts:
         return None
     if len(targets) > 1:
@@ -293,11 +277,7 @@ def _encode_input(table: Table, column: Input, kept: NDArray[np.bool_]) -> NDArr
 
 def _labels(values: Any) -> Any:
     """As they are written now: a run may be older."""
-    return None if values is None else tuple(as_label(each) for each in _texts(values))
-
-
-def _texts(values: Any) -> Any:
-    return None if values is None else tuple(str(each) for each in values)
+    return None if values is None else tuple(as_label(str(each)) for each in values)
 
 
 def _inputs_of(row: NDArray[Any], encoding: Encoding | None) -> list[str]:
@@ -314,7 +294,3 @@ def _inputs_of(row: NDArray[Any], encoding: Encoding | None) -> list[str]:
         else:
             found.append(f"{column.name}={column.categories[own.index(max(own))]}")
     return found
-
-
-def _first(said: list[str], most: int) -> str:
-    return ", ".join(said[:most]) + (", …" if len(said) > most else "")

@@ -111,7 +111,11 @@ def read_table(file: Path) -> Table:
 def joined(parts: Iterable[Table]) -> Table:
     """All parts of a table, at least one, as one."""
     parts = list(parts)
-    columns = {name: _join([part.columns[name] for part in parts]) for name in parts[0].columns}
+    columns: dict[str, Column] = {}
+    for name, first in parts[0].columns.items():
+        own: list[Any] = [part.columns[name] for part in parts]
+        is_array = isinstance(first, np.ndarray)
+        columns[name] = np.concatenate(own) if is_array else list(itertools.chain(*own))
     return parts[0]._replace(columns=columns)
 
 
@@ -140,9 +144,8 @@ def suffix(file: Path) -> str:
     for known in SUFFIXES:
         if name.endswith((known, f"{known}.gz")):
             return known
-    raise TableError(
-        "is no kind of table that is known by its name", ", ".join(SUFFIXES), file=file
-    )
+    problem = "is no kind of table that is known by its name"
+    raise TableError(problem, ", ".join(SUFFIXES), file=file)
 
 
 def names_of(columns: Sequence[str]) -> str:
@@ -171,12 +174,8 @@ def _text(file: Path, kind: str, rows: int) -> Iterator[Table]:
         try:
             yield from _fields(file, kind, lines, rows)
         except UnicodeDecodeError as error:
-            line = _bad_line(file, opener)
-            raise TableError(
-                f"is not text in UTF-8 ({error.reason} in line {line:,})",
-                "save it as UTF-8",
-                file=file,
-            ) from error
+            problem = f"is not text in UTF-8 ({error.reason} in line {_bad_line(file, opener):,})"
+            raise TableError(problem, "save it as UTF-8", file=file) from error
         except csv.Error as error:
             raise TableError("can't be read", str(error), file=file) from error
 
@@ -206,19 +205,12 @@ def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[Table]
     while part := list(itertools.islice(wanted, rows)):
         for place, row in enumerate(part, start=number + 1):
             if len(row) != len(names):
-                raise TableError(
-                    f"has {counted(len(row), 'field')}, but its first line names "
-                    f"{counted(len(names), 'column')}",
-                    names_of(names),
-                    file=file,
-                    rows=[place],
-                )
+                has, named = counted(len(row), "field"), counted(len(names), "column")
+                problem = f"has {has}, but its first line names {named}"
+                raise TableError(problem, names_of(names), file=file, rows=[place])
         number += len(part)
-        columns = zip(names, zip(*part, strict=True), strict=True)
-        found: dict[str, Column] = {
-            name: [_value(text) for text in column] for name, column in columns
-        }
-        yield Table(file, found, separator=separator)
+        columns = ([_value(text) for text in column] for column in zip(*part, strict=True))
+        yield Table(file, dict(zip(names, columns, strict=True)), separator=separator)
 
 
 def _separator(begin: Sequence[str]) -> str:
@@ -258,24 +250,16 @@ def _check_names(file: Path, names: Sequence[str]) -> None:
         raise no_header(file, names)
     for place, name in enumerate(names, start=1):
         if not name:
-            raise TableError(
-                "has no name",
-                "name it, or leave it out (pandas writes such a column unless it is told "
-                "`index=False`)",
-                file=file,
-                column=place,
-            )
+            advice = "name it, or leave it out (pandas writes such a column unless it is told "
+            raise TableError("has no name", advice, "`index=False`)", file=file, column=place)
         if names.index(name) != place - 1:
             raise TableError(f"has two columns named {name!r}", "rename one of them", file=file)
 
 
 def no_header(file: Path, names: Sequence[str]) -> TableError:
     """What is wrong with a file whose first line is no header."""
-    return TableError(
-        f"begins with numbers ({names_of(names)})",
-        "its first line must name the columns",
-        file=file,
-    )
+    problem = f"begins with numbers ({names_of(names)})"
+    return TableError(problem, "its first line must name the columns", file=file)
 
 
 def _parquet(file: Path, rows: int) -> Iterator[Table]:
@@ -307,9 +291,3 @@ def _column(values: Any) -> Column:
         numbers = values.cast(pyarrow.float64(), safe=False)
         return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
     return [None if value is None else _value(str(value)) for value in values.to_pylist()]
-
-
-def _join(parts: list[Column]) -> Column:
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate([np.asarray(part, np.float64) for part in parts])
-    return [value for part in parts for value in part]

@@ -74,7 +74,11 @@ class TableWriter:
             raise ImportError(
                 f"{self._file} needs PyArrow: pip install 'tensorbnn[parquet]', or write CSV"
             ) from error
-        table = pyarrow.table({name: _arrow(values) for name, values in columns.items()})
+        arrays = {}
+        for name, values in columns.items():
+            kind = None if isinstance(values, np.ndarray) else pyarrow.string()
+            arrays[name] = pyarrow.array(values, kind, from_pandas=True)  # NaN is null
+        table = pyarrow.table(arrays)
         if self._parquet is None:
             self._parquet = parquet.ParquetWriter(self._temporary, table.schema)
         self._parquet.write_table(table)
@@ -86,12 +90,3 @@ def _texts(values: Any, *, exact: bool) -> list[str]:
         known = number_text if exact else "{:.9g}".format
         return ["" if value != value else known(value) for value in values.tolist()]
     return ["" if value is None else str(value) for value in values]
-
-
-def _arrow(values: Any) -> Any:
-    import pyarrow
-
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return pyarrow.array(values, from_pandas=True)  # NaN is null
-    is_text = not isinstance(values, np.ndarray)
-    return pyarrow.array(values, pyarrow.string()) if is_text else pyarrow.array(values)

@@ -1,10 +1,15 @@
-"""Types and arrays as TensorFlow and NumPy name and shape them."""
+"""Types, arrays and names of the paper's interface, as those of the library and back."""
 
+import contextlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.errors import DataNotKeptError, OptionError, PathTakenError
+from tensorbnn.messages import Words
 from tensorbnn.model.checks import DType, check_rows
 
 
@@ -45,3 +50,33 @@ def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
         )
     check_rows(name, array, "float64")
     return array
+
+
+class _PaperWords(Words):
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def option(self, name: str, value: str | None = None) -> str:
+        camel = re.sub("_(.)", lambda letter: letter[1].upper(), name)
+        return super().option(self._names.get(name, camel), value)
+
+
+@contextlib.contextmanager
+def paper_names(**names: str) -> Iterator[None]:
+    """Inside the block, errors name options as the caller does: ``every="n"``.
+
+    Those with other `names` apart, ``step_size`` is ``stepSize``.
+
+    Examples
+    --------
+    >>> with paper_names(every="n"):
+    ...     raise OptionError("every", "a whole number", 0.5)
+    Traceback (most recent call last):
+    ValueError: `n` must be a whole number, got 0.5
+    """
+    try:
+        yield
+    except (OptionError, PathTakenError, DataNotKeptError) as error:
+        kinds = FileExistsError, TypeError, ValueError
+        kind = next(each for each in kinds if isinstance(error, each))
+        raise kind(error.message(_PaperWords(names))) from None

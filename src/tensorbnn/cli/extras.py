@@ -1,0 +1,184 @@
+"""Commands that need no table of yours: `demo`, `import`, `doctor` and `completion`."""
+
+import argparse
+import os
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorbnn import plots
+from tensorbnn.cli import output
+from tensorbnn.cli.options import RESULT, Command, Option
+from tensorbnn.cli.saved_run import check_free_run
+from tensorbnn.engine import library
+from tensorbnn.interop.original import import_original
+from tensorbnn.model.layers import Dense, Tanh
+from tensorbnn.model.likelihoods import Gaussian
+from tensorbnn.model.network import Network
+from tensorbnn.model.summary import summary
+from tensorbnn.posterior import Posterior
+from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.local import usable_cores
+
+PACKAGES = (
+    *("tensorbnn", "jax", "jaxlib", "numpy", "optax", "blackjax", "safetensors"),
+    *("arviz-base", "arviz-stats", "rich"),
+)
+# Each with the extra that brings it, and what it is for.
+OPTIONAL = {
+    "scikit-learn": ("sklearn", "the estimators"),
+    "matplotlib": ("plots", "figures and reports"),
+    "pyarrow": ("parquet", "Parquet tables"),
+    "distributed": ("dask", "chains on a Dask cluster"),
+    "shtab": ("completion", "completion in a shell"),
+}
+SHELLS = ("bash", "zsh", "tcsh")
+HOW = """\
+bash:
+  tensorbnn completion bash > ~/.local/share/bash-completion/completions/tensorbnn
+zsh:
+  tensorbnn completion zsh > a file _tensorbnn in a directory of $fpath
+"""
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Sample the sparse case into ``out/run``, draw ``out/sparse.png``, say what came of it.
+
+    Eleven even points on [-2, 2], a 1-10-10-10-1 tanh network with the paper's priors, Gaussian
+    likelihood with a known sd of 0.1; shown over [-3, 3].
+    """
+    figure, ax = plots.new_figure()  # first, so that a missing matplotlib is noticed at once
+    x, grid = np.linspace(-2, 2, 11), np.linspace(-3, 3, 301)
+    network = Network(Dense(10), Tanh(), Dense(10), Tanh(), Dense(10), Tanh(), Dense(1), inputs=1)
+    directory, progress = options.out / "run", not options.quiet
+    began = time.monotonic()
+    ensemble = sample(
+        Posterior(network, Gaussian(sd=0.1), x, truth(x)),
+        chains=options.chains,
+        burn_in=options.burn_in,
+        draws=options.draws,
+        seed=options.seed,
+        path=directory,
+        overwrite=True,
+        progress=progress,
+    )
+    seconds = time.monotonic() - began
+    prediction = ensemble.predict(grid, progress=progress)
+    plots.bands(prediction, grid, data=(x, truth(x)), truth=truth, ax=ax)
+    ax.set_title(f"sparse case: {len(ensemble):,} networks from {options.chains} chains")
+    picture = options.out / "sparse.png"
+    figure.savefig(picture, dpi=150)
+    diagnosis = ensemble.diagnose(grid[::5], progress=progress)
+    verdict, verdict_facts = output.convergence(diagnosis, options.words)
+    gradients = int(ensemble.info["num_steps"].sum())
+    spent = f"{seconds:.1f} s for burn-in and {gradients:,} gradients after it"
+    lines = output.networks(ensemble) | {"time": spent} | output.sampler(ensemble) | verdict
+    lines |= {"figure": str(picture)} | output.where(directory)
+    facts = {"run": str(directory), "figure": str(picture), "networks": len(ensemble)}
+    output.print_result(options, lines, facts | {"seconds": seconds} | verdict_facts)
+    return 0
+
+
+def truth(x: NDArray[Any]) -> NDArray[Any]:
+    """The paper's curve, ``x sin(2 pi x) - cos(pi x)``."""
+    return x * np.sin(2 * np.pi * x) - np.cos(np.pi * x)
+
+
+def import_run(options: argparse.Namespace) -> int:
+    """Import, and say what was found."""
+    check_free_run(options.new, force=options.overwrite, option="directory")
+    likelihood = None if options.sd is None else Gaussian(sd=options.sd)
+    ensemble = import_original(
+        options.old, options.new, likelihood=likelihood, overwrite=options.overwrite
+    )
+    model = {"network": summary(ensemble.network), "likelihood": summary(ensemble.likelihood)}
+    facts = {"run": str(options.new), "networks": len(ensemble)} | model
+    lines = output.networks(ensemble) | model | output.where(options.new)
+    output.print_result(options, lines, facts)
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Print engine, instruction set, cores, threads, versions and optional packages, in words."""
+    problem, given = library.problem(), os.environ.get("TENSORBNN_THREADS") or "0"
+    lines = {"native": "ready" if problem is None else f"not used: {problem}"}
+    if library.instruction_sets():
+        present = ", ".join(library.instruction_sets())
+        lines["instructions"] = f"{library.instruction_set()} (there are {present})"
+    threads = f"{given} of one call, by TENSORBNN_THREADS"
+    if given == "0":
+        threads = "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
+    lines |= {
+        "cores": str(usable_cores()),
+        "threads": threads,
+        "JAX on": jax.default_backend(),
+        "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
+    }
+    lines |= {name: version(name) for name in PACKAGES}
+    lines |= {name: _optional(name) for name in OPTIONAL}
+    output.print_result(options, lines, lines)
+    return 0
+
+
+def _optional(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        extra, purpose = OPTIONAL[package]
+        return f"not installed, only for {purpose}: pip install 'tensorbnn[{extra}]'"
+
+
+def complete(options: argparse.Namespace) -> int:
+    """Print a script that lets a shell complete commands and options."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise ImportError(
+            "completion scripts need shtab: pip install 'tensorbnn[completion]'"
+        ) from error
+    print(shtab.complete(options.program, shell=options.shell))
+    return 0
+
+
+DEMO = Command(
+    "demo",
+    "sample the paper's sparse example and draw its figure",
+    (
+        Option("out", "folder for figure and run", Path, default=Path("demo"), path="directory"),
+        Option("chains", "number of chains", int, default=4),
+        Option("burn_in", "transitions that are not saved", int, default=1000),
+        Option("draws", "networks saved from each chain", int, default=1000),
+        Option("seed", "seed of all random numbers", int, default=0),
+        *RESULT,
+    ),
+    demo,
+)
+IMPORT = Command(
+    "import",
+    "turn a run of TensorBNN into one of this library",
+    (
+        Option("old", "the run directory of TensorBNN", Path, kind="positional", path="directory"),
+        Option("new", "the run directory to make", Path, kind="positional", path="directory"),
+        Option("sd", "the noise, where it was Gaussian and known", float, python="likelihood"),
+        Option("overwrite", "replace a run that is at new", kind="switch", also=("--force",)),
+        *RESULT,
+    ),
+    import_run,
+    description="Turn a run directory of TensorBNN, which stays as it is, into one of this "
+    "library. It can't be resumed.",
+)
+DOCTOR = Command("doctor", "say what this installation computes with", RESULT, doctor)
+COMPLETION = Command(
+    "completion",
+    "print a completion script for a shell",
+    (Option("shell", kind="positional", choices=SHELLS),),
+    complete,
+    epilog=HOW,
+    formatter=argparse.RawDescriptionHelpFormatter,  # a path is not broken
+)
