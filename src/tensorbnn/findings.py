@@ -13,7 +13,7 @@ from tensorbnn.messages import PYTHON, Message, Remedy, Words
 class Finding(Message):
     """Something that a diagnosis has found; subclasses are frozen dataclasses without a decorator.
 
-    The `text` of one, or its `facts`, say what was found; `message` says what to do about it, too.
+    The `text` of one, or its `found`, says what was found; `message` says what to do about it, too.
     """
 
     def __init_subclass__(cls) -> None:
@@ -29,12 +29,12 @@ class Finding(Message):
         """What to do about it."""
         return None
 
-    def facts(self) -> str:
+    def found(self) -> str:
         """What was found."""
         return super().message()
 
     def message(self, words: Words = PYTHON) -> str:
-        text = "but " * self.doubtful + self.facts()
+        text = "but " * self.doubtful + self.found()
         return text if self.remedy is None else f"{text}: {words.remedy(self.remedy)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,11 +47,15 @@ class Finding(Message):
 class Agree(Finding):
     """Chains agree about predictions, which are known well enough."""
 
-    text = (
-        "trustworthy: R-hat is at most {rhat:.3f} and the ESS at least {ess:.0f} in bulk and tails"
-    )
+    text = "trustworthy: {facts}"
     rhat: float
     ess: float
+
+    @property
+    def facts(self) -> str:
+        """The same without the judgement."""
+        least = f"the ESS at least {self.ess:.0f} in bulk and tails"
+        return f"R-hat is at most {self.rhat:.3f} and {least}"
 
 
 class RunLonger(Finding):
@@ -63,7 +67,7 @@ class RunLonger(Finding):
     rhat_aim: float
     ess_aim: float
 
-    def facts(self) -> str:
+    def found(self) -> str:
         return (
             f"run about {rounded_up(self.times)} times longer: R-hat is up to {self.rhat:.3f} "
             f"(aim: below {self.rhat_aim}) and the ESS down to {self.ess:.0f} (aim: "
@@ -93,13 +97,11 @@ class Disagree(Finding):
             return Remedy.LONGER_BURN_IN
         return Remedy.SEPARATE_MODES if self.odd_chain is None else Remedy.ODD_CHAIN
 
-    def facts(self) -> str:
+    def found(self) -> str:
         highest = "" if self.rhat is None else f"R-hat up to {self.rhat:.2f}, "
         names = f"{self.label} {', '.join(self.worst)}".lstrip()
-        more = ", ..." * (self.rows > len(self.worst))
-        found = (
-            f"chains disagree at {self.rows} of {self.of} rows ({highest}worst at {names}{more})"
-        )
+        names += ", ..." * (self.rows > len(self.worst))
+        found = f"chains disagree at {self.rows} of {self.of} rows ({highest}worst at {names})"
         if self.is_early:
             return f"{found}: the second halves of the chains agree, so the burn-in was too short"
         if self.odd_chain is not None:
@@ -127,7 +129,7 @@ class NotMoved(_OfChains):
 
     remedy = Remedy.FIND_STEPS
 
-    def facts(self) -> str:
+    def found(self) -> str:
         if len(self.chains) == self.of:
             return "no chain has moved"
         return f"{self.which} {'has' if len(self.chains) == 1 else 'have'} not moved"
@@ -216,7 +218,7 @@ class EnergyErrors(Finding):
     def doubtful(self) -> bool:
         return not self.error <= self.limit
 
-    def facts(self) -> str:
+    def found(self) -> str:
         judged, advice = ", which should be small, does not show", ""
         if self.doubtful:
             judged = " is to be feared"
@@ -244,7 +246,7 @@ class KineticTemperature(Finding):
     def remedy(self) -> Remedy:
         return Remedy.LESS_NOISE if self.doubtful else Remedy.HALF_STEPS
 
-    def facts(self) -> str:
+    def found(self) -> str:
         if self.doubtful:
             return (
                 f"{self.sampler} is approximate, and a kinetic temperature of "
@@ -268,7 +270,7 @@ class Approximate(Finding):
     def remedy(self) -> Remedy | None:
         return None if self.pareto_k <= self.limit else Remedy.COMPARE_SAMPLE
 
-    def facts(self) -> str:
+    def found(self) -> str:
         judged = f"above {self.limit:.2g}, so the two differ, and means and sds may be wrong"
         if self.remedy is None:
             judged = "so the two are close"

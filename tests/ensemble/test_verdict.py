@@ -45,7 +45,8 @@ def noise(chains=4, draws=500, rows=3, seed=0):
 
 def verdict(values, x=None, hypers=None, sampler=None, **changed):
     numbers = info(*values.shape[:2], **changed)
-    return diagnose(values, numbers, x=x, hyperparameters=hypers, sampler=sampler).verdict
+    points = None if x is None else tb.Dataset(x)
+    return diagnose(values, numbers, points=points, hyperparameters=hypers, sampler=sampler).verdict
 
 
 @pytest.mark.parametrize(
@@ -153,16 +154,16 @@ def test_rows_are_named_by_number_for_many_inputs():
     values = noise(rows=8)
     values[:2] += 0.3 * np.arange(8.0)[:, None]
     x = np.arange(8 * 5.0).reshape(8, 5)
-    assert "worst at rows 7, 6, 5, 4, ...)" in verdict(values, x).findings[0].facts()
+    assert "worst at rows 7, 6, 5, 4, ...)" in verdict(values, x).findings[0].found()
     few = verdict(values, np.arange(16.0).reshape(8, 2)).findings[0]
-    assert "worst at x = (14, 15), (12, 13), (10, 11), (8, 9), ...)" in few.facts()
+    assert "worst at x = (14, 15), (12, 13), (10, 11), (8, 9), ...)" in few.found()
 
 
 def test_rows_have_the_names_that_are_given():
     values = noise(rows=8)
     values[:2] += 0.3 * np.arange(8.0)[:, None]
     names = [f"row {row} of July" for row in range(8)]
-    found = diagnose(values, info(4, 500), x=np.arange(8.0)[:, None], names=names)
+    found = diagnose(values, info(4, 500), points=tb.Dataset(np.arange(8.0), names=names))
     worst = tuple(f"row {row} of July" for row in (7, 6, 5, 4))
     assert found.verdict.findings[0].worst == worst
 

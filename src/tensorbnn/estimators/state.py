@@ -119,7 +119,7 @@ def _unpack_diagnosis(state: Mapping[str, Any]) -> Diagnosis:
 
 
 def _describe_verdict(verdict: Verdict) -> dict[str, Any]:
-    found = [(type(each).__name__, dataclasses.asdict(each)) for each in verdict.findings]
+    found = [(type(each).__name__, vars(each)) for each in verdict.findings]
     return {"kind": verdict.kind.value, "findings": found, "numbers": dict(verdict.numbers)}
 
 

@@ -29,7 +29,6 @@ from tensorbnn.errors import (
     DamagedDrawsError,
     DamagedFileError,
     DamagedStateError,
-    RunError,
     WriteError,
 )
 from tensorbnn.storage.creation import (
@@ -175,20 +174,13 @@ class DirectoryStore(Store):
             raise DamagedStateError(error, chain, self.path) from error
 
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
-        sizes = {}
-        for index, least in self._expected(chain).items():
-            if index not in left_out:
-                try:
-                    sizes[index] = self._size(chain, index, least)
-                except DamagedFileError as error:
-                    raise self._damaged(error) from error
-        return sizes
+        wanted = {n: least for n, least in self._expected(chain).items() if n not in left_out}
+        with self._telling_what_is_left():
+            return {index: self._size(chain, index, least) for index, least in wanted.items()}
 
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
-        try:
+        with self._telling_what_is_left():
             return self._read_chunk(chain, index, prefix)
-        except DamagedFileError as error:
-            raise self._damaged(error) from error
 
     def damage(self) -> dict[tuple[int, int], str]:
         found = {}
@@ -205,8 +197,7 @@ class DirectoryStore(Store):
         file = self.root / "data.safetensors"
         if not file.exists():
             return None
-        check_inside(file, self.root)
-        return read_arrays(file, "data", {})
+        return read_arrays(self.root, file, "data", {})
 
     def append_report(self, report: Mapping[str, Any]) -> None:
         with self._writing(self._reports):
@@ -265,9 +256,7 @@ class DirectoryStore(Store):
         return {"chain": chain, "run": self._identity}
 
     def _read_state(self, chain: int, prefix: str) -> dict[str, NDArray[Any]]:
-        file = self._state(chain)
-        check_inside(file, self.root)
-        return read_arrays(file, "state", self._facts(chain), prefix)
+        return read_arrays(self.root, self._state(chain), "state", self._facts(chain), prefix)
 
     def _sync_reports(self) -> None:
         """Chains write at the same time: one whose report another is syncing waits for it."""
@@ -303,10 +292,8 @@ class DirectoryStore(Store):
     def _size(self, chain: int, index: int, least: int) -> int:
         size = self._sizes.get((chain, index))
         if size is None:
-            file = self._chunk(chain, index)
-            check_inside(file, self.root)
-            facts = self._facts(chain) | {"index": index}
-            size = int(read_facts(file, "draws", facts)["draws"])
+            file, facts = self._chunk(chain, index), self._facts(chain) | {"index": index}
+            size = int(read_facts(self.root, file, "draws", facts)["draws"])
             if size < least:
                 reason = f"belongs elsewhere: it has {size} draws where {least} were written"
                 raise DamagedFileError(file, reason)
@@ -315,21 +302,23 @@ class DirectoryStore(Store):
         return size
 
     def _read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
-        file = self._chunk(chain, index)
-        check_inside(file, self.root)
-        arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
+        file, facts = self._chunk(chain, index), self._facts(chain) | {"index": index}
+        arrays = read_arrays(self.root, file, "draws", facts, prefix)
         check_finite(file, arrays)
         return with_prefix(arrays, prefix)
 
-    def _damaged(self, error: DamagedFileError) -> RunError:
-        """What can't be read, and what can."""
-        bad: dict[int, set[int]] = {}
-        for chain, index in self.damage():
-            bad.setdefault(chain, set()).add(index)
-        whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
-        others = self.manifest["chains"] - len(whole)
-        size = self.manifest["networks_per_file"]
-        return DamagedDrawsError(error, self.path, whole, size, others)
+    @contextlib.contextmanager
+    def _telling_what_is_left(self) -> Iterator[None]:
+        """Say of draws that can't be read which others can."""
+        try:
+            yield
+        except DamagedFileError as error:
+            bad: dict[int, set[int]] = {}
+            for chain, index in self.damage():
+                bad.setdefault(chain, set()).add(index)
+            whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
+            size, others = self.manifest["networks_per_file"], self.manifest["chains"] - len(whole)
+            raise DamagedDrawsError(error, self.path, whole, size, others) from error
 
     @contextlib.contextmanager
     def _writing(self, file: Path) -> Iterator[None]:
