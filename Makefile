@@ -99,7 +99,7 @@ pytest: $(READY_DEV)
 	$(BIN)/python $(PYTEST)
 
 pytest-quick: $(READY_DEV)
-	$(BIN)/python $(PYTEST) -m "not soak and not browser and not slow"
+	$(BIN)/python $(PYTEST) -m "not soak and not browser and not slow" tests
 
 format: $(READY_DEV)
 	$(BIN)/ruff check --fix-only .

@@ -18,6 +18,8 @@ from benchmarks.options import Options
 from benchmarks.tables import Table, from_json, markdown, shown
 from benchmarks.workloads import WORKLOADS, plain_log_density
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_quick_run(tmp_path):
     """The leapfrog step of all that compute the same density; then what is saved."""

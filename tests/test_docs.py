@@ -61,6 +61,7 @@ def python_blocks(name: str) -> list[tuple[int, str]]:
     return [(line, text) for line, info, text in blocks(PAGES[name]) if info == "python"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in PAGES if python_blocks(name)])
 def test_the_python_of_a_page_runs(name, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -52,6 +52,11 @@ TEXTS = [
         "tb.sample(posterior, start=ensemble)",
     ),
     (
+        errors.FewerDrawsError(1, 2, RUN),
+        f"`draws` is 1, but {RUN} has 2 draws of a chain already: `draws` counts all of them, give "
+        "at least 2",
+    ),
+    (
         errors.DataNotKeptError(),
         "the run did not keep its training data (`store_data=False`): give them as `data=(x, y)`",
     ),

@@ -12,6 +12,8 @@ import tensorbnn as tb
 from benchmarks import published, quality, quality_tables
 from benchmarks.quality_data import DataError, find_sets, read_cases, read_paired
 
+pytestmark = pytest.mark.slow
+
 NOISE = 0.5
 ROOT = Path(__file__).parents[1]
 

@@ -3,10 +3,11 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[1] / "src" / "tensorbnn"
-FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+FILES = {
+    path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(SOURCE.rglob("*.py"))
+}
 
 MAX_FILE, MAX_FUNCTION = 350, 50
 # Longer only by the docstrings of public methods, which may have this many lines besides.
@@ -14,6 +15,7 @@ DOCUMENTED = {
     "ensemble/ensemble.py": 430,  # the methods of `tb.Ensemble`, and their signatures
     "ensemble/scores.py": MAX_FILE,
     "classic/training.py": MAX_FILE,
+    "sampling/api.py": MAX_FILE,
 }
 
 
@@ -21,7 +23,7 @@ def lines_of_docstring(node):
     if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) or not node.body:
         return 0
     first = node.body[0]
-    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    is_text = ast.get_docstring(node, clean=False) is not None
     return first.end_lineno - first.lineno + 1 if is_text else 0
 
 
@@ -32,23 +34,21 @@ def code_lines(function, text):
     return sum(not line.strip().startswith("#") and line.strip() != "" for line in body)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_a_file_is_short(file):
-    text = (SOURCE / file).read_text(encoding="utf-8")
-    lines = len(text.splitlines())
-    if file in DOCUMENTED:
-        assert lines > MAX_FILE, f"{file} is short by now: take it out of DOCUMENTED"
-        lines -= sum(map(lines_of_docstring, ast.walk(ast.parse(text))))
-    assert lines <= DOCUMENTED.get(file, MAX_FILE)
+def test_files_are_short():
+    for file, text in FILES.items():
+        lines = len(text.splitlines())
+        if file in DOCUMENTED:
+            assert lines > MAX_FILE, f"{file} is short by now: take it out of DOCUMENTED"
+            lines -= sum(map(lines_of_docstring, ast.walk(ast.parse(text))))
+        assert lines <= DOCUMENTED.get(file, MAX_FILE), file
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_functions_are_short(file):
-    text = (SOURCE / file).read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            length = code_lines(node, text)
-            assert length <= MAX_FUNCTION, f"{file}:{node.lineno} {node.name} has {length} lines"
+def test_functions_are_short():
+    for file, text in FILES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                length = code_lines(node, text)
+                assert length <= MAX_FUNCTION, f"{file}:{node.lineno} {node.name}: {length} lines"
 
 
 def test_what_is_counted():

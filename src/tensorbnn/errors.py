@@ -83,6 +83,19 @@ class OtherModelError(Raised, ValueError):
     reason: str
 
 
+@dataclass(eq=False)
+class FewerDrawsError(Raised, ValueError):
+    """A run has more draws of a chain than it is to have."""
+
+    text = (
+        "{words[draws]} is {draws}, but {path} has {drawn} draws of a chain already: "
+        "{words[draws]} counts all of them, give at least {drawn}"
+    )
+    draws: int
+    drawn: int
+    path: Path
+
+
 class DataNotKeptError(Raised, ValueError):
     """The run did not keep its training data, which are needed."""
 

@@ -9,6 +9,8 @@ from matplotlib import image
 
 import tensorbnn as tb
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "classic"
 SHORT = ["--epochs", "101", "--burnin", "20", "--leapfrog-max", "200"]
 

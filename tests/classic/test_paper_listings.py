@@ -6,6 +6,8 @@ import pytest
 import tensorbnn as tb
 from tensorbnn import classic
 
+pytestmark = pytest.mark.slow
+
 NETWORK = """
 model = network(dtype,     # Data type to use
                 inputDims, # Length of 1 input

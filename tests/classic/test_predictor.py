@@ -12,6 +12,7 @@ from tensorbnn import classic
 from tests.interop.old_runs import DATA, NAMES, WIDE, said
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:these weights can't be trusted:UserWarning"),
     pytest.mark.filterwarnings("ignore:prelu_0.slopes has negative values:UserWarning"),
 ]

@@ -8,6 +8,8 @@ import tensorbnn as tb
 from tensorbnn import classic
 from tensorbnn.inference.pretrain import pretrain
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 320)
 Y = np.where(X > 0, 2 * X, 0.5 * X)
 

@@ -16,6 +16,8 @@ from tensorbnn.cli.saved_run import training_points
 from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_run_knows_its_table(folder):
     notes = DirectoryStore(folder / "prices").manifest["notes"]

@@ -8,6 +8,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.conftest import QUICK
 from tests.cli.running import result, table, write
 
+pytestmark = pytest.mark.slow
+
 
 def european(file, columns):
     """A table between semicolons, with decimal commas, as Excel reads it without being asked."""
@@ -65,7 +67,7 @@ def test_what_is_not_sure(folder, capsys):
     report = ["report", str(folder / "run"), "--data", str(mixed), "--out", str(folder / "m.html")]
     mixed.write_text("rock;depth;flow\nclay;1,5;2\nchalk;2;3.5\n")
     assert main(report) == 1
-    assert "but column 'flow' has '3.5' in data row 2" in capsys.readouterr().err
+    assert "column 'flow' has '3.5' in data row 2; write all" in capsys.readouterr().err
 
 
 def test_columns_that_are_no_numbers(tmp_path, capsys, monkeypatch):

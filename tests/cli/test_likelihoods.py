@@ -8,6 +8,8 @@ from tensorbnn.cli import main
 from tensorbnn.cli.models import read_likelihood
 from tests.cli.running import result, table, write
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--hidden", "2", "--chains", "2", "--burn-in", "20", "--draws", "20"]
 HEAVY = tb.StudentTNoise(scale=tb.Hyper(0.3), dof=1.5)
 

@@ -16,6 +16,8 @@ from tensorbnn.cli import main
 from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
 
+pytestmark = pytest.mark.slow
+
 ROWS, SEED = 40, 3
 # A straight line with known priors, whose posterior is Gaussian.
 LINE = ["--hidden", "", "--prior", "Normal(0, 1)", "--chains", "4", "--burn-in", "200"]
@@ -242,16 +244,31 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ([*FIT, "--likelihood", "Gaussian(sd=0.1)"], "does not go with --target-sd"),
         ([*FIT, "--likelihood", "gaussian"], "leave one of them out, or use --likelihood 'Meas"),
         ([*FIT, "--likelihood", "Weighted(MeasuredGaussian())"], "does not go with --target-sd"),
-        ([*FIT, "--target-sd", "x"], "in the same order: there are 2 (y_sd, x) for 1 (y)"),
-        ([*FIT, "--target", "x"], "in the same order: there are 1 (y_sd) for 2 (y, x)"),
+        (
+            [*FIT, "--target-sd", "x"],
+            "2 columns of standard deviations (y_sd, x) for 1 target (y): give one --target-sd",
+        ),
+        (
+            [*FIT, "--target", "x"],
+            "1 column of standard deviations (y_sd) for 2 targets (y, x): give one --target-sd",
+        ),
         ([*FIT[:5], "err", *FIT[6:]], "no column 'err': it has y_sd, x, y"),
         ([*FIT[:5], "y", *FIT[6:]], "column 'y' is a target and can't hold standard deviations"),
         ([*FIT, "--categorical", "y_sd"], "is no input: leave out --categorical y_sd"),
         ([*FIT[:5], "x", *FIT[6:], "--ignore", "y_sd"], "no columns left to predict y from"),
-        ([*FIT, "--task", "classification"], "but the target 'y' has classes: leave --target-sd"),
-        (["fit", "classes.csv", *FIT[2:]], "but the target 'y' has classes: leave --target-sd out"),
-        (["fit", "zero.csv", *FIT[2:]], "has 0 in data row 1 of zero.csv, but a standard dev"),
-        (["fit", "negative.csv", *FIT[2:]], "-1.5 in data row 39 of negative.csv (2 rows have"),
+        (
+            [*FIT, "--task", "classification"],
+            "'y' has classes, which have no standard deviations: leave --target-sd y_sd out",
+        ),
+        (
+            ["fit", "classes.csv", *FIT[2:]],
+            "'y' has classes, which have no standard deviations: leave --target-sd y_sd out",
+        ),
+        (["fit", "zero.csv", *FIT[2:]], "has 0 in data row 1 of zero.csv: a standard dev"),
+        (
+            ["fit", "negative.csv", *FIT[2:]],
+            "-1.5 in data row 39 of negative.csv (and in 1 more row)",
+        ),
         (["fit", "infinite.csv", *FIT[2:]], "'y_sd' has inf in data row 40 of infinite.csv"),
         (["fit", "missing.csv", *FIT[2:]], "missing values in 1 of 40 rows (1 in 'y_sd')"),
         (["fit", "text.csv", *FIT[2:]], "'y_sd' is one of numbers, but has the text '±3' in data"),

@@ -8,6 +8,8 @@ import pytest
 
 from tensorbnn.cli.program import COMMANDS, make_parser
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 LINES = [

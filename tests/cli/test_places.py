@@ -16,6 +16,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.warning import Point, StoppedUnconverged
 from tests.cli.running import result, write
 
+pytestmark = pytest.mark.slow
+
 SHORT = ["--hidden", "3", "--chains", "2", "--burn-in", "20", "--draws", "8", "--quiet"]
 
 

@@ -8,6 +8,8 @@ from tensorbnn.cli import main
 from tensorbnn.report.figures import new_axes, plain_ticks
 from tests.cli.running import result, write
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "200", "--draws", "50"]
 
 

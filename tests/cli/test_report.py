@@ -23,6 +23,8 @@ from tensorbnn.report.html import table
 from tests.cli.conftest import QUICK
 from tests.cli.running import write
 
+pytestmark = pytest.mark.slow
+
 PARTS = {
     *("verdict", "model", "data", "sampler", "functions", "predictions", "calibration"),
     *("hyperparameters", "sensitivity", "reproduce"),

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 import tensorbnn as tb
 from tensorbnn.engine import choice, library, native
 
-pytestmark = pytest.mark.skipif(
-    library.problem() is not None, reason=f"no native engine: {library.problem()}"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        library.problem() is not None, reason=f"no native engine: {library.problem()}"
+    ),
+]
 
 FIXED = {"weight_prior": tb.Normal(), "bias_prior": tb.Normal()}
 ACTIVATIONS = [

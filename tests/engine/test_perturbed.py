@@ -13,6 +13,8 @@ from tensorbnn.engine import forward, perturbed
 from tensorbnn.posterior import precision
 from tests.oracles import oracles
 
+pytestmark = pytest.mark.slow
+
 ESTIMATORS = ("flipout", "local", "shared")
 ROWS, SD = 40, 0.5
 X = np.random.default_rng(0).normal(size=(ROWS, 2))

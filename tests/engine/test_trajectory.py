@@ -11,9 +11,12 @@ from tensorbnn.inference import hmc
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 
-pytestmark = pytest.mark.skipif(
-    library.problem() is not None, reason=f"no native engine: {library.problem()}"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        library.problem() is not None, reason=f"no native engine: {library.problem()}"
+    ),
+]
 Hyper = tb.Hyper
 
 # Between them, every prior: of parameters, of hyper-parameters, truncated, and with each argument a

@@ -18,6 +18,8 @@ from sklearn.utils.fixes import parse_version
 import tensorbnn as tb
 from tests.estimators.quick import QuickHMC
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "hidden": (2,),
     "chains": 1,

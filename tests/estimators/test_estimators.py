@@ -31,7 +31,10 @@ CLASSES = np.array(["one", "three", "two"])
 LABELS = CLASSES[np.digitize(X["a"], [4.5, 5.5])]
 FEW = {"hidden": (3,), "chains": 2, "burn_in": 60, "draws": 30, "until": None, "random_state": 0}
 
-pytestmark = pytest.mark.filterwarnings("ignore:don't trust the predictions yet")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:don't trust the predictions yet"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from tensorbnn.posterior import precision
 from tests import oracle_cases as cases
 from tests.oracle_cases import GIVEN, check
 
+pytestmark = pytest.mark.slow
+
 # Bounds that suit posteriors of a few parameters; the paper's are for its networks.
 SMALL = tb.AdaptiveHMC(
     step_size_start=0.05,

@@ -15,6 +15,8 @@ from scipy import stats
 import tensorbnn as tb
 from tests.oracles import oracles
 
+pytestmark = pytest.mark.slow
+
 REPLICATIONS, DRAWS = 640, 63
 X = np.linspace(-1.5, 1.5, 10)
 XS = np.array([0.4, 2.5])

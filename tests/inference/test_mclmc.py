@@ -7,6 +7,8 @@ import tensorbnn as tb
 from tensorbnn.findings import EnergyErrors
 from tests import oracle_cases as cases
 
+pytestmark = pytest.mark.slow
+
 QUICK = (
     "linear",
     "prior, Cauchy",

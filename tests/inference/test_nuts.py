@@ -11,6 +11,8 @@ from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import precision
 from tests import oracle_cases as cases
 
+pytestmark = pytest.mark.slow
+
 QUICK = (
     "linear",
     "linear, wide prior",

@@ -13,6 +13,8 @@ from tensorbnn.inference import cycles
 from tensorbnn.inference import pretrain as module
 from tensorbnn.inference.pretrain import split
 
+pytestmark = pytest.mark.slow
+
 ROWS = 12
 X = np.random.default_rng(0).normal(size=(ROWS, 2))
 Y = X @ [1.5, -0.7] + 0.4 + 0.3 * np.random.default_rng(1).normal(size=ROWS)

@@ -16,6 +16,8 @@ from tensorbnn.posterior import precision
 from tensorbnn.sampling.advance import advance
 from tensorbnn.storage.manifest import KNOWN, describe
 
+pytestmark = pytest.mark.slow
+
 SAMPLERS = {
     "hmc": tb.HMC(),
     "ghmc": tb.GHMC(),

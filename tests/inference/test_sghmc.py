@@ -12,6 +12,8 @@ from tensorbnn.posterior import precision
 from tests import oracle_cases as cases
 from tests.oracles import oracles
 
+pytestmark = pytest.mark.slow
+
 UNIT = tb.Normal(0.0, 1.0)
 
 

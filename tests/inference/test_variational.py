@@ -24,6 +24,8 @@ from tensorbnn.inference.mean_field import MeanField, Normals
 from tensorbnn.posterior import precision
 from tests.oracles import oracles
 
+pytestmark = pytest.mark.slow
+
 ROWS, SD, WIDTH = 30, 0.5, 0.8
 X = np.random.default_rng(0).normal(size=(ROWS, 2)) + np.array([0.7, 0.0])
 Y = X @ [1.5, -0.7] + 0.4 + SD * np.random.default_rng(1).normal(size=ROWS)

@@ -9,9 +9,12 @@ import tensorbnn as tb
 from tensorbnn.engine import library
 from tensorbnn.errors import RunError
 
-pytestmark = pytest.mark.skipif(
-    library.problem() is not None, reason=f"no native engine: {library.problem()}"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        library.problem() is not None, reason=f"no native engine: {library.problem()}"
+    ),
+]
 OPTIONS = {"chains": 2, "burn_in": 5, "seed": 3, "progress": False}
 SAMPLER = tb.HMC(step_size=0.02, num_leapfrog=4)
 

@@ -32,6 +32,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
 from tensorbnn.warning import OtherVersion
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
 

@@ -16,6 +16,8 @@ from tensorbnn.sampling.restore import read_checkpoints, restore_run
 from tensorbnn.storage.directory import DirectoryStore
 from tests.sampling import small_runs
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 2**20 if sys.platform == "darwin" else 2**10  # in the units of `ru_maxrss`
 
 

@@ -18,6 +18,8 @@ from tensorbnn.storage.manifest import read_manifest
 from tests.sampling import small_runs
 from tests.sampling.small_runs import begin_or_go_on, transitions
 
+pytestmark = pytest.mark.slow
+
 
 class Reference:
     """A run that nothing has interrupted, and how long such a run takes once it samples."""

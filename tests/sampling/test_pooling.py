@@ -19,6 +19,8 @@ from tensorbnn.sampling.pooling import (
 from tensorbnn.warning import ChainRestarted, CoarsePrecision
 from tests.sampling import small_runs
 
+pytestmark = pytest.mark.slow
+
 
 def history(acceptance, log_density):
     """Acceptance and log-density in each round."""

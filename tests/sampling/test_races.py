@@ -18,6 +18,8 @@ from tests.sampling import small_runs
 from tests.sampling.small_runs import PROCESSES
 from tests.storage.test_store import DATA, MANIFEST, chunk, create, state
 
+pytestmark = pytest.mark.slow
+
 RIVALS = 4
 WORKED = "worked"
 

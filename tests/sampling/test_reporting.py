@@ -21,6 +21,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore
 from tensorbnn.warning import ReportsLeftOut
 
+pytestmark = pytest.mark.slow
+
 X, XV = np.linspace(-1, 1, 9), np.linspace(-2, 2, 5)
 Y, YV = np.sin(2 * X), np.sin(2 * XV)
 # No adaptation, so that burn-in and draws are one chain; large steps, so that some diverge.

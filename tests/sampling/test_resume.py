@@ -33,6 +33,8 @@ from tensorbnn.warning import (
 )
 from tests.raising import raises, warns
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
 ADAPTIVE = tb.AdaptiveHMC(

@@ -8,6 +8,8 @@ from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.manifest import read_manifest
 from tests.sampling.small_runs import assert_same_run, posterior
 
+pytestmark = pytest.mark.slow
+
 SAMPLERS = {
     "ghmc": tb.GHMC(max_leapfrog=20),
     "nuts": tb.NUTS(max_tree_depth=4),

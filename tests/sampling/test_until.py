@@ -30,6 +30,8 @@ from tensorbnn.warning import Interrupted, StoppedByLimit, StoppedUnconverged, S
 from tests.raising import raises, warns
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 20)
 Y = 0.7 * X + 0.2 + np.random.default_rng(0).normal(0, 0.5, 20)
 AT = np.array([-2.0, 0.0, 1.0])

@@ -10,6 +10,8 @@ import tensorbnn as tb
 from tensorbnn import plots
 from tensorbnn.findings import VerdictKind
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 12)
 Y = 0.7 * X - 0.2
 QUICK = {

@@ -107,7 +107,7 @@ def test_standard_deviations_of_targets():
         (
             ["1"] * 4,
             {"target_sds": ["s", "x"]},
-            r"are 2 columns .* \(s, x\) for 1 target \(y\)",
+            r"found 2 columns .* \(s, x\) for 1 target \(y\)",
         ),
         (["1"] * 4, {"categorical": ["s"]}, "no input: leave out `categorical='s'`"),
         (

@@ -17,7 +17,7 @@ from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint
 from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.plan import Plan
 from tensorbnn.sampling.pooling import Pooling
-from tensorbnn.sampling.reporting import Reporter, Snapshot
+from tensorbnn.sampling.reporting import Reporter
 from tensorbnn.sampling.run import Run
 from tensorbnn.storage.store import Store
 
@@ -151,7 +151,7 @@ class ChainGroup:
         )
         if rows and not burning_in:
             self._buffer.add(result.draws.first(rows))
-        self._reporter.show(self._snapshot(), result.this_call, seconds)
+        self._reporter.show(self._at, result.this_call, seconds)
         by_time = int(count * self._call_seconds / max(seconds, 1e-9))
         self._count = min(2 * count, max(1, by_time))
 
@@ -199,23 +199,11 @@ class ChainGroup:
         epoch = self._at.transitions
         if epoch == 0 or epoch == self._at.reported or not self._reporter.due(epoch):
             return
-        self._reporter.write(self._snapshot())
+        self._reporter.write(self._at)
         sums = self._at.sums
         if self._reporter.resets_sums(epoch):
             sums = sums._replace(report=Sums.zero(len(self.chains)))
         self._at = self._at._replace(reported=epoch, sums=sums)
-
-    def _snapshot(self) -> Snapshot:
-        at = self._at
-        return Snapshot(
-            epoch=at.transitions,
-            phase="burn-in" if at.transitions <= self._plan.burn_in else "sampling",
-            since_report=jax.tree.map(np.asarray, at.sums.report),
-            step_size=np.asarray(at.step_size),
-            log_density=np.asarray(at.chains.state.log_density),
-            position=at.chains.state.position,
-            restarts=np.asarray(at.restarts),
-        )
 
     def _save(self) -> None:
         """Write the draws of every chain, then where it is, which makes them count."""

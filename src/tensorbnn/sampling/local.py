@@ -116,8 +116,7 @@ class LocalBackend:
         groups = []
         for at in self.checkpoints:
             seconds = max(spent.get(chain, 0.0) for chain in at.chains.numbers)
-            end = run.plan.transitions
-            reporter = Reporter(at, run.reporting, end, run.store, bar, seconds=seconds)
+            reporter = Reporter(at, run.reporting, run.plan, run.store, bar, seconds)
             group = ChainGroup(
                 at,
                 run,

@@ -20,27 +20,26 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tensorbnn.data import Dataset
-from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
 from tensorbnn.ensemble.metrics import Metric
 from tensorbnn.errors import MetricError
 from tensorbnn.inference.sampler import over_chains
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.posterior import Posterior, precision
+from tensorbnn.posterior import Posterior
 from tensorbnn.progress import Bar
 from tensorbnn.sampling.advance import Sums
 from tensorbnn.sampling.checkpoint import Checkpoint
-from tensorbnn.sampling.plan import ChainState
+from tensorbnn.sampling.plan import ChainState, Plan
 from tensorbnn.storage.store import Store
 
 
@@ -92,10 +91,7 @@ class Reporting:
         if validation is not None:
             prepared = posterior.prepare_validation(validation)
             rows["validation"] = prepared.dataset
-            with precision(posterior.dtype):
-                data["validation"] = forward.arrange(
-                    posterior.network, prepared.inputs, prepared.targets
-                )
+            data["validation"] = posterior.arrange(prepared)
         return cls(every, metrics, rows, data, posterior.scaling)
 
     def check(self, chains: ChainState, epoch: int = 0) -> None:
@@ -121,18 +117,6 @@ class Reporting:
         return found
 
 
-class Snapshot(NamedTuple):
-    """Where chains are after a call; every array has the chains as its axis."""
-
-    epoch: int
-    phase: str
-    since_report: Sums
-    step_size: NDArray[Any]
-    log_density: NDArray[Any]
-    position: Array
-    restarts: NDArray[Any]
-
-
 class Reporter:
     """Reports of some chains that are advanced together, and what the display shows of them."""
 
@@ -140,17 +124,16 @@ class Reporter:
         self,
         at: Checkpoint,
         reporting: Reporting,
-        end: int,
+        plan: Plan,
         store: Store,
         bar: Bar,
-        *,
         seconds: float,
     ) -> None:
         self._chains, self._numbers, self._shown = at.chains, at.chains.numbers, at.transitions
-        self._reporting, self._end, self._store, self._bar = reporting, end, store, bar
-        self._began = time.monotonic() - seconds
+        self._reporting, self._plan, self._store, self._bar = reporting, plan, store, bar
+        self._end, self._began = plan.transitions, time.monotonic() - seconds
         self._scores: list[dict[str, float | None]] = [{} for _ in self._numbers]
-        self._phase, self._divergences = "", np.zeros(len(self._numbers), np.int64)
+        self._current, self._divergences = "", np.zeros(len(self._numbers), np.int64)
 
     def room(self, epoch: int) -> int:
         """Transitions up to the next report."""
@@ -167,51 +150,58 @@ class Reporter:
         """
         return epoch % self._reporting.every == 0
 
-    def write(self, snapshot: Snapshot) -> None:
+    def write(self, at: Checkpoint) -> None:
         """Write a report of each chain."""
-        self._scores = self._reporting.scores(self._chains, snapshot.position, snapshot.epoch)
-        for report in self._reports(snapshot):
+        position = at.chains.state.position
+        self._scores = self._reporting.scores(self._chains, position, at.transitions)
+        for report in self._reports(at):
             self._store.append_report(report)
-        self._show_rows(snapshot)
+        self._show_rows(at)
 
-    def show(self, snapshot: Snapshot, call: Sums, seconds: float) -> None:
+    def show(self, at: Checkpoint, call: Sums, seconds: float) -> None:
         """Show where chains are after a call that took `seconds`; metrics as last reported.
 
         `call` are sums over the transitions of the call.
         """
-        if snapshot.phase != self._phase:
-            self._phase, self._divergences = snapshot.phase, np.zeros_like(self._divergences)
+        phase = self._phase(at)
+        if phase != self._current:
+            self._current, self._divergences = phase, np.zeros_like(self._divergences)
         self._divergences += call.divergent
-        self._show_rows(snapshot)
-        count, self._shown = snapshot.epoch - self._shown, snapshot.epoch
+        self._show_rows(at)
+        count, self._shown = at.transitions - self._shown, at.transitions
         note = f"{np.sum(call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
             note = f"acceptance {np.mean(call.acceptance) / count:.2f}, {note}"
         # In burn-in trajectories may be held short, and grow later.
-        growing = snapshot.phase == "burn-in"
-        gradients = float(np.sum(call.num_steps))
+        growing, gradients = phase == "burn-in", float(np.sum(call.num_steps))
         self._bar.advance(count * len(self._numbers), note, work=gradients, growing=growing)
 
-    def _show_rows(self, snapshot: Snapshot) -> None:
+    def _phase(self, at: Checkpoint) -> str:
+        return "burn-in" if at.transitions <= self._plan.burn_in else "sampling"
+
+    def _show_rows(self, at: Checkpoint) -> None:
         """Rows of the display: as reports, but with all divergences of the phase."""
-        phase = "done" if snapshot.epoch == self._end else snapshot.phase
-        for report, divergences in zip(self._reports(snapshot), self._divergences, strict=True):
+        phase = "done" if at.transitions == self._end else self._phase(at)
+        for report, divergences in zip(self._reports(at), self._divergences, strict=True):
             shown = report | {"phase": phase, "divergences": divergences}
             self._bar.row(report["chain"], cells(shown))
 
-    def _reports(self, snapshot: Snapshot) -> list[dict[str, Any]]:
-        sums, count = snapshot.since_report, (snapshot.epoch - 1) % self._reporting.every + 1
+    def _reports(self, at: Checkpoint) -> list[dict[str, Any]]:
+        count = (at.transitions - 1) % self._reporting.every + 1
+        sums: Sums = jax.tree.map(np.asarray, at.sums.report)
+        step_size, log_density = np.asarray(at.step_size), np.asarray(at.chains.state.log_density)
+        restarts = np.asarray(at.restarts)
         return [
             {
                 "chain": chain,
-                "epoch": snapshot.epoch,
-                "phase": snapshot.phase,
+                "epoch": at.transitions,
+                "phase": self._phase(at),
                 "acceptance": _finite(sums.acceptance[row] / count),
                 "divergences": int(sums.divergent[row]),
                 "leapfrog_steps": _finite(sums.num_steps[row] / count),
-                "step_size": _finite(snapshot.step_size[row]),
-                "log_density": _finite(snapshot.log_density[row]),
-                "restarts": int(snapshot.restarts[row]),
+                "step_size": _finite(step_size[row]),
+                "log_density": _finite(log_density[row]),
+                "restarts": int(restarts[row]),
                 **self._scores[row],
                 "seconds": round(time.monotonic() - self._began, 3),
             }

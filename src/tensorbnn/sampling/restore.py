@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
 from tensorbnn.engine import choice
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
-from tensorbnn.errors import RunError, RunMismatchError
+from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -132,10 +132,7 @@ def take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
     checkpoints = read_checkpoints(run, store, range(run.plan.chains))
     drawn = max(run.plan.drawn(at.transitions) for at in checkpoints)
     if run.plan.draws < drawn:
-        raise ValueError(
-            f"`draws` is {run.plan.draws}, but {store.path} has {drawn} draws of a chain already: "
-            f"`draws` counts all of them, give at least {drawn}"
-        )
+        raise FewerDrawsError(run.plan.draws, drawn, store.path)
     with precision(run.posterior.dtype):
         run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
     _warn_of_versions(run, store)

@@ -240,8 +240,8 @@ def _check_roles(
         raise TableError(f"a target is given twice: {names_of(targets)}")
     if target_sds and len(target_sds) != len(targets):
         raise TableError(
-            f"there are {len(target_sds)} columns of standard deviations ({names_of(target_sds)}) "
-            f"for {counted(len(targets), 'target')} ({names_of(targets)})",
+            f"found {counted(len(target_sds), 'column')} of standard deviations "
+            f"({names_of(target_sds)}) for {counted(len(targets), 'target')} ({names_of(targets)})",
             *("give one ", Setting("target_sd"), " for each ", Setting("target")),
             ", in the same order",
         )
