@@ -83,7 +83,6 @@ class OtherModelError(Raised, ValueError):
     reason: str
 
 
-@dataclass(eq=False)
 class FewerDrawsError(Raised, ValueError):
     """A run has more draws of a chain than it is to have."""
 
@@ -140,10 +139,8 @@ class NoDrawsError(Raised, RunError):
     def text(self) -> str:
         if self.damaged:
             return "no draws can be read: every file is damaged in some chain"
-        return (
-            "the run holds no draws yet: its chains are still burning in, or were stopped before "
-            "the first draws were saved"
-        )
+        why = "its chains are still burning in, or were stopped before the first draws were saved"
+        return f"the run holds no draws yet: {why}"
 
 
 class DamagedFileError(Raised, RunError):

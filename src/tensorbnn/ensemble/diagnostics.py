@@ -119,25 +119,9 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
-    Parameters
-    ----------
-    values
-        Predictions.
-    info
-        The sampler's records, each ``(chains, draws)``: ``acceptance``, ``divergent`` and
-        ``energy``. What was not recorded counts as NaN.
-    points
-        Where the predictions are, for the verdict to name rows; they have numbers otherwise.
-    hyperparameters
-        Hyper-parameters by name, each ``(chains, draws)``.
-    weights
-        Weights ``(chains, draws)`` that sum to one.
-    pareto_k, pareto_k_limit
-        k-hat of the weights and up to which it is trusted, for the verdict.
-    sampler
-        The sampler's class: it says where it is not exact.
-    approximation
-        What to say in its place of draws that are no sample of the posterior.
+    The records `info`, `hyperparameters` by name and `weights`, which sum to one, are each
+    ``(chains, draws)``; ``acceptance``, ``divergent`` or ``energy`` that was not recorded counts as
+    NaN. The rest is for the verdict, see `Evidence`.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(

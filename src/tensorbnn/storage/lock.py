@@ -27,8 +27,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-# Without locks of the operating system: how often the holder shows that it lives, and after how
-# long without a sign it is taken for dead.
+# Without locks of the operating system: how often the holder shows that it lives, and when it is
+# taken for dead.
 HEARTBEAT_SECONDS = 20.0
 STALE_SECONDS = 300.0
 # Other attempts when the file changes hands between two looks at it.
@@ -111,7 +111,7 @@ class Lock:
             self._descriptor, descriptor = descriptor, -1
             _held.add(self)
         except BlockingIOError:
-            raise LockedError(self._what, _read(self.file)) from None
+            raise LockedError(self._what, self.holder()) from None
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -122,10 +122,7 @@ class Lock:
 
     def _remove_if_stale(self) -> None:
         """Where there are no locks: remove the file of a holder that is gone, or refuse."""
-        holder = _read(self.file)
-        if not _is_stale(holder, self.file):
-            if self.file.exists():
-                raise LockedError(self._what, holder)
+        if not self._is_left():
             return
         # One after the other: who comes late must not remove the new file of a faster one.
         turn = self.file.with_name(f".{self.file.name}.turn.tmp")
@@ -137,13 +134,18 @@ class Lock:
             return
         try:
             # By the clock of the file system: that of this machine may be ahead of it.
-            holder, now = _read(self.file), os.stat(turn).st_mtime
-            if _is_stale(holder, self.file, now):
+            if self._is_left(os.stat(turn).st_mtime):
                 _remove(self.file)
-            elif self.file.exists():
-                raise LockedError(self._what, holder)
         finally:
             _remove(turn)
+
+    def _is_left(self, now: float | None = None) -> bool:
+        """Whether the file is there without its holder; refuse where that lives."""
+        holder = self.holder()
+        is_stale = _is_stale(holder, self.file, now)
+        if not is_stale and self.file.exists():
+            raise LockedError(self._what, holder)
+        return is_stale
 
     def _beat(self) -> None:
         while not self._released.wait(HEARTBEAT_SECONDS):
