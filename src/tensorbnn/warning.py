@@ -195,13 +195,12 @@ class DamageWarning(Raised, RunWarning):
 class FilesLeftOut(Raised, RunWarning):
     """Damaged files of draws are left out."""
 
-    text = "{number} damaged files are left out, in all chains: {first}{more}"
     number: int
     first: str
 
-    @property
-    def more(self) -> str:
-        return ", ..." * (self.number > 1)
+    def message(self, words: Words = PYTHON) -> str:
+        more = ", ..." * (self.number > 1)
+        return f"{self.number} damaged files are left out, in all chains: {self.first}{more}"
 
 
 class ReportsLeftOut(Raised, RunWarning):

@@ -45,14 +45,10 @@ def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
     directory, that one's sync of the directory is enough: names reach the disk in order.
     """
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN
     try:
-        descriptor = os.open(temporary, flags, 0o666)
-        try:
+        with _descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN) as descriptor:
             write_bytes(descriptor, content)
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -63,15 +59,12 @@ def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
 
 def append_line(file: Path, line: bytes) -> None:
     """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN, 0o666)
-    try:
+    with _descriptor(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN) as descriptor:
         if os.fstat(descriptor).st_size:
             os.lseek(descriptor, -1, os.SEEK_END)
             if os.read(descriptor, 1) != b"\n":
                 line = b"\n" + line
         write_bytes(descriptor, line)
-    finally:
-        os.close(descriptor)
 
 
 def write_bytes(descriptor: int, content: bytes) -> None:
@@ -94,9 +87,15 @@ def sync_directory(directory: Path) -> None:
 
 def sync_file(file: Path, flags: int = os.O_RDWR | PLAIN) -> None:
     """Bring what was written to a file to the disk."""
-    descriptor = os.open(file, flags)
-    try:
+    with _descriptor(file, flags) as descriptor:
         os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _descriptor(file: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(file, flags, 0o666)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -58,7 +58,12 @@ class Lock:
 
     def holder(self) -> dict[str, Any] | None:
         """Who has the lock, as far as its file says."""
-        return _read(self.file)
+        try:
+            holder = json.loads(self.file.read_bytes()[:10_000])
+        except (OSError, ValueError):
+            return None
+        known = isinstance(holder, dict) and {"host", "pid", "started", "since"} <= holder.keys()
+        return holder if known and isinstance(holder["pid"], int) else None
 
     def is_held(self) -> bool:
         """Whether somebody has the lock who is still there, as far as the file says."""
@@ -177,10 +182,16 @@ def _open(file: Path) -> tuple[int, bool] | None:
 
 def _write_holder(descriptor: int, file: Path) -> None:
     """Say who holds the lock; where that can't be written, leave nothing behind."""
+    holder = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": _process_start(os.getpid()),
+        "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
     try:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        write_bytes(descriptor, (json.dumps(_holder()) + "\n").encode())
+        write_bytes(descriptor, (json.dumps(holder) + "\n").encode())
     except OSError:
         _remove(file)
         raise
@@ -216,25 +227,6 @@ def _remove(file: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _holder() -> dict[str, Any]:
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "started": _process_start(os.getpid()),
-        "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    """Who holds the lock, as far as the file says."""
-    try:
-        holder = json.loads(file.read_bytes()[:10_000])
-    except (OSError, ValueError):
-        return None
-    known = isinstance(holder, dict) and {"host", "pid", "started", "since"} <= holder.keys()
-    return holder if known and isinstance(holder["pid"], int) else None
-
-
 def _is_stale(holder: dict[str, Any] | None, file: Path, now: float | None = None) -> bool:
     if holder is not None and holder["host"] == socket.gethostname():
         return not _is_alive(holder["pid"], holder["started"])
@@ -249,7 +241,7 @@ def _is_old(file: Path, now: float | None = None) -> bool:
 
 
 def _is_alive(pid: int, started: int | None) -> bool:
-    """Whether the process that started then is still there; numbers of processes come again."""
+    """Whether the process that started then is still there; PIDs are reused."""
     if sys.platform == "win32":
         return True  # there every file system has locks, and signal 0 would end the process
     try:

@@ -54,9 +54,15 @@ def describe(value: Any) -> Any:
         described = [describe(layer) for layer in value.layers]
         return {"type": "Network", "inputs": value.inputs, "layers": described}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        _check_name(type(value))
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {"type": type(value).__name__} | {k: describe(v) for k, v in fields.items()}
+        own, fields = type(value), dataclasses.fields(value)
+        if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
+            raise TypeError(
+                f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the "
+                f"library has a {own.__name__}, too, which would take its place; give it another "
+                "name"
+            )
+        described = {field.name: describe(getattr(value, field.name)) for field in fields}
+        return {"type": own.__name__} | described
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, numbers.Integral):
@@ -87,15 +93,6 @@ def sampler_class(manifest: Mapping[str, Any]) -> type[Sampler] | None:
     """The class of a run's sampler, if it is the library's."""
     found = KNOWN.get(manifest.get("sampler", {}).get("type"), object)
     return found if issubclass(found, Sampler) else None
-
-
-def _check_name(own: type) -> None:
-    """Raise where a class of the user's own would be taken for one of the library's."""
-    if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
-        raise TypeError(
-            f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the library "
-            f"has a {own.__name__}, too, which would take its place; give it another name"
-        )
 
 
 # The scaling of a run that does not say: it was made before there was one.
@@ -214,9 +211,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _is_metrics(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        each is None or isinstance(each, dict) for each in value.values()
-    )
+    return isinstance(value, dict) and all(isinstance(each, dict | None) for each in value.values())
 
 
 _DESCRIPTION = _of_type(dict, "a description")
