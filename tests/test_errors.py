@@ -142,11 +142,6 @@ TEXTS = [
         "a directory that all workers share; or whoever started the chain is gone, then go on with "
         "tb.resume",
     ),
-    (
-        errors.OtherVersionsError("node1", {"jax": "1"}, {"jax": "2"}),
-        "the worker on node1 has {'jax': '1'}, but the run was started with {'jax': '2'}: install "
-        "the same versions, or the chains would not be the same",
-    ),
     (warning.RunWarning("a sentence"), "a sentence"),
     (warning.ConvergenceWarning("a sentence"), "a sentence"),
     (
@@ -258,11 +253,6 @@ TEXTS = [
         warning.NoiseAssumed(0.1),
         "the run does not say how targets scatter: tb.Gaussian(sd=0.1) is assumed. It matters for "
         "noise, scores and other likelihoods; give the `likelihood` of the run",
-    ),
-    (
-        warning.ImpossibleValues("a", 1, 2),
-        "a has negative values in 1 of 2 networks, which TensorBNN does not forbid: predictions "
-        "are right, but under the paper's prior such networks are impossible",
     ),
 ]  # fmt: skip
 

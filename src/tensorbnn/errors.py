@@ -5,39 +5,13 @@ in `warning.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tensorbnn.messages import Limited, Option, Raised, Remedy, Resume
+from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, go_on
 
 
-class _Named(Raised):
-    """Something about the option `name`."""
-
-    name: str
-
-    @property
-    def option(self) -> Option:
-        return Option(self.name)
-
-
-class _AtPath(Raised):
-    """Something about the run at `path`."""
-
-    path: Path
-
-    @property
-    def quoted(self) -> str:
-        return repr(str(self.path))
-
-    @property
-    def resume(self) -> Resume:
-        return Resume(self.path)
-
-
-@dataclass(eq=False)
-class OptionError(_Named, ValueError):
+class OptionError(Raised, ValueError):
     """An option that is not what is `wanted`, which names other options as ``{words[name]}``."""
 
     name: str
@@ -45,61 +19,55 @@ class OptionError(_Named, ValueError):
     got: Any
     verb: str = "be"
 
-    @property
-    def text(self) -> str:
-        wanted = self.wanted if "{words[" in self.wanted else "{wanted}"
-        return f"{{option}} must {{verb}} {wanted}, got {{got!r}}"
+    def message(self, words: Words = PYTHON) -> str:
+        wanted = self.wanted.format(words=words) if "{words[" in self.wanted else self.wanted
+        return f"{words.option(self.name)} must {self.verb} {wanted}, got {self.got!r}"
 
 
 class OptionTypeError(OptionError, TypeError):
     """An option of another type than is `wanted`."""
 
 
-@dataclass(eq=False)
-class RunMismatchError(_Named, ValueError):
+class RunMismatchError(Raised, ValueError):
     """An option that is not what the run at `path` was begun with."""
 
-    text = (
-        "the run {path} has another {option}: {then} there, {now} here. A run goes on as it was "
-        "begun; for another chain start a new run with tb.sample"
-    )
     path: Path
     name: str
     there: Any
     here: Any
 
-    @property
-    def then(self) -> str:
-        return _short(self.there)
+    def message(self, words: Words = PYTHON) -> str:
+        return (
+            f"the run {self.path} has another {words.option(self.name)}: {_short(self.there)} "
+            f"there, {_short(self.here)} here. A run goes on as it was begun; for another chain "
+            "start a new run with tb.sample"
+        )
 
-    @property
-    def now(self) -> str:
-        return _short(self.here)
 
-
-@dataclass(eq=False)
-class PathTakenError(_AtPath, FileExistsError):
+class PathTakenError(Raised, FileExistsError):
     """A path that is not free for a new run."""
 
     path: Path
     holds: Literal["run", "current directory", "something else"]
 
-    @property
-    def text(self) -> str:
-        return _TAKEN[self.holds]
+    def message(self, words: Words = PYTHON) -> str:
+        if self.holds == "current directory":
+            return (
+                f"{self.path} is the current directory, or around it, and can't be replaced from "
+                "inside: go to another one first"
+            )
+        if self.holds == "something else":
+            return (
+                f"{self.path} exists and is not a run of this library: choose another "
+                f"{words['path']}"
+            )
+        return (
+            f"{self.path} already holds a run: read it with tb.load({str(self.path)!r}), go on "
+            f"with it with {words.remedy(Resume(self.path))}, choose another {words['path']}, or "
+            "replace it with `overwrite=True`"
+        )
 
 
-_TAKEN = {
-    "run": "{path} already holds a run: read it with tb.load({quoted}), go on with it with "
-    "{resume}, choose another {words[path]}, or replace it with `overwrite=True`",
-    "current directory": "{path} is the current directory, or around it, and can't be replaced "
-    "from inside: go to another one first",
-    "something else": "{path} exists and is not a run of this library: choose another "
-    "{words[path]}",
-}
-
-
-@dataclass(eq=False)
 class NotARunError(Raised, FileNotFoundError):
     """A path at which there is no run."""
 
@@ -107,16 +75,14 @@ class NotARunError(Raised, FileNotFoundError):
     path: Path
 
 
-@dataclass(eq=False)
 class OtherModelError(Raised, ValueError):
     """A model that the networks of a run can't be re-weighted to."""
 
     text = "{reason}, or {remedy}"
-    reason: str
     remedy = Remedy.SAMPLE_OTHER
+    reason: str
 
 
-@dataclass(eq=False)
 class FewerDrawsError(Raised, ValueError):
     """A run has more draws of a chain than it is to have."""
 
@@ -138,7 +104,7 @@ class DataNotKeptError(Raised, ValueError):
     )
 
 
-class RunError(Raised, RuntimeError):
+class RunError(Message, RuntimeError):
     """A run that can't be read, written or continued."""
 
 
@@ -146,22 +112,24 @@ class SamplingError(RunError):
     """A run that has nothing to predict with, though nothing is wrong with its files."""
 
 
-@dataclass(eq=False)
-class LimitBeforeDrawsError(Limited, SamplingError):
+class LimitBeforeDrawsError(Raised, SamplingError):
     """A limit that came before the first draw of some chain."""
 
-    text = (
-        "{option} ({value:,g}) came before the first draw (after {burn_in:,} transitions of "
-        "burn-in) of some chain: there is nothing to predict with yet; {then}"
-    )
     limit: str
     value: float
     burn_in: int
     resume: Resume | None
+    """How the run goes on; ``None`` where it is not saved."""
+
+    def message(self, words: Words = PYTHON) -> str:
+        return (
+            f"{words.option(self.limit)} ({self.value:,g}) came before the first draw (after "
+            f"{self.burn_in:,} transitions of burn-in) of some chain: there is nothing to predict "
+            f"with yet; {go_on(self.limit, self.resume, words)}"
+        )
 
 
-@dataclass(eq=False)
-class NoDrawsError(RunError):
+class NoDrawsError(Raised, RunError):
     """A run without draws that can be read."""
 
     damaged: bool
@@ -171,14 +139,11 @@ class NoDrawsError(RunError):
     def text(self) -> str:
         if self.damaged:
             return "no draws can be read: every file is damaged in some chain"
-        return (
-            "the run holds no draws yet: its chains are still burning in, or were stopped before "
-            "the first draws were saved"
-        )
+        why = "its chains are still burning in, or were stopped before the first draws were saved"
+        return f"the run holds no draws yet: {why}"
 
 
-@dataclass(eq=False)
-class DamagedFileError(RunError):
+class DamagedFileError(Raised, RunError):
     """A file that is not what was written, or not there."""
 
     text = "{file} {reason}"
@@ -186,14 +151,9 @@ class DamagedFileError(RunError):
     reason: str
 
 
-@dataclass(eq=False)
-class DamagedDrawsError(_AtPath, RunError):
+class DamagedDrawsError(Raised, RunError):
     """Draws of the run at `path` that can't be read, and which can."""
 
-    text = (
-        "{error}; still readable are {readable}: tb.load({quoted}, skip_damaged=True) takes the "
-        "draws that all chains have"
-    )
     error: DamagedFileError
     path: Path
     whole: Mapping[int, Mapping[int, int]]
@@ -202,6 +162,12 @@ class DamagedDrawsError(_AtPath, RunError):
     """Draws in a full file."""
     others: int
     """Number of chains without damage."""
+
+    def message(self, words: Words = PYTHON) -> str:
+        return (
+            f"{self.error.message(words)}; still readable are {self.readable}: "
+            f"tb.load({str(self.path)!r}, skip_damaged=True) takes the draws that all chains have"
+        )
 
     @property
     def readable(self) -> str:
@@ -215,26 +181,26 @@ class DamagedDrawsError(_AtPath, RunError):
                 spans.append((begin, first + count))
             draws = ", ".join(f"{first} to {end - 1}" for first, end in spans)
             parts.append(f"draws {draws} of chain {chain}" if draws else f"none of chain {chain}")
-        plural = "" if self.others == 1 else "s"
-        rest = [f"all draws of {self.others} other chain{plural}"] if self.others else []
-        return " and ".join([*parts, *rest])
+        if self.others:
+            parts.append(f"all draws of {self.others} other chain{'s' * (self.others > 1)}")
+        return " and ".join(parts)
 
 
-@dataclass(eq=False)
-class DamagedStateError(_AtPath, RunError):
+class DamagedStateError(Raised, RunError):
     """A chain of the run at `path` that can't go on, since its state can't be read."""
 
-    text = (
-        "{error}; without it chain {chain} can't go on, but draws stay readable by "
-        "tb.load({quoted})"
-    )
     error: DamagedFileError
     chain: int
     path: Path
 
+    def message(self, words: Words = PYTHON) -> str:
+        return (
+            f"{self.error.message(words)}; without it chain {self.chain} can't go on, but draws "
+            f"stay readable by tb.load({str(self.path)!r})"
+        )
 
-@dataclass(eq=False)
-class StateError(RunError):
+
+class StateError(Raised, RunError):
     """A state that another version of the sampler has saved."""
 
     text = (
@@ -246,27 +212,27 @@ class StateError(RunError):
     difference: str
 
 
-@dataclass(eq=False)
-class WriteError(_AtPath, RunError):
+class WriteError(Raised, RunError):
     """A file that can't be written, such as on a full disk."""
 
-    text = (
-        "{file} can't be written: {reason}; files written before it are whole. When that is "
-        "repaired, go on from there with {resume}"
-    )
     file: Path
     reason: str
     path: Path
 
+    def message(self, words: Words = PYTHON) -> str:
+        return (
+            f"{self.file} can't be written: {self.reason}; files written before it are whole. When "
+            f"that is repaired, go on from there with {words.remedy(Resume(self.path))}"
+        )
 
-@dataclass(eq=False)
-class LockedError(RunError):
+
+class LockedError(Raised, RunError):
     """Somebody else is writing: the `holder` of the lock, as far as its file says."""
 
     text = "{what} is being written by {who}: wait for it or stop it; {remedy}"
+    remedy = Remedy.READ
     what: str
     holder: Mapping[str, Any] | None
-    remedy = Remedy.READ
 
     @property
     def who(self) -> str:
@@ -275,7 +241,6 @@ class LockedError(RunError):
         return "process {pid} on {host}, since {since}".format_map(self.holder)
 
 
-@dataclass(eq=False)
 class MetricError(Raised, RuntimeError):
     """A metric that failed."""
 
@@ -290,8 +255,7 @@ class MetricError(Raised, RuntimeError):
     reason: str
 
 
-@dataclass(eq=False)
-class ExecutorError(_AtPath, RunError):
+class ExecutorError(Raised, RunError):
     """An executor that takes no chains (`refused`), or whose workers are lost."""
 
     path: Path
@@ -299,47 +263,32 @@ class ExecutorError(_AtPath, RunError):
     reason: str
     refused: bool = False
 
-    @property
-    def text(self) -> str:
-        whole = "All that was saved is whole; go on with {resume}"
+    def message(self, words: Words = PYTHON) -> str:
+        whole = f"All that was saved is whole; go on with {words.remedy(Resume(self.path))}"
         if self.refused:
-            return "{words[executor]} takes no chain ({reason}). " + whole
+            return f"{words['executor']} takes no chain ({self.reason}). {whole}"
         return (
-            "{what} ({reason}); what workers print says why. A script that starts processes needs "
-            '`if __name__ == "__main__":`, and workers must be able to import its classes and '
-            "functions. " + whole
+            f"{self.what} ({self.reason}); what workers print says why. A script that starts "
+            'processes needs `if __name__ == "__main__":`, and workers must be able to import its '
+            f"classes and functions. {whole}"
         )
 
 
-@dataclass(eq=False)
-class NotSharedError(RunError):
+class NotSharedError(Raised, RunError):
     """A path at which a worker does not see the run."""
 
+    text = (
+        "{path}, as the worker on {host} sees it, is not the run that was started: "
+        "{words[path]} must be a directory that all workers share{gone}"
+    )
     path: Path
     host: str
     is_run: bool = False
     """Whether there is a run, which may be the one whose coordinator is gone."""
 
     @property
-    def text(self) -> str:
-        gone = "; or whoever started the chain is gone, then go on with tb.resume"
-        return (
-            "{path}, as the worker on {host} sees it, is not the run that was started: "
-            "{words[path]} must be a directory that all workers share"
-        ) + gone * self.is_run
-
-
-@dataclass(eq=False)
-class OtherVersionsError(RunError):
-    """A worker that has other versions of the libraries than the run was started with."""
-
-    text = (
-        "the worker on {host} has {here}, but the run was started with {there}: install the same "
-        "versions, or the chains would not be the same"
-    )
-    host: str
-    here: Mapping[str, str]
-    there: Mapping[str, str]
+    def gone(self) -> str:
+        return "; or whoever started the chain is gone, then go on with tb.resume" * self.is_run
 
 
 def _short(value: Any) -> str:

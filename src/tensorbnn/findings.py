@@ -3,15 +3,21 @@
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, final
+from dataclasses import dataclass, field
+from typing import Any, dataclass_transform, final
 
 from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class Finding(Message):
-    """Something that a diagnosis has found; its `text` states the facts."""
+    """Something that a diagnosis has found; subclasses are frozen dataclasses without a decorator.
+
+    The `text` of one, or its `found`, says what was found; `message` says what to do about it, too.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     @property
     def doubtful(self) -> bool:
@@ -23,18 +29,21 @@ class Finding(Message):
         """What to do about it."""
         return None
 
+    def found(self) -> str:
+        """What was found."""
+        return super().message()
+
     def message(self, words: Words = PYTHON) -> str:
-        text = ("but " if self.doubtful else "") + super().message(words)
+        text = "but " * self.doubtful + self.found()
         return text if self.remedy is None else f"{text}: {words.remedy(self.remedy)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and fields, for a program."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
         remedy = None if self.remedy is None else self.remedy.name.lower()
-        return {"kind": type(self).__name__, "doubtful": self.doubtful, **found, "remedy": remedy}
+        kind = {"kind": type(self).__name__, "doubtful": self.doubtful}
+        return {**kind, **vars(self), "remedy": remedy}
 
 
-@dataclass(frozen=True)
 class Agree(Finding):
     """Chains agree about predictions, which are known well enough."""
 
@@ -44,34 +53,31 @@ class Agree(Finding):
 
     @property
     def facts(self) -> str:
+        """The same without the judgement."""
         least = f"the ESS at least {self.ess:.0f} in bulk and tails"
         return f"R-hat is at most {self.rhat:.3f} and {least}"
 
 
-@dataclass(frozen=True)
 class RunLonger(Finding):
-    """Chains agree, but are too short by this factor."""
+    """Chains agree, but are too short by the factor `times`."""
 
-    text = (
-        "run about {factor} times longer: R-hat is up to {rhat:.3f} (aim: below {rhat_aim}) and "
-        "the ESS down to {ess:.0f} (aim: {ess_aim:.0f})"
-    )
     times: float
     rhat: float
     ess: float
     rhat_aim: float
     ess_aim: float
 
-    @property
-    def factor(self) -> str:
-        return rounded_up(self.times)
+    def found(self) -> str:
+        return (
+            f"run about {rounded_up(self.times)} times longer: R-hat is up to {self.rhat:.3f} "
+            f"(aim: below {self.rhat_aim}) and the ESS down to {self.ess:.0f} (aim: "
+            f"{self.ess_aim:.0f})"
+        )
 
 
-@dataclass(frozen=True)
 class Disagree(Finding):
     """Chains tell different stories at some rows."""
 
-    text = "chains disagree at {rows} of {of} rows ({highest}worst at {names}){reason}"
     rows: int
     of: int
     rhat: float | None
@@ -91,25 +97,18 @@ class Disagree(Finding):
             return Remedy.LONGER_BURN_IN
         return Remedy.SEPARATE_MODES if self.odd_chain is None else Remedy.ODD_CHAIN
 
-    @property
-    def highest(self) -> str:
-        return "" if self.rhat is None else f"R-hat up to {self.rhat:.2f}, "
-
-    @property
-    def names(self) -> str:
-        more = ", ..." if self.rows > len(self.worst) else ""
-        return f"{self.label} {', '.join(self.worst)}{more}".lstrip()
-
-    @property
-    def reason(self) -> str:
+    def found(self) -> str:
+        highest = "" if self.rhat is None else f"R-hat up to {self.rhat:.2f}, "
+        names = f"{self.label} {', '.join(self.worst)}".lstrip()
+        names += ", ..." * (self.rows > len(self.worst))
+        found = f"chains disagree at {self.rows} of {self.of} rows ({highest}worst at {names})"
         if self.is_early:
-            return ": the second halves of the chains agree, so the burn-in was too short"
+            return f"{found}: the second halves of the chains agree, so the burn-in was too short"
         if self.odd_chain is not None:
-            return f": chain {self.odd_chain} differs from the others, which agree"
-        return ""
+            return f"{found}: chain {self.odd_chain} differs from the others, which agree"
+        return found
 
 
-@dataclass(frozen=True)
 class _OfChains(Finding):
     """Something about some of the chains, or all."""
 
@@ -125,21 +124,17 @@ class _OfChains(Finding):
         return f"chains {', '.join(map(str, self.chains[:-1]))} and {self.chains[-1]}"
 
 
-@dataclass(frozen=True)
 class NotMoved(_OfChains):
     """Chains say the same in every draw."""
 
-    text = "{who} moved"
     remedy = Remedy.FIND_STEPS
 
-    @property
-    def who(self) -> str:
+    def found(self) -> str:
         if len(self.chains) == self.of:
-            return "no chain has"
-        return f"{self.which} {'has' if len(self.chains) == 1 else 'have'} not"
+            return "no chain has moved"
+        return f"{self.which} {'has' if len(self.chains) == 1 else 'have'} not moved"
 
 
-@dataclass(frozen=True)
 class OneChain(Finding):
     """There is nothing to compare the only chain with."""
 
@@ -147,7 +142,6 @@ class OneChain(Finding):
     remedy = Remedy.TWO_CHAINS
 
 
-@dataclass(frozen=True)
 class WeightsUntrusted(Finding):
     """The weights of networks can't be relied on."""
 
@@ -161,7 +155,6 @@ class WeightsUntrusted(Finding):
     limit: float
 
 
-@dataclass(frozen=True)
 class Divergences(Finding):
     """Too large a share of the draws saw a divergent trajectory."""
 
@@ -174,7 +167,6 @@ class Divergences(Finding):
     share: float
 
 
-@dataclass(frozen=True)
 class LowAcceptance(_OfChains):
     """Chains reject nearly all proposals."""
 
@@ -184,7 +176,6 @@ class LowAcceptance(_OfChains):
     """The highest of these chains."""
 
 
-@dataclass(frozen=True)
 class SlowEnergies(_OfChains):
     """Chains move too slowly between levels of the density."""
 
@@ -198,7 +189,6 @@ class SlowEnergies(_OfChains):
     limit: float
 
 
-@dataclass(frozen=True)
 class HyperparametersDisagree(Finding):
     """Chains agree about predictions, but not about some hyper-parameters."""
 
@@ -213,15 +203,9 @@ class HyperparametersDisagree(Finding):
     worst: str
 
 
-@dataclass(frozen=True)
 class EnergyErrors(Finding):
     """A sampler rejects nothing, so that energy errors of its steps are a bias."""
 
-    text = (
-        "{sampler} is not exact, and its bias{judged}: the energy errors of its steps are up to "
-        "{error:.2g} per root of the dimension in {share:.0%} of the draws ({limit} is the limit)"
-        "{advice}"
-    )
     sampler: str
     error: float
     """Exceeded in no more than the rest of the draws."""
@@ -234,21 +218,21 @@ class EnergyErrors(Finding):
     def doubtful(self) -> bool:
         return not self.error <= self.limit
 
-    @property
-    def judged(self) -> str:
-        return " is to be feared" if self.doubtful else ", which should be small, does not show"
+    def found(self) -> str:
+        judged, advice = ", which should be small, does not show", ""
+        if self.doubtful:
+            judged = " is to be feared"
+            advice = f": use smaller steps, or an exact sampler such as tb.{self.exact}()"
+        return (
+            f"{self.sampler} is not exact, and its bias{judged}: the energy errors of its steps "
+            f"are up to {self.error:.2g} per root of the dimension in {self.share:.0%} of the "
+            f"draws ({self.limit} is the limit){advice}"
+        )
 
-    @property
-    def advice(self) -> str:
-        exact = f": use smaller steps, or an exact sampler such as tb.{self.exact}()"
-        return exact if self.doubtful else ""
 
-
-@dataclass(frozen=True)
 class KineticTemperature(Finding):
     """A sampler is approximate; how far its kinetic temperature is from 1 shows its bias."""
 
-    text = "{sampler} is approximate{judged}"
     sampler: str
     temperature: float
     limit: float
@@ -262,22 +246,21 @@ class KineticTemperature(Finding):
     def remedy(self) -> Remedy:
         return Remedy.LESS_NOISE if self.doubtful else Remedy.HALF_STEPS
 
-    @property
-    def judged(self) -> str:
-        is_at = f"kinetic temperature {'of ' * self.doubtful}{self.temperature:.3f}"
+    def found(self) -> str:
         if self.doubtful:
-            return f", and a {is_at} instead of 1 shows its bias"
-        return f" ({is_at}, 1 where exact), and its bias does not show"
+            return (
+                f"{self.sampler} is approximate, and a kinetic temperature of "
+                f"{self.temperature:.3f} instead of 1 shows its bias"
+            )
+        return (
+            f"{self.sampler} is approximate (kinetic temperature {self.temperature:.3f}, 1 where "
+            "exact), and its bias does not show"
+        )
 
 
-@dataclass(frozen=True)
 class Approximate(Finding):
     """Networks are draws of a fitted density, about which chains that agree say nothing."""
 
-    text = (
-        "a variational approximation, not a sample of the posterior (ELBO {elbo:.2f} ± "
-        "{elbo_error:.2f}): k-hat is {pareto_k:.2f}, {judged}"
-    )
     elbo: float
     elbo_error: float
     pareto_k: float
@@ -287,11 +270,14 @@ class Approximate(Finding):
     def remedy(self) -> Remedy | None:
         return None if self.pareto_k <= self.limit else Remedy.COMPARE_SAMPLE
 
-    @property
-    def judged(self) -> str:
+    def found(self) -> str:
+        judged = f"above {self.limit:.2g}, so the two differ, and means and sds may be wrong"
         if self.remedy is None:
-            return "so the two are close"
-        return f"above {self.limit:.2g}, so the two differ, and means and sds may be wrong"
+            judged = "so the two are close"
+        return (
+            f"a variational approximation, not a sample of the posterior (ELBO {self.elbo:.2f} ± "
+            f"{self.elbo_error:.2f}): k-hat is {self.pareto_k:.2f}, {judged}"
+        )
 
 
 class VerdictKind(enum.Enum):

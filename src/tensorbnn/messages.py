@@ -3,8 +3,9 @@
 import enum
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, dataclass_transform
 
 
 class Remedy(enum.Enum):
@@ -45,12 +46,6 @@ class Resume:
     value: str = ""
 
 
-class Option(str):
-    """The name of an option."""
-
-    __slots__ = ()
-
-
 class Words:
     """What a front-end calls options and remedies: these are the words of Python."""
 
@@ -89,11 +84,11 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The template."""
-        raise NotImplementedError
+        """The template; none where an exception is made of a sentence."""
+        return ""
 
     def message(self, words: Words = PYTHON) -> str:
-        return self.text.format_map(_Worded(self, words))
+        return self.text.format_map(_Worded(self, words)) if self.text else super().__str__()
 
     def __str__(self) -> str:
         return self.message()
@@ -110,68 +105,34 @@ class _Worded(dict[str, Any]):
         value = getattr(self._of, name)
         if isinstance(value, Message):
             return value.message(self._words)
-        if isinstance(value, Option):
-            return self._words.option(value)
         return self._words.remedy(value) if isinstance(value, Remedy | Resume) else value
 
 
+@dataclass_transform(eq_default=False)
 class Raised(Message):
-    """An exception or warning whose fields are set once, and come back from another process."""
+    """An exception or warning whose fields are set once, and come back from another process.
 
-    def message(self, words: Words = PYTHON) -> str:
-        if type(self).text is Message.text:  # made of a sentence
-            return super(Message, self).__str__()
-        return super().message(words)
+    Subclasses are dataclasses without a decorator.
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in _fields(self) and name in self.__dict__:
+        if name in self.__match_args__ and name in self.__dict__:
             raise AttributeError(f"`{name}` of a {type(self).__name__} can't be changed")
         super().__setattr__(name, value)
 
     def __reduce__(self) -> Any:
-        if not _fields(self):
-            return super().__reduce__()
         rest = dict(self.__dict__)
-        return _remake, (type(self), {name: rest.pop(name) for name in _fields(self)}), rest or None
+        fields = {name: rest.pop(name) for name in self.__match_args__}
+        return partial(type(self), **fields), (), rest or None
 
 
-def _fields(raised: Raised) -> tuple[str, ...]:
-    return getattr(raised, "__match_args__", ())
-
-
-def _remake(kind: type[Raised], fields: dict[str, Any]) -> Raised:
-    return kind(**fields)
-
-
-@dataclass(frozen=True)
-class _GoOn(Message):
-    limit: str
-    resume: Resume | None
-
-    @property
-    def text(self) -> str:
-        if self.resume is not None:
-            return "go on with {resume}"
-        return "give more {option}, and a {words[path]} for a run that can go on"
-
-    @property
-    def option(self) -> Option:
-        return Option(self.limit)
-
-
-class Limited(Raised):
-    """Something about the option `limit`, which has ended a run."""
-
-    limit: str
-    resume: Resume | None
-    """How the run goes on; ``None`` where it is not saved."""
-
-    @property
-    def option(self) -> Option:
-        """The option."""
-        return Option(self.limit)
-
-    @property
-    def then(self) -> Message:
-        """What to do to have more draws."""
-        return _GoOn(self.limit, self.resume)
+def go_on(limit: str, resume: Resume | None, words: Words) -> str:
+    """How to have more draws of a run that the option `limit` has ended; saved ones `resume`."""
+    if resume is not None:
+        return f"go on with {words.remedy(resume)}"
+    return f"give more {words.option(limit)}, and a {words['path']} for a run that can go on"

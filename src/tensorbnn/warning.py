@@ -6,12 +6,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tensorbnn.errors import DamagedFileError, RunError
 from tensorbnn.findings import rounded_up
-from tensorbnn.messages import PYTHON, Limited, Raised, Remedy, Resume, Words
+from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, go_on
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
@@ -43,7 +42,7 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] == __package__
 
 
-class RunWarning(Raised, UserWarning):
+class RunWarning(Message, UserWarning):
     """What a user should know of a run; two that say the same are equal."""
 
     def __eq__(self, other: object) -> bool:
@@ -57,19 +56,24 @@ class ConvergenceWarning(RunWarning):
     """Predictions that are not known as well as was wanted."""
 
 
-@dataclass(eq=False)
-class StoppedByLimit(Limited, RunWarning):
+class StoppedByLimit(Raised, RunWarning):
     """A limit has ended a run before it had all its draws."""
 
-    text = (
-        "stopped by {option} ({value:,g}) after {draws:,} of {planned:,} draws of each chain; "
-        "{then}"
-    )
     limit: str
     value: float
     draws: int
     planned: int
     resume: Resume | None
+    """How the run goes on; ``None`` where it is not saved."""
+
+    def message(self, words: Words = PYTHON) -> str:
+        return self._stopped(words, f" of {self.planned:,} draws of each chain; ")
+
+    def _stopped(self, words: Words, rest: str, times: float | None = None) -> str:
+        stopped = f"stopped by {words.option(self.limit)} ({self.value:,g}) after {self.draws:,}"
+        if times is not None:
+            rest += f"about {rounded_up(times)} times as many draws are needed; "
+        return stopped + rest + go_on(self.limit, self.resume, words)
 
 
 class Point(NamedTuple):
@@ -81,8 +85,14 @@ class Point(NamedTuple):
     """Not finite where a chain does not move."""
     ess: float
 
+    @property
+    def known(self) -> str:
+        """How well, in words."""
+        if not math.isfinite(self.rhat):
+            return "a chain does not move"
+        return f"R-hat {self.rhat:.3f} and ESS {self.ess:,.0f}"
 
-@dataclass(eq=False)
+
 class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
     """A limit has ended a run before predictions were known as well as was wanted."""
 
@@ -96,51 +106,31 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
     """So many times as many draws are needed, as far as that can be told."""
 
     def message(self, words: Words = PYTHON) -> str:
-        text = (
-            f"stopped by {words.option(self.limit)} ({self.value:,g}) after {self.draws:,} draws "
-            "of each chain"
-        )
-        then = self.then.message(words)
         if not self.short:
-            return f"{text}, too few to judge predictions by; {then}"
-        known = [f"{_known(each)} at {words.point(each.row, each.name)}" for each in self.worst]
-        more = self.short - len(known)
-        longer = ""
-        if self.times is not None:
-            longer = f"about {rounded_up(self.times)} times as many draws are needed; "
-        return (
-            f"{text}: at {self.short} of {self.points} x predictions are not known as well as "
-            f"wanted (R-hat below {self.rhat:g}, ESS of at least {self.ess:g}): "
-            f"{'; '.join(known + [f'and {more} more'] * (more > 0))}; {longer}{then}"
+            return self._stopped(words, " draws of each chain, too few to judge predictions by; ")
+        known = [f"{each.known} at {words.point(each.row, each.name)}" for each in self.worst]
+        if self.short > len(known):
+            known.append(f"and {self.short - len(known)} more")
+        rest = (
+            f" draws of each chain: at {self.short} of {self.points} x predictions are not known "
+            f"as well as wanted (R-hat below {self.rhat:g}, ESS of at least {self.ess:g}): "
+            f"{'; '.join(known)}; "
         )
+        return self._stopped(words, rest, self.times)
 
 
-def _known(point: Point) -> str:
-    if not math.isfinite(point.rhat):
-        return "a chain does not move"
-    return f"R-hat {point.rhat:.3f} and ESS {point.ess:,.0f}"
-
-
-@dataclass(eq=False)
 class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
     """A limit has ended a run before its stopping rule, one of the user's own, was satisfied."""
 
-    text = (
-        "stopped by {option} ({value:,g}) after {draws:,} draws of each chain, before "
-        "{words[until]} was satisfied; {longer}{then}"
-    )
     times: float | None = None
     """So many times as many draws are needed, as far as that can be told."""
 
-    @property
-    def longer(self) -> str:
-        if self.times is None:
-            return ""
-        return f"about {rounded_up(self.times)} times as many draws are needed; "
+    def message(self, words: Words = PYTHON) -> str:
+        rest = f" draws of each chain, before {words['until']} was satisfied; "
+        return self._stopped(words, rest, self.times)
 
 
-@dataclass(eq=False)
-class Interrupted(RunWarning):
+class Interrupted(Raised, RunWarning):
     """Ctrl-C has ended a run in memory."""
 
     text = "interrupted: the ensemble has the {draws:,} of {planned:,} draws that all chains have"
@@ -148,8 +138,7 @@ class Interrupted(RunWarning):
     planned: int
 
 
-@dataclass(eq=False)
-class ChainRestarted(RunWarning):
+class ChainRestarted(Raised, RunWarning):
     """A chain was stuck in burn-in."""
 
     text = (
@@ -161,8 +150,7 @@ class ChainRestarted(RunWarning):
     after: int
 
 
-@dataclass(eq=False)
-class CoarsePrecision(RunWarning):
+class CoarsePrecision(Raised, RunWarning):
     """Log-densities are so large that their type rounds away what decides about proposals."""
 
     text = (
@@ -176,11 +164,10 @@ class CoarsePrecision(RunWarning):
 
     @property
     def other(self) -> str:
-        return "dtype='float64', or " if self.dtype == "float32" else ""
+        return "dtype='float64', or " * (self.dtype == "float32")
 
 
-@dataclass(eq=False)
-class OtherVersion(RunWarning):
+class OtherVersion(Raised, RunWarning):
     """A run goes on with another version of a library, or with another ``instruction set``."""
 
     text = (
@@ -198,63 +185,53 @@ class OtherVersion(RunWarning):
         return f"version {self.then} of {self.name}, this is {self.now}"
 
 
-@dataclass(eq=False)
-class DamageWarning(RunWarning):
+class DamageWarning(Raised, RunWarning):
     """A run goes on, though some of it can't be read."""
 
     text = "the run goes on, but {error}"
     error: RunError
 
 
-@dataclass(eq=False)
-class FilesLeftOut(RunWarning):
+class FilesLeftOut(Raised, RunWarning):
     """Damaged files of draws are left out."""
 
-    text = "{number} damaged files are left out, in all chains: {first}{more}"
     number: int
     first: str
 
-    @property
-    def more(self) -> str:
-        return ", ..." if self.number > 1 else ""
+    def message(self, words: Words = PYTHON) -> str:
+        more = ", ..." * (self.number > 1)
+        return f"{self.number} damaged files are left out, in all chains: {self.first}{more}"
 
 
-@dataclass(eq=False)
-class ReportsLeftOut(RunWarning):
+class ReportsLeftOut(Raised, RunWarning):
     """Damaged lines of a file of reports are left out."""
 
     text = "{error}: left out"
     error: DamagedFileError
 
 
-@dataclass(eq=False)
-class MetricsLost(RunWarning):
+class MetricsLost(Raised, RunWarning):
     """Metrics are no longer reported: these functions, or all on validation data if none."""
 
     names: Sequence[str] = ()
 
-    @property
-    def text(self) -> str:
+    def message(self, words: Words = PYTHON) -> str:
         if self.names:
             return (
-                "the metrics {listed} are functions of your own and no longer reported: give them "
-                "again with {words[metrics]}"
+                f"the metrics {list(self.names)} are functions of your own and no longer reported: "
+                f"give them again with {words['metrics']}"
             )
         return (
             "the run does not keep its validation data, on which metrics are no longer reported: "
-            "give them again with {words[validation]}"
+            f"give them again with {words['validation']}"
         )
 
-    @property
-    def listed(self) -> list[str]:
-        return list(self.names)
 
-
-@dataclass(eq=False)
-class ReweightingWarning(RunWarning):
+class ReweightingWarning(Raised, RunWarning):
     """Weights can't be trusted."""
 
     text = "these weights can't be trusted: {reason}: {remedy}"
+    remedy = Remedy.SAMPLE_OTHER_FROM_HERE
     networks: int
     worth: float
     """The effective number of networks."""
@@ -264,25 +241,22 @@ class ReweightingWarning(RunWarning):
     needed: int
     too_few: bool
     """Whether more networks might do."""
-    remedy = Remedy.SAMPLE_OTHER_FROM_HERE
 
     @property
     def reason(self) -> str:
         far = "the other model is too far from the one that was sampled"
-        above = f"Pareto k-hat is {self.pareto_k:.2f}, above {self.limit:.2g}"
         more_draws = f"more draws may settle it; if they don't, {far}"
         if math.isnan(self.pareto_k):
             few = f"{self.networks} networks are too few to tell, {self.needed} are needed"
             return f"{few}: {more_draws}"
-        worth = f"worth {self.worth:.0f}"
+        above = f"Pareto k-hat is {self.pareto_k:.2f}, above {self.limit:.2g}"
+        networks = f"{above}, and the {self.networks} networks"
         if self.too_few:
-            few = f"the {self.networks} networks, though {worth}, are too few to tell"
-            return f"{above}, and {few}: {more_draws}"
-        return f"{above}, and the {self.networks} networks are worth only {self.worth:.0f}: {far}"
+            return f"{networks}, though worth {self.worth:.0f}, are too few to tell: {more_draws}"
+        return f"{networks} are worth only {self.worth:.0f}: {far}"
 
 
-@dataclass(eq=False)
-class LagWarning(ConvergenceWarning):
+class LagWarning(Raised, ConvergenceWarning):
     """An autocorrelation was not followed until it has died down."""
 
     text = (
@@ -298,8 +272,7 @@ class OriginalRunWarning(RunWarning):
     """A run of the original TensorBNN does not say all that this library knows of a run."""
 
 
-@dataclass(eq=False)
-class NoiseAssumed(OriginalRunWarning):
+class NoiseAssumed(Raised, OriginalRunWarning):
     """The run does not say how targets scatter."""
 
     text = (
@@ -307,16 +280,3 @@ class NoiseAssumed(OriginalRunWarning):
         "noise, scores and other likelihoods; give the {words[likelihood]} of the run"
     )
     sd: float
-
-
-@dataclass(eq=False)
-class ImpossibleValues(OriginalRunWarning):
-    """Networks have values that their prior forbids."""
-
-    text = (
-        "{name} has negative values in {negative} of {networks} networks, which TensorBNN does not "
-        "forbid: predictions are right, but under the paper's prior such networks are impossible"
-    )
-    name: str
-    negative: int
-    networks: int

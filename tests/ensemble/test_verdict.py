@@ -22,6 +22,7 @@ from tensorbnn.findings import (
     SlowEnergies,
     VerdictKind,
     WeightsUntrusted,
+    rounded_up,
 )
 from tensorbnn.messages import Remedy
 
@@ -44,7 +45,8 @@ def noise(chains=4, draws=500, rows=3, seed=0):
 
 def verdict(values, x=None, hypers=None, sampler=None, **changed):
     numbers = info(*values.shape[:2], **changed)
-    return diagnose(values, numbers, x=x, hyperparameters=hypers, sampler=sampler).verdict
+    points = None if x is None else tb.Dataset(x)
+    return diagnose(values, numbers, points=points, hyperparameters=hypers, sampler=sampler).verdict
 
 
 @pytest.mark.parametrize(
@@ -87,8 +89,9 @@ def test_run_longer_says_how_much():
     assert d.verdict.kind is VerdictKind.NOT_YET
     (found,) = d.verdict.findings
     assert found.times == pytest.approx(needed)
-    assert float(found.factor) == pytest.approx(needed, rel=0.1)
-    assert float(found.factor) >= needed
+    factor = float(rounded_up(found.times))
+    assert factor == pytest.approx(needed, rel=0.1)
+    assert factor >= needed
 
 
 def test_running_that_much_longer_is_enough():
@@ -151,16 +154,16 @@ def test_rows_are_named_by_number_for_many_inputs():
     values = noise(rows=8)
     values[:2] += 0.3 * np.arange(8.0)[:, None]
     x = np.arange(8 * 5.0).reshape(8, 5)
-    assert verdict(values, x).findings[0].names == "rows 7, 6, 5, 4, ..."
+    assert "worst at rows 7, 6, 5, 4, ...)" in verdict(values, x).findings[0].found()
     few = verdict(values, np.arange(16.0).reshape(8, 2)).findings[0]
-    assert few.names == "x = (14, 15), (12, 13), (10, 11), (8, 9), ..."
+    assert "worst at x = (14, 15), (12, 13), (10, 11), (8, 9), ...)" in few.found()
 
 
 def test_rows_have_the_names_that_are_given():
     values = noise(rows=8)
     values[:2] += 0.3 * np.arange(8.0)[:, None]
     names = [f"row {row} of July" for row in range(8)]
-    found = diagnose(values, info(4, 500), x=np.arange(8.0)[:, None], names=names)
+    found = diagnose(values, info(4, 500), points=tb.Dataset(np.arange(8.0), names=names))
     worst = tuple(f"row {row} of July" for row in (7, 6, 5, 4))
     assert found.verdict.findings[0].worst == worst
 

@@ -13,13 +13,14 @@ chains are compared by these series, and an effective sample size is the varianc
 square of the error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
 from tensorbnn.findings import Approximate, Verdict
@@ -97,53 +98,50 @@ def diagnose(
     values: NDArray[Any],
     info: Mapping[str, NDArray[Any]],
     *,
-    x: NDArray[Any] | None = None,
+    points: Dataset | None = None,
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
     weights: NDArray[Any] | None = None,
     pareto_k: float | None = None,
     pareto_k_limit: float = PARETO_K_LIMIT,
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
-    names: Sequence[str] | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
-    Records, hyper-parameters and weights, which sum to one, are ``(chains, draws)``. Records that
-    are missing count as NaN. The verdict names rows by `names`, else by `x`, else by number. Of
-    draws that are no sample of the posterior it says what `approximation` does.
+    The records `info`, `hyperparameters` by name and `weights`, which sum to one, are each
+    ``(chains, draws)``; ``acceptance``, ``divergent`` or ``energy`` that was not recorded counts as
+    NaN. The rest is for the verdict, see `Evidence`.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
     unknown = np.full(values.shape[:2], np.nan)
-    recorded = info
-    info = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(recorded)
+    records = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
     found = convergence(values, weights)
-    mcse_mean, mcse_sd = _errors(values, weights)
+    mcse_mean, mcse_sd = _in_blocks(_errors, values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
     evidence = Evidence(
-        values=values if weights is None else _influences(values, weights),
+        values=values if weights is None else _in_blocks(_influences, values, weights)[0],
         rhat=found.rhat,
         ess=np.minimum(found.ess, found.ess_tail),
-        acceptance=info["acceptance"].mean(axis=1),
-        divergent=info["divergent"],
-        ebfmi=_ebfmi(info["energy"]),
+        acceptance=records["acceptance"].mean(axis=1),
+        divergent=records["divergent"],
+        ebfmi=_ebfmi(records["energy"]),
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
-        x=x,
+        points=points,
         pareto_k=pareto_k,
         pareto_k_limit=pareto_k_limit,
         sampler=sampler,
-        info=recorded,
+        info=info,
         approximation=approximation,
-        names=names,
     )
     return Diagnosis(
         **found._asdict(),
         mcse_mean=mcse_mean,
         mcse_sd=mcse_sd,
         acceptance=evidence.acceptance,
-        divergences=info["divergent"].sum(axis=1),
+        divergences=records["divergent"].sum(axis=1),
         ebfmi=evidence.ebfmi,
         hyperparameters=hypers,
         verdict=judge(evidence, lambda part: convergence(part).rhat),
@@ -161,75 +159,67 @@ def convergence(values: NDArray[Any], weights: NDArray[Any] | None = None) -> Co
     >>> convergence(rng.normal(size=(4, 1000, 3))).rhat.round(1).tolist()
     [1.0, 1.0, 1.0]
     """
-    columns = _columns(values)
-    parts = [_convergence(columns[:, :, each], weights) for each in _blocks(columns)]
-    return Convergence(
-        *(np.concatenate(each).reshape(values.shape[2:]) for each in zip(*parts, strict=True))
-    )
+    return Convergence(*_in_blocks(_convergence, values, weights))
 
 
-def _convergence(values: NDArray[Any], weights: NDArray[Any] | None) -> Convergence:
+def _in_blocks(
+    compute: Callable[[NDArray[Any], Any], list[NDArray[Any]]],
+    values: NDArray[Any],
+    weights: NDArray[Any] | None,
+) -> list[NDArray[Any]]:
+    """What is computed of so many predictions at a time as memory has room for."""
+    columns = values.reshape(*values.shape[:2], -1)
+    step = max(VALUES_AT_ONCE // (columns.shape[0] * columns.shape[1]), 1)
+    blocks = (columns[:, :, first : first + step] for first in range(0, columns.shape[2], step))
+    parts = zip(*(compute(each, weights) for each in blocks), strict=True)
+    joined = (np.concatenate(each, axis=-1) for each in parts)
+    return [each.reshape((*each.shape[:-1], *values.shape[2:])) for each in joined]
+
+
+def _convergence(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
     from arviz_stats.base import array_stats
 
-    if weights is not None:
-        return _weighted_convergence(values, weights)
-    series = _series(values)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Convergence(
-            rhat=np.asarray(array_stats.rhat(series)),
-            ess=np.asarray(array_stats.ess(series)),
-            ess_tail=np.asarray(array_stats.ess(series, method="tail", prob=TAIL)),
-        )
+        series = _series(values if weights is None else _influence(values, weights))
+        if weights is None:
+            tail = array_stats.ess(series, method="tail", prob=TAIL)
+            sizes = [np.asarray(array_stats.ess(series)), np.asarray(tail)]
+        else:
+            sizes = _weighted_sizes(values, weights)
+        return [np.asarray(array_stats.rhat(series)), *sizes]
 
 
-def _weighted_convergence(values: NDArray[Any], weights: NDArray[Any]) -> Convergence:
-    from arviz_stats.base import array_stats
-
-    variance = _flat_moments(values, weights)[1]
+def _weighted_sizes(values: NDArray[Any], weights: NDArray[Any]) -> list[NDArray[Any]]:
+    """Bulk and tail effective sample size."""
     tails = []
     flat = values.reshape(-1, *values.shape[2:])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for end in statistics.quantile(flat, np.array(TAIL), weights.ravel()):
-            below = (values <= end).astype(np.float64)
-            share = _flat_moments(below, weights)[0]
-            tails.append(share * (1 - share) / np.square(_mcse(_influence(below, weights), "mean")))
-        influence = _influence(values, weights)
-        ess = np.asarray(variance / np.square(_mcse(influence, "mean")))
-        # Where nothing lies above a quantile, as of probabilities that are all rounded to 1 there,
-        # it has no error of its own.
-        tail = np.fmin(*tails)
-        return Convergence(
-            rhat=np.asarray(array_stats.rhat(_series(influence))),
-            ess=ess,
-            ess_tail=np.where(np.isnan(tail), ess, tail),
-        )
+    for end in statistics.quantile(flat, np.array(TAIL), weights.ravel()):
+        below = (values <= end).astype(np.float64)
+        share = _flat_moments(below, weights)[0]
+        tails.append(share * (1 - share) / np.square(_mean_error(below, weights)))
+    variance = _flat_moments(values, weights)[1]
+    bulk = np.asarray(variance / np.square(_mean_error(values, weights)))
+    # Where nothing lies above a quantile, as of probabilities that are all rounded to 1 there, it
+    # has no error of its own.
+    tail = np.fmin(*tails)
+    return [bulk, np.where(np.isnan(tail), bulk, tail)]
 
 
 def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
     """Monte Carlo standard errors of mean and sd."""
-    columns = _columns(values)
-    parts = [_block_errors(columns[:, :, each], weights) for each in _blocks(columns)]
-    return [np.concatenate(each).reshape(values.shape[2:]) for each in zip(*parts, strict=True)]
-
-
-def _block_errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[Any]]:
     with np.errstate(invalid="ignore", divide="ignore"):
         if weights is None:
             return [_mcse(values, each) for each in ("mean", "sd")]
         mean, variance = _flat_moments(values, weights)
         # The variance is a mean of squares, and the sd errs by its error over twice the sd.
-        squares = _mcse(_influence(np.square(values - mean), weights), "mean")
+        squares = _mean_error(np.square(values - mean), weights)
         of_sd = np.where(variance > 0, squares / (2 * np.sqrt(variance)), 0.0)
-        return [_mcse(_influence(values, weights), "mean"), of_sd]
+        return [_mean_error(values, weights), of_sd]
 
 
-def _influences(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    """Of all predictions, in their type."""
-    columns = _columns(values)
-    found = np.empty_like(columns)
-    for each in _blocks(columns):
-        found[:, :, each] = _influence(columns[:, :, each], weights)
-    return found.reshape(values.shape)
+def _influences(values: NDArray[Any], weights: NDArray[Any]) -> list[NDArray[Any]]:
+    """In the type of the predictions."""
+    return [_influence(values, weights).astype(values.dtype)]
 
 
 def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
@@ -237,6 +227,10 @@ def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
     mean = _flat_moments(values, weights)[0]
     own = weights.reshape(*weights.shape, *(1,) * (values.ndim - 2))
     return weights.size * own * (values - mean)
+
+
+def _mean_error(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    return _mcse(_influence(values, weights), "mean")
 
 
 def _mcse(values: NDArray[Any], method: Literal["mean", "sd"]) -> NDArray[Any]:
@@ -259,18 +253,6 @@ def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
     energy = np.asarray(energy, np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):  # one that never changes gives NaN
         return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
-
-
-def _columns(values: NDArray[Any]) -> NDArray[Any]:
-    """Chains, draws, and all the rest in one axis."""
-    return values.reshape(*values.shape[:2], -1)
-
-
-def _blocks(columns: NDArray[Any]) -> list[slice]:
-    """Parts of ``(chains, draws, columns)`` that memory has room for."""
-    chains, draws, count = columns.shape
-    step = max(VALUES_AT_ONCE // (chains * draws), 1)
-    return [slice(first, first + step) for first in range(0, count, step)]
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:

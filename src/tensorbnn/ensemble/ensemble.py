@@ -341,18 +341,17 @@ class Ensemble:
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
         ((3, 1), (3, 1), (3, 1))
         """
-        rows = self._prepare(Dataset(x, names=names)).dataset
+        points = self._prepare(Dataset(x, names=names)).dataset
         return diagnose(
             self._by_chain(x, every=every, progress=progress),
             self.info,
-            x=rows.x,
+            points=points,
             hyperparameters=thin(self.hyperparameters, every),
             weights=None if weights is None else self._thinned(weights, every),
             pareto_k=None if weights is None else weights.pareto_k,
             pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
-            names=names,
         )
 
     def autocorrelation(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.data import INPUTS_SHOWN, Dataset
 from tensorbnn.findings import (
     Agree,
     Approximate,
@@ -43,10 +44,9 @@ ACCEPTANCE_LIMIT = 0.1
 PARETO_K_LIMIT = 0.7
 # Draws a chain for which second halves can say something.
 LEAST_DRAWS = 20
-# Rows named in a verdict, rows looked at to find an odd chain, inputs for which x is shown.
+# Rows named in a verdict, rows looked at to find an odd chain.
 ROWS_NAMED = 4
 ROWS_COMPARED = 16
-INPUTS_SHOWN = 3
 
 Rhat = Callable[[NDArray[Any]], NDArray[Any]]
 
@@ -67,8 +67,8 @@ class Evidence(NamedTuple):
     ebfmi: NDArray[Any]
     """``(chains,)``."""
     hyper_rhat: Mapping[str, float]
-    x: NDArray[Any] | None = None
-    """``(rows, inputs)``."""
+    points: Dataset | None = None
+    """The rows; without them they are named by their numbers."""
     pareto_k: float | None = None
     """k-hat of the weights, where networks have any; `values` are then their influences."""
     pareto_k_limit: float = PARETO_K_LIMIT
@@ -79,8 +79,6 @@ class Evidence(NamedTuple):
     """What the sampler has recorded, each ``(chains, draws)``."""
     approximation: Approximate | None = None
     """What the networks are draws of, where that is not the posterior."""
-    names: Sequence[str] | None = None
-    """What the user calls each row."""
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
@@ -133,14 +131,6 @@ def without_certain(
     return np.where(certain, 1.0, rhat), np.where(certain, np.inf, ess)
 
 
-def point_names(rows: NDArray[Any], x: NDArray[Any] | None) -> tuple[str, list[str]]:
-    """Rows by their inputs where these are few, by their numbers otherwise; and what that is."""
-    if x is None or x.shape[1] > INPUTS_SHOWN:
-        return "row", [str(row) for row in rows]
-    points = [", ".join(f"{each:.3g}" for each in x[row].tolist()) for row in rows]
-    return "x =", points if x.shape[1] == 1 else [f"({point})" for point in points]
-
-
 _KINDS: dict[type[Finding], VerdictKind] = {
     Agree: VerdictKind.TRUSTWORTHY,
     RunLonger: VerdictKind.NOT_YET,
@@ -156,11 +146,10 @@ def _on_predictions(evidence: Evidence, rhat: Rhat) -> Finding:
     moved = have_moved(evidence.values)
     if not moved.all():
         return NotMoved(*_chosen(~moved))
-    rhat_known, ess_known = without_certain(evidence.values, evidence.rhat, evidence.ess)
-    evidence = evidence._replace(rhat=rhat_known, ess=ess_known)
-    if not np.all(evidence.rhat < _limit(evidence.values)):  # NaN counts: some chain is stuck there
-        return _disagreement(evidence, rhat)
-    worst, least = float(evidence.rhat.max()), float(evidence.ess.min())
+    known, ess = without_certain(evidence.values, evidence.rhat, evidence.ess)
+    if not np.all(known < _limit(evidence.values)):  # NaN counts: some chain is stuck there
+        return _disagreement(evidence._replace(rhat=known), rhat)
+    worst, least = float(known.max()), float(ess.min())
     if worst < RHAT_LIMIT and least >= ESS_LIMIT:
         return Agree(worst, least)
     # For chains that agree, R-hat - 1 falls and the ESS grows in proportion to their length.
@@ -174,17 +163,10 @@ def _disagreement(evidence: Evidence, rhat: Rhat) -> Disagree:
     bad = np.flatnonzero(badness >= limit)
     worst = bad[np.argsort(-badness[bad], kind="stable")]
     finite = evidence.rhat[np.isfinite(evidence.rhat)]
-    label, names = _names(worst, evidence)
+    label, names = _names(worst, evidence.points)
     is_early, odd_chain = _reason(evidence.values[:, :, worst[:ROWS_COMPARED]], rhat)
-    return Disagree(
-        rows=len(bad),
-        of=len(badness),
-        rhat=float(finite.max()) if np.any(finite >= limit) else None,
-        worst=tuple(names),
-        label=label,
-        odd_chain=odd_chain,
-        is_early=is_early,
-    )
+    highest = float(finite.max()) if np.any(finite >= limit) else None
+    return Disagree(len(bad), len(badness), highest, tuple(names), label, odd_chain, is_early)
 
 
 def _reason(values: NDArray[Any], rhat: Rhat) -> tuple[bool, int | None]:
@@ -232,9 +214,12 @@ def _chosen(chains: NDArray[np.bool_]) -> tuple[tuple[int, ...], int]:
     return tuple(np.flatnonzero(chains).tolist()), len(chains)
 
 
-def _names(rows: NDArray[Any], evidence: Evidence) -> tuple[str, list[str]]:
+def _names(rows: NDArray[Any], points: Dataset | None) -> tuple[str, list[str]]:
     """What these names are, and those of the first rows."""
-    if evidence.names is not None:
-        return "", [evidence.names[row] for row in rows[:ROWS_NAMED]]
-    label, names = point_names(rows[:ROWS_NAMED], evidence.x)
-    return "rows" if label == "row" and len(rows) > 1 else label, names
+    named = rows[:ROWS_NAMED].tolist()
+    if points is None or (points.names is None and points.x.shape[1] > INPUTS_SHOWN):
+        return "rows" if len(rows) > 1 else "row", list(map(str, named))
+    names = [points.row_name(row) for row in named]
+    if points.names is not None:
+        return "", names
+    return "x =", [name.removeprefix("x = ") for name in names]

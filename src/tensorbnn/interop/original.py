@@ -29,7 +29,7 @@ from tensorbnn.sampling.plan import Plan
 from tensorbnn.sampling.restore import fingerprint, new_manifest
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore, Store
-from tensorbnn.warning import ImpossibleValues, NoiseAssumed, warn
+from tensorbnn.warning import NoiseAssumed, OriginalRunWarning, warn
 
 # The paper's "reasonable" guess of the noise.
 NOISE = 0.1
@@ -289,7 +289,13 @@ def _warn_of_slopes(network: Network, run: OldRun) -> None:
     for (name, parameter), values in zip(network.parameters.items(), run.tensors, strict=True):
         negative = int(np.sum((values < 0).reshape(len(values), -1).any(axis=1)))
         if parameter.prior.support == "positive" and negative:
-            warn(ImpossibleValues(name, negative, len(values)))
+            warn(
+                OriginalRunWarning(
+                    f"{name} has negative values in {negative} of {len(values)} networks, which "
+                    "TensorBNN does not forbid: predictions are right, but under the paper's prior "
+                    "such networks are impossible"
+                )
+            )
 
 
 def _write(store: Store, found: _Found) -> None:

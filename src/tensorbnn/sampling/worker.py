@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from tensorbnn.data import pack_dataset, unpack_dataset
 from tensorbnn.ensemble.metrics import Metric
-from tensorbnn.errors import LockedError, NotSharedError, OtherVersionsError
+from tensorbnn.errors import LockedError, NotSharedError, RunError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -126,7 +126,10 @@ def _run(task: ChainTask, chain: int) -> int | None:
 
 def _open(task: ChainTask) -> DirectoryStore:
     if task.versions != versions():
-        raise OtherVersionsError(socket.gethostname(), versions(), task.versions)
+        raise RunError(
+            f"the worker on {socket.gethostname()} has {versions()}, but the run was started with "
+            f"{task.versions}: install the same versions, or the chains would not be the same"
+        )
     try:
         return DirectoryStore(task.path)
     except FileNotFoundError as error:

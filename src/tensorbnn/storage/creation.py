@@ -47,10 +47,7 @@ def make_directory(
     *,
     overwrite: bool,
 ) -> Lock:
-    """Make a new run directory, with the `states` in which its chains start; returns its lock.
-
-    An existing run is replaced only with `overwrite`, and only when the new one is there.
-    """
+    """Make what `DirectoryStore.create` opens; returns its lock."""
     check_free(path, overwrite=overwrite)
     try:
         with _out_of_the_way(path, overwrite=overwrite) as (real, lock):
@@ -114,12 +111,10 @@ def _is_run(path: Path) -> bool:
     file = path / "run.json"
     if not file.is_file():
         return False
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict) and {"format", "sha256"} <= found.keys():
-        return True
+        if isinstance(found, dict) and {"format", "sha256"} <= found.keys():
+            return True
     return all(_FINISHED.fullmatch(each.name) for each in path.iterdir())
 
 
@@ -143,8 +138,8 @@ def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[tuple[Path, Lock
             real.rename(old)
             lock = _make_locked(real, path, undo)
             undo.callback(_put_back, old, real, is_ours=os.name != "nt")
-        undo.callback(_empty, real, keep="run.lock")
-        _empty(real, keep="run.lock")
+        undo.callback(_empty, real)
+        _empty(real)
         yield real, lock
         undo.pop_all()
     try:
@@ -210,13 +205,12 @@ def _remove_old(real: Path) -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def _empty(directory: Path, keep: str) -> None:
+def _empty(directory: Path) -> None:
+    """Remove all but the lock."""
     for file in directory.iterdir():
-        if file.name == keep:
-            continue
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
-        else:
+        elif file.name != "run.lock":
             file.unlink()
 
 

@@ -29,33 +29,10 @@ from tensorbnn.errors import (
     DamagedDrawsError,
     DamagedFileError,
     DamagedStateError,
-    RunError,
     WriteError,
 )
-from tensorbnn.storage.creation import (
-    chain_directory,
-    chain_lock,
-    check_chains_are_free,
-    expected_chunks,
-    make_directory,
-)
-from tensorbnn.storage.files import (
-    Arrays,
-    append_line,
-    check_all_reported,
-    check_finite,
-    check_inside,
-    order_reports,
-    pack_arrays,
-    pack_report,
-    read_arrays,
-    read_facts,
-    read_new_reports,
-    read_reports,
-    remove_leftovers,
-    sync_file,
-    write_file,
-)
+from tensorbnn.storage import creation, files
+from tensorbnn.storage.files import Arrays, sync_file
 from tensorbnn.storage.lock import Lock
 from tensorbnn.storage.manifest import identity, pack_manifest, read_manifest
 from tensorbnn.storage.store import Store, with_prefix
@@ -96,7 +73,7 @@ class DirectoryStore(Store):
 
         An existing run is replaced only with `overwrite`, and only when the new one is there.
         """
-        lock = make_directory(Path(path), manifest, data, states, overwrite=overwrite)
+        lock = creation.make_directory(Path(path), manifest, data, states, overwrite=overwrite)
         try:
             store = cls(path)
         except BaseException:
@@ -112,9 +89,9 @@ class DirectoryStore(Store):
         try:
             store._lock.acquire()
             store.refresh()
-            check_chains_are_free(store.root)
+            creation.check_chains_are_free(store.root)
             with store._writing(store.path):
-                remove_leftovers(store.root)
+                files.remove_leftovers(store.root)
                 store.stop_file.unlink(missing_ok=True)
                 for chain in range(store.manifest["chains"]):
                     store.remove_leftovers(chain)
@@ -138,11 +115,11 @@ class DirectoryStore(Store):
 
     def chain_lock(self, chain: int) -> Lock:
         """The lock of one chain, for a worker that runs it."""
-        return chain_lock(self._chain(chain))
+        return creation.chain_lock(self._chain(chain))
 
     def remove_leftovers(self, chain: int) -> None:
         """Remove temporary files that a killed writer of a chain has left."""
-        remove_leftovers(self._chain(chain))
+        files.remove_leftovers(self._chain(chain))
 
     def transitions(self, chain: int) -> int:
         """Transitions of a chain that are saved."""
@@ -150,23 +127,21 @@ class DirectoryStore(Store):
 
     def progress(self, chain: int) -> tuple[int, int]:
         """Transitions and gradients of a chain that are saved."""
-        gradients = int(self._read_state(chain, "gradients")["gradients"])
-        return self.transitions(chain), gradients
+        return self.transitions(chain), int(self._read_state(chain, "gradients")["gradients"])
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
         usable = f"; the draws before it are whole: tb.load({str(self.path)!r})"
-        check_finite(file, arrays, usable=usable)
-        facts = self._facts(chain) | {"index": index, "draws": draws}
-        with self._writing(file):
-            # A state follows.
-            write_file(file, pack_arrays(arrays, "draws", facts), last=False)
+        files.check_finite(file, arrays, usable=usable)
+        facts = self._facts(chain, index) | {"draws": draws}
+        with self._writing(file):  # a state follows
+            files.write_file(file, files.pack_arrays(arrays, "draws", facts), last=False)
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
         self._sync_reports()  # the state counts them
         file = self._state(chain)
         with self._writing(file):
-            write_file(file, pack_arrays(arrays, "state", self._facts(chain)))
+            files.write_file(file, files.pack_arrays(arrays, "state", self._facts(chain)))
 
     def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
         try:
@@ -175,20 +150,13 @@ class DirectoryStore(Store):
             raise DamagedStateError(error, chain, self.path) from error
 
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
-        sizes = {}
-        for index, least in self._expected(chain).items():
-            if index not in left_out:
-                try:
-                    sizes[index] = self._size(chain, index, least)
-                except DamagedFileError as error:
-                    raise self._damaged(error) from error
-        return sizes
+        wanted = {n: least for n, least in self._expected(chain).items() if n not in left_out}
+        with self._telling_what_is_left():
+            return {index: self._size(chain, index, least) for index, least in wanted.items()}
 
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
-        try:
+        with self._telling_what_is_left():
             return self._read_chunk(chain, index, prefix)
-        except DamagedFileError as error:
-            raise self._damaged(error) from error
 
     def damage(self) -> dict[tuple[int, int], str]:
         found = {}
@@ -205,12 +173,11 @@ class DirectoryStore(Store):
         file = self.root / "data.safetensors"
         if not file.exists():
             return None
-        check_inside(file, self.root)
-        return read_arrays(file, "data", {})
+        return files.read_arrays(self.root, file, "data", {})
 
     def append_report(self, report: Mapping[str, Any]) -> None:
         with self._writing(self._reports):
-            append_line(self._reports, pack_report(report))
+            files.append_line(self._reports, files.pack_report(report))
         self._reports_to_sync = True
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
@@ -218,42 +185,41 @@ class DirectoryStore(Store):
         reported = {} if skip_damaged else self._reported()
         found: list[dict[str, Any]] = []
         if self._reports.exists():
-            check_inside(self._reports, self.root)
-            found = read_reports(self._reports, skip_damaged=skip_damaged)
-        found = order_reports(found)
+            files.check_inside(self._reports, self.root)
+            found = files.read_reports(self._reports, skip_damaged=skip_damaged)
+        found = files.order_reports(found)
         if reported:
             now = read_manifest(self.root)  # a longer run does not keep its last report
             end = now["burn_in"] + now["draws"] * now["every"]
-            check_all_reported(self._reports, found, reported, now["report_every"], end)
+            files.check_all_reported(self._reports, found, reported, now["report_every"], end)
         return found
 
     def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
         """Reports after byte `offset` of their file, and where the next ones begin."""
-        return read_new_reports(self._reports, offset)
+        return files.read_new_reports(self._reports, offset)
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         if not self._reports.exists() and not reports:
             return
         with self._writing(self._reports):
-            write_file(self._reports, b"".join(map(pack_report, reports)))
+            files.write_file(self._reports, b"".join(map(files.pack_report, reports)))
 
     def update(self, **fields: Any) -> None:
-        self.manifest |= fields
+        super().update(**fields)
         file = self.root / "run.json"
         with self._writing(file):
-            write_file(file, pack_manifest(self.manifest))
+            files.write_file(file, pack_manifest(self.manifest))
 
     def refresh(self) -> None:
         self.manifest = read_manifest(self.root)
-        # Of full chunks, which don't change.
-        self._sizes: dict[tuple[int, int], int] = {}
+        self._sizes: dict[tuple[int, int], int] = {}  # of full chunks, which don't change
         self._identity = identity(self.manifest)
 
     def close(self) -> None:
         self._lock.release()
 
     def _chain(self, chain: int) -> Path:
-        return chain_directory(self.root, chain)
+        return creation.chain_directory(self.root, chain)
 
     def _state(self, chain: int) -> Path:
         return self._chain(chain) / "state.safetensors"
@@ -261,13 +227,12 @@ class DirectoryStore(Store):
     def _chunk(self, chain: int, index: int) -> Path:
         return self._chain(chain) / f"draws-{index:05d}.safetensors"
 
-    def _facts(self, chain: int) -> dict[str, Any]:
-        return {"chain": chain, "run": self._identity}
+    def _facts(self, chain: int, index: int | None = None) -> dict[str, Any]:
+        of_chunk = {} if index is None else {"index": index}
+        return {"chain": chain, "run": self._identity, **of_chunk}
 
     def _read_state(self, chain: int, prefix: str) -> dict[str, NDArray[Any]]:
-        file = self._state(chain)
-        check_inside(file, self.root)
-        return read_arrays(file, "state", self._facts(chain), prefix)
+        return files.read_arrays(self.root, self._state(chain), "state", self._facts(chain), prefix)
 
     def _sync_reports(self) -> None:
         """Chains write at the same time: one whose report another is syncing waits for it."""
@@ -298,15 +263,14 @@ class DirectoryStore(Store):
         directory = self._chain(chain)
         if not directory.is_dir():
             raise DamagedFileError(directory, "is missing")
-        return expected_chunks(directory, drawn, self.manifest["networks_per_file"])
+        return creation.expected_chunks(directory, drawn, self.manifest["networks_per_file"])
 
     def _size(self, chain: int, index: int, least: int) -> int:
         size = self._sizes.get((chain, index))
         if size is None:
             file = self._chunk(chain, index)
-            check_inside(file, self.root)
-            facts = self._facts(chain) | {"index": index}
-            size = int(read_facts(file, "draws", facts)["draws"])
+            found = files.read_facts(self.root, file, "draws", self._facts(chain, index))
+            size = int(found["draws"])
             if size < least:
                 reason = f"belongs elsewhere: it has {size} draws where {least} were written"
                 raise DamagedFileError(file, reason)
@@ -316,20 +280,22 @@ class DirectoryStore(Store):
 
     def _read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         file = self._chunk(chain, index)
-        check_inside(file, self.root)
-        arrays = read_arrays(file, "draws", self._facts(chain) | {"index": index}, prefix)
-        check_finite(file, arrays)
+        arrays = files.read_arrays(self.root, file, "draws", self._facts(chain, index), prefix)
+        files.check_finite(file, arrays)
         return with_prefix(arrays, prefix)
 
-    def _damaged(self, error: DamagedFileError) -> RunError:
-        """What can't be read, and what can."""
-        bad: dict[int, set[int]] = {}
-        for chain, index in self.damage():
-            bad.setdefault(chain, set()).add(index)
-        whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
-        others = self.manifest["chains"] - len(whole)
-        size = self.manifest["networks_per_file"]
-        return DamagedDrawsError(error, self.path, whole, size, others)
+    @contextlib.contextmanager
+    def _telling_what_is_left(self) -> Iterator[None]:
+        """Say of draws that can't be read which others can."""
+        try:
+            yield
+        except DamagedFileError as error:
+            bad: dict[int, set[int]] = {}
+            for chain, index in self.damage():
+                bad.setdefault(chain, set()).add(index)
+            whole = {chain: self.chunk_sizes(chain, indices) for chain, indices in bad.items()}
+            size, others = self.manifest["networks_per_file"], self.manifest["chains"] - len(whole)
+            raise DamagedDrawsError(error, self.path, whole, size, others) from error
 
     @contextlib.contextmanager
     def _writing(self, file: Path) -> Iterator[None]:

@@ -45,14 +45,10 @@ def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
     directory, that one's sync of the directory is enough: names reach the disk in order.
     """
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN
     try:
-        descriptor = os.open(temporary, flags, 0o666)
-        try:
+        with _descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN) as descriptor:
             write_bytes(descriptor, content)
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -63,15 +59,12 @@ def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
 
 def append_line(file: Path, line: bytes) -> None:
     """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN, 0o666)
-    try:
+    with _descriptor(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN) as descriptor:
         if os.fstat(descriptor).st_size:
             os.lseek(descriptor, -1, os.SEEK_END)
             if os.read(descriptor, 1) != b"\n":
                 line = b"\n" + line
         write_bytes(descriptor, line)
-    finally:
-        os.close(descriptor)
 
 
 def write_bytes(descriptor: int, content: bytes) -> None:
@@ -94,9 +87,15 @@ def sync_directory(directory: Path) -> None:
 
 def sync_file(file: Path, flags: int = os.O_RDWR | PLAIN) -> None:
     """Bring what was written to a file to the disk."""
-    descriptor = os.open(file, flags)
-    try:
+    with _descriptor(file, flags) as descriptor:
         os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _descriptor(file: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(file, flags, 0o666)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -127,23 +126,33 @@ def pack_arrays(arrays: Arrays, kind: str, facts: Mapping[str, Any]) -> bytes:
     return safetensors.numpy.save(ordered, {_METADATA: canonical(described)})
 
 
-def read_facts(file: Path, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says of itself, which must be a `kind` with these `facts`."""
-    with _opened(file) as content:
+def read_facts(root: Path, file: Path, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file of the run `root` says of itself, which must be a `kind` with these `facts`."""
+    with _opened(root, file) as content:
         return _described(file, content, kind, facts)
 
 
 def read_arrays(
-    file: Path, kind: str, facts: Mapping[str, Any], prefix: str = ""
+    root: Path, file: Path, kind: str, facts: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, NDArray[Any]]:
     """Arrays of a file whose names start with `prefix`, each compared with its checksum."""
-    with _opened(file) as content:
+    with _opened(root, file) as content:
         sums = _described(file, content, kind, facts)["arrays"]
         found = {name: content.get_tensor(name) for name in sums if name.startswith(prefix)}
     for name, array in found.items():
         if _array_digest(name, array) != sums[name]:
             raise DamagedFileError(file, f"is damaged: the checksum of {name} does not match")
     return found
+
+
+def check_format(file: Path, found: int) -> None:
+    """Raise where a file is of a format that is yet to come."""
+    if found > FORMAT:
+        raise DamagedFileError(
+            file,
+            f"has format {found}, but this version of the library reads up to {FORMAT}: install a "
+            "newer version",
+        )
 
 
 def check_inside(file: Path, root: Path) -> None:
@@ -167,17 +176,11 @@ def pack_report(report: Mapping[str, Any]) -> bytes:
 
 def read_reports(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
     """Reports of a file that may be growing; a line that is damaged is an error, or a warning."""
-    found, damaged = [], []
     lines = file.read_bytes().split(b"\n")[:-1]
-    for number, line in enumerate(lines, start=1):
-        if not line:  # between two writers, one of which saw the other's line half written
-            continue
-        report = _unpack_report(line)
-        if report is None:
-            damaged.append(number)
-        else:
-            found.append(report)
-    if damaged:
+    # Of two writers, one of which saw the other's line half written, some lines are empty.
+    reports = {number: _unpack_report(line) for number, line in enumerate(lines, start=1) if line}
+    found = [report for report in reports.values() if report is not None]
+    if damaged := [number for number, report in reports.items() if report is None]:
         where = f"is damaged in line {damaged[0]}"
         if len(damaged) > 1:
             where = f"is damaged in {len(damaged)} lines, first line {damaged[0]}"
@@ -216,24 +219,15 @@ def check_all_reported(
     every: int,
     end: int,
 ) -> None:
-    """Raise where reports are missing from a file that were written to it.
+    """Raise where some of the `reports` of a file are missing.
 
-    Parameters
-    ----------
-    file
-        Where the reports were read.
-    reports
-        Those that are there.
-    reported
-        The epoch of the last report of each chain.
-    every, end
-        Epochs between two reports, and at the end of the run, which has one of its own.
+    They are written `every` so many epochs, and at the `end` of the run, up to the epoch in
+    `reported` of each chain.
     """
-    there = {(report["chain"], report["epoch"]) for report in reports}
     for chain, last in reported.items():
         due = {*range(every, last + 1, every), *({last} & {end})}
-        missing = sorted(due - {epoch for other, epoch in there if other == chain})
-        if missing:
+        there = {report["epoch"] for report in reports if report["chain"] == chain}
+        if missing := sorted(due - there):
             raise DamagedFileError(
                 file,
                 f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
@@ -246,20 +240,17 @@ def check_finite(file: Path, arrays: Arrays, *, usable: str = "") -> None:
 
     Of one that is yet to be written, the error also says what is `usable` in its place.
     """
+    verb = "would hold" if usable else "holds"
     for name, values in arrays.items():
         if name.startswith(("parameters/", "hyperparameters/")) and not np.isfinite(values).all():
             finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            first = int(np.argmin(finite))
-            verb = "would hold" if usable else "holds"
-            raise DamagedFileError(
-                file,
-                f"{verb} NaN or infinite values of {name}, first in its draw {first} of "
-                f"{len(values)}{usable}",
-            )
+            where = f"first in its draw {np.argmin(finite)} of {len(values)}{usable}"
+            raise DamagedFileError(file, f"{verb} NaN or infinite values of {name}, {where}")
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[Any]:
+def _opened(root: Path, file: Path) -> Iterator[Any]:
+    check_inside(file, root)
     try:
         with safe_open(file, framework="numpy") as content:
             yield content
@@ -287,22 +278,15 @@ def _described(file: Path, content: Any, kind: str, facts: Mapping[str, Any]) ->
     if text is None:
         raise DamagedFileError(file, "was not written by this library")
     described = json.loads(text)
-    if described["format"] > FORMAT:
-        raise DamagedFileError(
-            file,
-            f"has format {described['format']}, but this version of the library reads up to "
-            f"{FORMAT}: install a newer version",
-        )
+    check_format(file, described["format"])
     if described.pop("sha256", None) != digest(canonical(described).encode()):
         raise DamagedFileError(file, "is damaged: the checksum of its metadata does not match")
     if set(content.keys()) != set(described["arrays"]):
         raise DamagedFileError(file, "is damaged: it does not hold the arrays that it lists")
     for name, value in {"kind": kind, **facts}.items():
         if described.get(name) != value:
-            raise DamagedFileError(
-                file,
-                f"belongs elsewhere: its {name} is {described.get(name)!r}, not {value!r}",
-            )
+            where = f"its {name} is {described.get(name)!r}, not {value!r}"
+            raise DamagedFileError(file, f"belongs elsewhere: {where}")
     return described
 
 

@@ -17,7 +17,6 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tensorbnn.errors import LockedError, RunError
@@ -28,8 +27,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-# Without locks of the operating system: how often the holder shows that it lives, and after how
-# long without a sign it is taken for dead.
+# Without locks of the operating system: how often the holder shows that it lives, and when it is
+# taken for dead.
 HEARTBEAT_SECONDS = 20.0
 STALE_SECONDS = 300.0
 # Other attempts when the file changes hands between two looks at it.
@@ -38,15 +37,7 @@ _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
 class Lock:
-    """The right to write; `acquire` raises `LockedError` where somebody else has it.
-
-    Parameters
-    ----------
-    file
-        The lock file; it is there only while the lock is held.
-    what
-        What is locked, for the message.
-    """
+    """The right to write `what`, as messages call it; `file` is there only while it is held."""
 
     def __init__(self, file: Path, what: str) -> None:
         self.file, self._what = file.absolute(), what
@@ -54,7 +45,7 @@ class Lock:
         self._released = threading.Event()
 
     def acquire(self) -> "Lock":
-        """Take the lock, or raise a `LockedError` that says who has it."""
+        """Take the lock, or raise a `LockedError` that says who else has it."""
         for _ in range(_ATTEMPTS):
             try:
                 if self._try():
@@ -67,7 +58,12 @@ class Lock:
 
     def holder(self) -> dict[str, Any] | None:
         """Who has the lock, as far as its file says."""
-        return _read(self.file)
+        try:
+            holder = json.loads(self.file.read_bytes()[:10_000])
+        except (OSError, ValueError):
+            return None
+        known = isinstance(holder, dict) and {"host", "pid", "started", "since"} <= holder.keys()
+        return holder if known and isinstance(holder["pid"], int) else None
 
     def is_held(self) -> bool:
         """Whether somebody has the lock who is still there, as far as the file says."""
@@ -78,18 +74,16 @@ class Lock:
         if self._descriptor is None:
             return
         self._released.set()
-        if keep_file:
-            try:
-                _disown(self._descriptor, self.file)
-            finally:
+        try:
+            if keep_file:
+                with contextlib.suppress(OSError):  # so old that nobody waits for its holder
+                    os.ftruncate(self._descriptor, 0)
+                    os.utime(self.file, (0, 0))
+            elif os.name == "nt":  # an open file can't be removed there
                 self._close()
-            return
-        if os.name == "nt":  # an open file can't be removed there
-            self._close()
-            _remove(self.file)
-            return
-        try:  # removed first, so that whoever opens the old file sees that it is another one
-            if _is_at(self._descriptor, self.file):
+                _remove(self.file)
+            elif _is_at(self._descriptor, self.file):
+                # Before it is closed: whoever opens the old file sees that it is another one.
                 _remove(self.file)
         finally:  # also where Ctrl-C comes: an open file is locked for as long as the process lives
             self._close()
@@ -97,12 +91,7 @@ class Lock:
     def __enter__(self) -> "Lock":
         return self.acquire() if self._descriptor is None else self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _close(self) -> None:
@@ -112,10 +101,10 @@ class Lock:
 
     def _try(self) -> bool:
         """Take the lock once; false where the file has changed meanwhile."""
-        try:
-            descriptor, is_new = _open(self.file)
-        except _ChangedError:
+        opened = _open(self.file)
+        if opened is None:
             return False
+        descriptor, is_new = opened
         try:
             supported = _lock(descriptor)
             if not _is_at(descriptor, self.file):
@@ -127,7 +116,7 @@ class Lock:
             self._descriptor, descriptor = descriptor, -1
             _held.add(self)
         except BlockingIOError:
-            raise LockedError(self._what, _read(self.file)) from None
+            raise LockedError(self._what, self.holder()) from None
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -138,10 +127,7 @@ class Lock:
 
     def _remove_if_stale(self) -> None:
         """Where there are no locks: remove the file of a holder that is gone, or refuse."""
-        holder = _read(self.file)
-        if not _is_stale(holder, self.file):
-            if self.file.exists():
-                raise LockedError(self._what, holder)
+        if not self._is_left():
             return
         # One after the other: who comes late must not remove the new file of a faster one.
         turn = self.file.with_name(f".{self.file.name}.turn.tmp")
@@ -153,20 +139,23 @@ class Lock:
             return
         try:
             # By the clock of the file system: that of this machine may be ahead of it.
-            holder, now = _read(self.file), os.stat(turn).st_mtime
-            if _is_stale(holder, self.file, now):
+            if self._is_left(os.stat(turn).st_mtime):
                 _remove(self.file)
-            elif self.file.exists():
-                raise LockedError(self._what, holder)
         finally:
             _remove(turn)
 
+    def _is_left(self, now: float | None = None) -> bool:
+        """Whether the file is there without its holder; refuse where that lives."""
+        holder = self.holder()
+        is_stale = _is_stale(holder, self.file, now)
+        if not is_stale and self.file.exists():
+            raise LockedError(self._what, holder)
+        return is_stale
+
     def _beat(self) -> None:
         while not self._released.wait(HEARTBEAT_SECONDS):
-            try:
+            with contextlib.suppress(OSError):  # of a file system that is away for a moment
                 os.utime(self.file)
-            except OSError:  # it may come back: a file system that is away for a moment
-                continue
 
 
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
@@ -182,38 +171,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-class _ChangedError(Exception):
-    """The lock file was removed between two looks at it."""
-
-
-def _open(file: Path) -> tuple[int, bool]:
-    """Open the lock file, and say whether it was made just now and by nobody else."""
-    flags = os.O_RDWR | PLAIN
-    try:
-        return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666), True
-    except FileExistsError:
-        try:  # not made here: nobody would know whose it is
-            return os.open(file, flags), False
-        except FileNotFoundError:
-            raise _ChangedError from None
+def _open(file: Path) -> tuple[int, bool] | None:
+    """The open lock file, and whether it is new; ``None`` where another was removed meanwhile."""
+    with contextlib.suppress(FileExistsError):
+        return os.open(file, os.O_RDWR | PLAIN | os.O_CREAT | os.O_EXCL, 0o666), True
+    with contextlib.suppress(FileNotFoundError):  # not made here: nobody would know whose it is
+        return os.open(file, os.O_RDWR | PLAIN), False
+    return None
 
 
 def _write_holder(descriptor: int, file: Path) -> None:
     """Say who holds the lock; where that can't be written, leave nothing behind."""
+    holder = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": _process_start(os.getpid()),
+        "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
     try:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        write_bytes(descriptor, (json.dumps(_holder()) + "\n").encode())
+        write_bytes(descriptor, (json.dumps(holder) + "\n").encode())
     except OSError:
         _remove(file)
         raise
-
-
-def _disown(descriptor: int, file: Path) -> None:
-    """Make a lock file one without a holder, and so old that nobody waits for one."""
-    with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.utime(file, (0, 0))
 
 
 def _lock(descriptor: int) -> bool:
@@ -242,29 +223,8 @@ def _is_at(descriptor: int, file: Path) -> bool:
 
 
 def _remove(file: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):  # the lock is free anyway; the file only says who had it
         file.unlink(missing_ok=True)
-    except OSError:  # the lock is free without it; the file only says who had it
-        return
-
-
-def _holder() -> dict[str, Any]:
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "started": _process_start(os.getpid()),
-        "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    """Who holds the lock, as far as the file says."""
-    try:
-        holder = json.loads(file.read_bytes()[:10_000])
-    except (OSError, ValueError):
-        return None
-    known = isinstance(holder, dict) and {"host", "pid", "started", "since"} <= holder.keys()
-    return holder if known and isinstance(holder["pid"], int) else None
 
 
 def _is_stale(holder: dict[str, Any] | None, file: Path, now: float | None = None) -> bool:
@@ -281,7 +241,7 @@ def _is_old(file: Path, now: float | None = None) -> bool:
 
 
 def _is_alive(pid: int, started: int | None) -> bool:
-    """Whether the process that started then is still there; numbers of processes come again."""
+    """Whether the process that started then is still there; PIDs are reused."""
     if sys.platform == "win32":
         return True  # there every file system has locks, and signal 0 would end the process
     try:

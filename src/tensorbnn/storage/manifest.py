@@ -26,7 +26,7 @@ from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model.catalogue import CLASSES
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.storage.files import FORMAT, canonical, check_inside, digest
+from tensorbnn.storage.files import canonical, check_format, check_inside, digest
 
 SAMPLERS: tuple[type, ...] = (HMC, AdaptiveHMC, GHMC, NUTS, MCLMC, SGHMC, MeanField)
 KNOWN = {known.__name__: known for known in (*CLASSES, *SAMPLERS)}
@@ -54,9 +54,15 @@ def describe(value: Any) -> Any:
         described = [describe(layer) for layer in value.layers]
         return {"type": "Network", "inputs": value.inputs, "layers": described}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        _check_name(type(value))
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {"type": type(value).__name__} | {k: describe(v) for k, v in fields.items()}
+        own, fields = type(value), dataclasses.fields(value)
+        if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
+            raise TypeError(
+                f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the "
+                f"library has a {own.__name__}, too, which would take its place; give it another "
+                "name"
+            )
+        described = {field.name: describe(getattr(value, field.name)) for field in fields}
+        return {"type": own.__name__} | described
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, numbers.Integral):
@@ -87,15 +93,6 @@ def sampler_class(manifest: Mapping[str, Any], custom: Mapping[str, type]) -> ty
     """The class of a run's sampler, if it is the library's or among the user's own."""
     found = (KNOWN | dict(custom)).get(manifest.get("sampler", {}).get("type"), object)
     return found if issubclass(found, Sampler) else None
-
-
-def _check_name(own: type) -> None:
-    """Raise where a class of the user's own would be taken for one of the library's."""
-    if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
-        raise TypeError(
-            f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the library "
-            f"has a {own.__name__}, too, which would take its place; give it another name"
-        )
 
 
 # The scaling of a run that does not say: it was made before there was one.
@@ -130,12 +127,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     found: Any = manifest.get("format") if isinstance(manifest, dict) else None
     if not _is_count(found, 1) or "sha256" not in manifest:
         raise DamagedFileError(file, "was not written by this library")
-    if found > FORMAT:
-        raise DamagedFileError(
-            file,
-            f"has format {found}, but this version of the library reads up to {FORMAT}: install a "
-            "newer version",
-        )
+    check_format(file, found)
     if manifest.pop("sha256") != _checksum(manifest):
         raise DamagedFileError(
             file, f"is damaged or was changed: its checksum does not match; {_DRAWS_ARE_WHOLE}"
@@ -185,69 +177,59 @@ def _checksum(manifest: Mapping[str, Any]) -> str | None:
         return None
 
 
+_Check = tuple[Callable[[Any], bool], str]
+"""Whether a field is good, and what is wanted."""
+
+
 def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _count(least: int) -> tuple[Callable[[Any], bool], str]:
+def _count(least: int) -> _Check:
     return lambda value: _is_count(value, least), f"a whole number of at least {least}"
 
 
-def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+def _one_of(*values: str) -> _Check:
     return lambda value: isinstance(value, str) and value in values, f"one of {list(values)}"
 
 
-def _of_type(kind: type, wanted: str) -> tuple[Callable[[Any], bool], str]:
+def _of_type(kind: type, wanted: str) -> _Check:
     return lambda value: isinstance(value, kind), wanted
 
 
-def _is_data(value: object) -> bool:
-    if value is None:
-        return True
+def _or_null(check: _Check) -> _Check:
+    return lambda value: value is None or check[0](value), f"null, or {check[1]}"
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _is_data(value: Any) -> bool:
     sha256 = value.get("sha256") if isinstance(value, dict) else None
     return isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256) is not None
 
 
-def _is_limit(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value is None or (is_number and value > 0)  # type: ignore[operator]
-
-
-def _is_metrics(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        each is None or isinstance(each, dict) for each in value.values()
-    )
+def _is_metrics(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, dict | None) for each in value.values())
 
 
 _DESCRIPTION = _of_type(dict, "a description")
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "library": _of_type(str, "a version"),
-    "jax": _of_type(str, "a version"),
+_FIELDS: dict[str, _Check] = {
+    **dict.fromkeys(("library", "jax"), _of_type(str, "a version")),
+    **dict.fromkeys(("network", "likelihood", "scaling", "sampler"), _DESCRIPTION),
+    **dict.fromkeys(("chains", "draws", "every", "networks_per_file", "report_every"), _count(1)),
+    **dict.fromkeys(("burn_in", "seed"), _count(0)),
+    **dict.fromkeys(("sample_hyperparameters", "together"), _of_type(bool, "true or false")),
     "status": _one_of(*STATUSES),
-    "network": _DESCRIPTION,
-    "likelihood": _DESCRIPTION,
     "dtype": _one_of("float32", "float64"),
     "engine": _of_type(str, "a name"),
-    "data": (_is_data, "null, or shapes and a SHA-256"),
-    "scaling": _DESCRIPTION,
-    "sampler": _DESCRIPTION,
-    "chains": _count(1),
-    "burn_in": _count(0),
-    "draws": _count(1),
-    "every": _count(1),
-    "networks_per_file": _count(1),
-    "seed": _count(0),
-    "sample_hyperparameters": _of_type(bool, "true or false"),
-    "together": _of_type(bool, "true or false"),
+    "data": _or_null((_is_data, "shapes and a SHA-256")),
     "metrics": (_is_metrics, "descriptions by name"),
-    "report_every": _count(1),
     "notes": _of_type(dict, "a dict"),
-    "until": (lambda value: value is None or isinstance(value, dict), "null, or a description"),
-    "max_minutes": (_is_limit, "null, or a positive number"),
-    "max_gradients": (
-        lambda value: value is None or _is_count(value, 1),
-        "null, or a whole number of at least 1",
-    ),
+    "until": _or_null(_DESCRIPTION),
+    "max_minutes": _or_null((_is_positive, "a positive number")),
+    "max_gradients": _or_null(_count(1)),
 }
 
 

@@ -40,9 +40,9 @@ class Store(ABC):
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         """Arrays of a chunk whose names start with `prefix`, by the rest of their names."""
 
-    @abstractmethod
     def damage(self) -> dict[tuple[int, int], str]:
         """What is wrong with the chunks that can't be read, by chain and number."""
+        return {}
 
     @abstractmethod
     def data(self) -> dict[str, NDArray[Any]] | None:
@@ -60,17 +60,17 @@ class Store(ABC):
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """Write all reports anew."""
 
-    @abstractmethod
     def update(self, **fields: Any) -> None:
         """Change fields of the manifest: how the run ended, or how long it is to be."""
+        self.manifest |= fields
 
-    @abstractmethod
     def refresh(self) -> None:
         """See what was written meanwhile."""
+        return
 
-    @abstractmethod
     def close(self) -> None:
         """Let others write."""
+        return
 
 
 @final
@@ -85,8 +85,7 @@ class MemoryStore(Store):
         self._reports: list[dict[str, Any]] = []
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
-        chunks = self._chunks.setdefault(chain, [])
-        chunks[index:] = [dict(arrays)]
+        self._chunks.setdefault(chain, [])[index:] = [dict(arrays)]
 
     def write_state(self, chain: int, arrays: Arrays) -> None:
         self._states[chain] = dict(arrays)
@@ -101,9 +100,6 @@ class MemoryStore(Store):
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         return with_prefix(self._chunks[chain][index], prefix)
 
-    def damage(self) -> dict[tuple[int, int], str]:
-        return {}
-
     def data(self) -> dict[str, NDArray[Any]] | None:
         return self._data
 
@@ -115,15 +111,6 @@ class MemoryStore(Store):
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
         self._reports = [dict(report) for report in reports]
-
-    def update(self, **fields: Any) -> None:
-        self.manifest |= fields
-
-    def refresh(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
 
 
 def with_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
