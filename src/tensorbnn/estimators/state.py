@@ -97,7 +97,7 @@ def _pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
     fields = {each.name: getattr(diagnosis, each.name) for each in dataclasses.fields(diagnosis)}
     hypers = {name: np.stack(each) for name, each in fields.pop("hyperparameters").items()}
     verdict: Verdict = fields.pop("verdict")
-    found = [(type(each).__name__, dataclasses.asdict(each)) for each in verdict.findings]
+    found = [(type(each).__name__, vars(each)) for each in verdict.findings]
     said = {"kind": verdict.kind.value, "findings": found, "numbers": dict(verdict.numbers)}
     return {"text": json.dumps(said), "arrays": fields, "hyperparameters": hypers}
 

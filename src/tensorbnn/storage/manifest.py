@@ -51,8 +51,8 @@ def describe(value: Any) -> Any:
     {'type': 'Normal', 'loc': 0.0, 'scale': {'type': 'Hyper', 'start': 1.0, 'prior': None}}
     """
     if isinstance(value, Network):
-        described = [describe(layer) for layer in value.layers]
-        return {"type": "Network", "inputs": value.inputs, "layers": described}
+        layers = [describe(layer) for layer in value.layers]
+        return {"type": "Network", "inputs": value.inputs, "layers": layers}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         own, fields = type(value), dataclasses.fields(value)
         if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
