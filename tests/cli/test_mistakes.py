@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.cli import main, summaries
+from tensorbnn.cli import main, output
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import pack_manifest, read_manifest
 from tests.cli.running import write
@@ -163,7 +163,7 @@ def test_odd_tables(tmp_path, monkeypatch, capsys):
 
 
 def test_runs_that_are_too_short(inside, capsys, monkeypatch):
-    monkeypatch.setattr(summaries, "LEAST_DRAWS", 1000)
+    monkeypatch.setattr(output, "LEAST_DRAWS", 1000)
     assert main(["resume", "prices", "--quiet"]) == 0
     assert "verdict      run longer: fewer than 4 draws" in capsys.readouterr().out
     assert main(["resume", "prices", "--quiet", "--json"]) == 0
