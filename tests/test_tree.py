@@ -1,7 +1,15 @@
-"""Files and functions of the package are small enough to be read."""
+"""Files, functions and the way to a transition are short enough to be read."""
 
 import ast
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+
+import tensorbnn as tb
+from examples.metropolis import Metropolis
+from tensorbnn.sampling.chains import ChainGroup
 
 SOURCE = Path(__file__).parents[1] / "src" / "tensorbnn"
 FILES = {
@@ -9,7 +17,7 @@ FILES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 
-MAX_FILE, MAX_FUNCTION = 350, 50
+MAX_FILE, MAX_FUNCTION, MAX_FRAMES = 350, 50, 9
 # Longer only by the docstrings of public methods, which may have this many lines besides.
 DOCUMENTED = {
     "ensemble/ensemble.py": 430,  # the methods of `tb.Ensemble`, and their signatures
@@ -54,3 +62,30 @@ def test_what_is_counted():
     text = 'def f(a):\n    """A.\n\n    B.\n    """\n    # why\n\n    return (\n        a\n    )\n'
     assert code_lines(ast.parse(text).body[0], text) == 3
     assert lines_of_docstring(ast.parse(text).body[0]) == 4
+
+
+def frames():
+    """Functions of the package that are being called, the outermost first."""
+    return [each.name for each in traceback.extract_stack() if SOURCE.as_posix() in each.filename]
+
+
+def test_the_way_to_a_transition_is_short(monkeypatch):
+    """In the calling thread, which compiles, and in those that run the chains."""
+    compiling, running = [], []
+
+    @dataclass(frozen=True)
+    class Traced(Metropolis):
+        @staticmethod
+        def step(keys, state, target):
+            compiling.append(frames())
+            return Metropolis.step(keys, state, target)
+
+    monkeypatch.setattr(ChainGroup, "after_call", lambda group: running.append(frames()))
+    x = np.linspace(-1, 1, 5)
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(), x, x)
+    tb.sample(posterior, Traced(), chains=2, burn_in=5, draws=5, progress=False)
+    assert compiling[-1] == ["sample", "run", "advance", "compile", "advance", "transition"]
+    assert running[-1] == ["_work", "calls"]  # and from there `_call`, and the compiled `advance`
+    # The thread is begun by `advance` of the backend; then comes `step` of the sampler.
+    path = [*compiling[-1][:3], *running[-1], "_call", *compiling[-1][-2:], "step"]
+    assert len(path) <= MAX_FRAMES
