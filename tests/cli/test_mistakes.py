@@ -165,7 +165,7 @@ def test_odd_tables(tmp_path, monkeypatch, capsys):
 def test_runs_that_are_too_short(inside, capsys, monkeypatch):
     monkeypatch.setattr(output, "LEAST_DRAWS", 1000)
     assert main(["resume", "prices", "--quiet"]) == 0
-    assert "verdict      run longer: fewer than 4 draws" in capsys.readouterr().out
+    assert "verdict      run longer: fewer than 1000 draws" in capsys.readouterr().out
     assert main(["resume", "prices", "--quiet", "--json"]) == 0
     assert not json.loads(capsys.readouterr().out)["trustworthy"]
     monkeypatch.setattr(DirectoryStore, "chunk_sizes", lambda store, chain: {})

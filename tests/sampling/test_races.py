@@ -124,7 +124,7 @@ def test_of_several_writers_one_works_and_the_others_are_told(reference, cache, 
         rivals.end()
     for answer in answers:
         locked = answer.startswith("LockedError: ") and "is being written by" in answer
-        there = answer.startswith("FileExistsError: ") and "already holds a run" in answer
+        there = answer.startswith("PathTakenError: ") and "already holds a run" in answer
         assert locked or (there and not resumes), answer
     small_runs.assert_same_run(path, reference / "run")
 
