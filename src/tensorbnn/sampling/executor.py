@@ -27,7 +27,8 @@ from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.pooling import has_rounds_left
 from tensorbnn.sampling.reporting import cells
-from tensorbnn.sampling.run import Backend, Reached, Run
+from tensorbnn.sampling.run import Backend, Run
+from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.sampling.worker import ChainTask, make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import write_file
@@ -101,7 +102,7 @@ class ExecutorBackend:
         """Those that all chains together have made before."""
         return self._local.transitions
 
-    def advance(self, run: Run, stop: StopRequest, bar: Bar) -> Reached:
+    def advance(self, run: Run, stop: StopRequest, bar: Bar) -> Outcome:
         """Take every chain to the end of the plan, or as far as it comes until `stop`."""
         store = run.store
         if not isinstance(store, DirectoryStore):
@@ -125,7 +126,7 @@ class ExecutorBackend:
             raise tasks.errors[0]
         reached_by = [store.progress(chain) for chain in range(run.plan.chains)]
         least = min(transitions for transitions, _ in reached_by)
-        return Reached(
+        return Outcome(
             draws=run.plan.drawn(least),
             complete=least >= run.plan.transitions,
             gradients=max(gradients for _, gradients in reached_by),

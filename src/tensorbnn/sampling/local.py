@@ -23,7 +23,8 @@ from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.plan import are_batched
 from tensorbnn.sampling.pooling import Pooling
 from tensorbnn.sampling.reporting import Reporter
-from tensorbnn.sampling.run import Reached, Run
+from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.storage.store import Store
 from tensorbnn.warning import warn
 
@@ -68,7 +69,7 @@ class LocalBackend:
 
     def advance(
         self, run: Run, stop: StopRequest, bar: Bar, *, until_pooled: bool = False
-    ) -> Reached:
+    ) -> Outcome:
         """Run the chains from where they are to the end of the plan; one at its end stays as it is.
 
         `stop` or an error stops every chain after the call it is in, and saves where it is. So does
@@ -103,7 +104,7 @@ class LocalBackend:
         for warning in pooling.warnings:
             warn(warning)
         self.checkpoints = [group.at for group in groups]
-        return Reached(
+        return Outcome(
             draws=min(group.drawn for group in groups),
             complete=all(group.is_done for group in groups),
             gradients=max(int(group.at.gradients.max()) for group in groups),
