@@ -91,10 +91,8 @@ class Pooling:
             if self._plan.together:
                 state = _run(pool, state, shared, counted)
             else:  # each chain learns from itself alone
-                alone = [
-                    _run(pool, _row(state, row), shared[row : row + 1], counted)
-                    for row in range(len(chains))
-                ]
+                rows = [_row((state, shared), row) for row in range(len(chains))]
+                alone = [_run(pool, *row, counted) for row in rows]
                 state = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *alone)
         at = at._replace(
             chains=at.chains._replace(state=state),
@@ -201,5 +199,5 @@ def _run(function: Any, *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def _row(state: Any, row: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[row : row + 1], state)
+def _row(tree: Any, row: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[row : row + 1], tree)

@@ -136,7 +136,7 @@ def take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
     if run.plan.draws < drawn:
         raise FewerDrawsError(run.plan.draws, drawn, store.path)
     with precision(run.posterior.dtype):
-        run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
+        run.reporting.scores(checkpoints[0].chains, checkpoints[0].transitions)
     _warn_of_versions(run, store)
     try:  # full files are not needed to go on; better known now than at the end
         for chain in range(run.plan.chains):
