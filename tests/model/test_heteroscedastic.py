@@ -94,7 +94,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardise, weighted):
     found = tree.log_likelihood["y"].values.reshape(60, 7)
     np.testing.assert_allclose(found, weights * each, rtol=1e-8)
     store = DirectoryStore(tmp_path / "run")
-    grown = GrowingPredictions(store, posterior, X, chains=2, networks_per_file=50).update()
+    grown = GrowingPredictions(store, posterior, X).update()
     np.testing.assert_allclose(grown.reshape(60, 7, 2), mean, rtol=1e-9)
     other = tb.Weighted(tb.Gaussian()) if weighted else tb.Gaussian()
     with pytest.raises(ValueError, match="likelihood takes other columns of `y` than the "):

@@ -18,7 +18,6 @@ from rich.console import Console
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.errors import LimitBeforeDrawsError
-from tensorbnn.sampling import monitor
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.converged import estimate_convergence
 from tensorbnn.sampling.local import LocalBackend
@@ -362,7 +361,7 @@ def test_few_draws_are_not_judged():
 def test_predictions_of_a_run_that_grows():
     target = posterior(standardise=True)
     run = draw(target=target, draws=150)
-    grown = GrowingPredictions(run._store, target, AT[:, None], chains=2, networks_per_file=64)
+    grown = GrowingPredictions(run._store, target, AT[:, None])
     expected = run.predict(AT).networks.reshape(2, 150, 3, 1)
     np.testing.assert_allclose(grown.update(), expected, rtol=1e-6)
     assert grown.update().shape == (2, 150, 3, 1)
@@ -372,8 +371,7 @@ def test_what_is_said_while_it_goes_on(monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(progress, "_standard_error", lambda: console)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
-    monkeypatch.setattr(Monitor, "look_seconds", 0.01)
-    monkeypatch.setattr(monitor, "LOOK_SHARE", 1.0)
+    monkeypatch.setattr(Monitor, "pause", lambda self, took: 0.01)
     target = tb.Converged(rhat=1.005, ess=4000, at=AT)
     draw(draws=600, until=target, progress=True, checkpoint_draws=10)
     lines = console.file.getvalue().splitlines()

@@ -160,7 +160,7 @@ def sample(
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
-        pooled=executor is None,
+        together=executor is None,
     )
     report_every = check_count("report_every", report_every, least=1)
     run = Run(
@@ -173,10 +173,10 @@ def sample(
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
-    options: dict[str, Any] = {"store_data": store_data, "notes": check_notes(notes)}
+    notes = check_notes(notes)
     checkpoints = _first_checkpoints(run, start)
     check_sendable(executor, run)
-    create_store(run, checkpoints, path, overwrite=overwrite, **options)
+    create_store(run, checkpoints, path, overwrite=overwrite, store_data=store_data, notes=notes)
     run.run(make_backend(executor, checkpoints), progress=progress)
     return Ensemble._from_posterior(run.store, posterior, run.sampler)
 
@@ -333,11 +333,11 @@ def load(
 def _first_checkpoints(
     run: Run, start: Mapping[str, ArrayLike] | Ensemble | None
 ) -> list[Checkpoint]:
-    """Chains before their first transition, where metrics are known to work."""
+    """Chains before their first transition."""
     values = _start_values(start, run.posterior, run.plan)
     chains = initial_chains(run.posterior, run.sampler, run.plan, values)
     with precision(run.posterior.dtype):
-        run.reporting.check(chains[0])
+        run.reporting.scores(chains[0], 0)  # so that a bad metric is known at once
         return [first_checkpoint(each, run.sampler) for each in chains]
 
 

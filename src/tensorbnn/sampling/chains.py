@@ -26,19 +26,8 @@ from tensorbnn.storage.store import Store
 class ChainGroup:
     """Chains that are advanced by one call; on a CPU a single chain.
 
-    Parameters
-    ----------
-    at
-        Where the chains are.
-    run
-        The run that they belong to.
-    reporter, pooling, stop
-        What is told of them, what they learn from each other, and whether they are to stop.
-    call_seconds
-        About how long a call of the compiled program takes, so that progress moves and an interrupt
-        is answered.
-    until_pooled
-        Whether to stop after the last pooling round.
+    A call of the compiled program takes about `call_seconds`, so that progress moves and an
+    interrupt is answered. With `until_pooled` the chains stop after the last pooling round.
     """
 
     after_call: ClassVar[Callable[["ChainGroup"], None] | None] = None
@@ -55,7 +44,7 @@ class ChainGroup:
         call_seconds: float,
         until_pooled: bool,
     ) -> None:
-        self._at, self._saved = at, at
+        self.at = self._saved = at
         self._run, self._plan, self._store = run, run.plan, run.store
         self._reporter, self._pooling, self.stop = reporter, pooling, stop
         self._call_seconds, self._until_pooled = call_seconds, until_pooled
@@ -67,33 +56,27 @@ class ChainGroup:
 
     @property
     def chains(self) -> Sequence[int]:
-        """Numbers of the chains."""
-        return self._at.chains.numbers
-
-    @property
-    def at(self) -> Checkpoint:
-        """Where the chains are."""
-        return self._at
+        return self.at.chains.numbers
 
     @property
     def is_spent(self) -> bool:
         """Whether a chain has spent its gradients; chains that are advanced together then stop."""
-        return self._run.rule.is_spent(int(self._at.gradients.max()))
+        return self._run.rule.is_spent(int(self.at.gradients.max()))
 
     @property
     def is_done(self) -> bool:
         """Whether the plan is fulfilled."""
-        return self._at.transitions >= self._plan.transitions
+        return self.at.transitions >= self._plan.transitions
 
     @property
     def drawn(self) -> int:
         """Complete draws of each chain."""
-        return self._plan.drawn(self._at.transitions)
+        return self._plan.drawn(self.at.transitions)
 
     def compile(self) -> None:
         """Compile before the threads start, so that each program is compiled once."""
         _, result = advance(*self._arguments(0, 1))
-        named_arrays(self._at.chains.target, result.draws.first(1), self._plan.capacity)
+        named_arrays(self.at.chains.target, result.draws.first(1), self._plan.capacity)
 
     def calls(self) -> Iterator[bool]:
         """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.
@@ -104,9 +87,9 @@ class ChainGroup:
         try:
             self._report()  # one that was due when the chain was stopped
             while not self.is_done and not self.is_spent and not self.stop.requested:
-                pooled = self._pooling.synchronise(self._at)
+                pooled = self._pooling.synchronise(self.at)
                 if pooled is not None:
-                    self._at = pooled
+                    self.at = pooled
                     if self._until_pooled and self._pooling.room(pooled) is None:
                         break
                     self._call()
@@ -132,44 +115,43 @@ class ChainGroup:
             self._abandoned = True
 
     def _call(self) -> None:
-        """One call of the compiled program, of about `call_seconds`."""
         every, began = self._every, time.monotonic()
         arguments = self._arguments(min(self._count, self._room()), every)
         state, on_device = advance(*arguments)
         result: CallResult = jax.tree.map(np.asarray, on_device)
         count = int(result.transitions)
-        rows, rest = divmod(int(self._at.sums.begun) + count, every)
+        rows, rest = divmod(int(self.at.sums.begun) + count, every)
         seconds = time.monotonic() - began
-        burning_in = self._at.transitions < self._plan.burn_in
+        burning_in = self.at.transitions < self._plan.burn_in
         last = rows if rest else rows - 1  # the row of the last transition
-        self._at = self._at._replace(
-            chains=self._at.chains._replace(state=state),
-            transitions=self._at.transitions + count,
+        self.at = self.at._replace(
+            chains=self.at.chains._replace(state=state),
+            transitions=self.at.transitions + count,
             step_size=result.draws.info.step_size[:, last],
             sums=on_device.sums,
-            gradients=self._at.gradients + result.this_call.num_steps,
+            gradients=self.at.gradients + result.this_call.num_steps,
         )
         if rows and not burning_in:
             self._buffer.add(result.draws.first(rows))
-        self._reporter.show(self._at, result.this_call, seconds)
+        self._reporter.show(self.at, result.this_call, seconds)
         by_time = int(count * self._call_seconds / max(seconds, 1e-9))
         self._count = min(2 * count, max(1, by_time))
 
     @property
     def _every(self) -> int:
-        return 1 if self._at.transitions < self._plan.burn_in else self._plan.every
+        return 1 if self.at.transitions < self._plan.burn_in else self._plan.every
 
     def _room(self) -> int:
         """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
         size, most = self._plan.networks_per_file, self._plan.capacity
-        room = self._reporter.room(self._at.transitions)
-        until_round = self._pooling.room(self._at)
+        room = self._reporter.room(self.at.transitions)
+        until_round = self._pooling.room(self.at)
         room = room if until_round is None else min(room, until_round)
-        if self._at.transitions < self._plan.burn_in:
-            return min(room, most, self._plan.burn_in - self._at.transitions)
+        if self.at.transitions < self._plan.burn_in:
+            return min(room, most, self._plan.burn_in - self.at.transitions)
         inside, per_checkpoint = self.drawn % size, self._run.checkpointing.draws
         draws = min(per_checkpoint - inside % per_checkpoint, size - inside, most)
-        return min(room, draws * self._every - int(self._at.sums.begun))
+        return min(room, draws * self._every - int(self.at.sums.begun))
 
     def _is_checkpoint_due(self) -> bool:
         inside = self.drawn % self._plan.networks_per_file
@@ -178,45 +160,44 @@ class ChainGroup:
 
     def _arguments(self, transitions: int, every: int) -> tuple[Any, ...]:
         """Those of `advance`."""
-        chains, most = self._at.chains, self._run.rule.max_gradients
-        left = np.iinfo(np.int32).max if most is None else most - self._at.gradients
-        gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self._at.gradients)
+        chains, most = self.at.chains, self._run.rule.max_gradients
+        left = np.iinfo(np.int32).max if most is None else most - self.at.gradients
+        gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self.at.gradients)
         return (
             self._run.sampler.step,
             self._plan.capacity,
             chains.target,
             chains.keys,
             chains.state,
-            jnp.asarray(self._at.transitions),
+            jnp.asarray(self.at.transitions),
             jnp.asarray(transitions),
             jnp.asarray(every),
-            self._at.sums,
+            self.at.sums,
             jnp.asarray(gradients.astype(np.int32)),
         )
 
     def _report(self) -> None:
-        """Write a report if one is due."""
-        epoch = self._at.transitions
-        if epoch == 0 or epoch == self._at.reported or not self._reporter.due(epoch):
+        epoch = self.at.transitions
+        if epoch == 0 or epoch == self.at.reported or not self._reporter.due(epoch):
             return
-        self._reporter.write(self._at)
-        sums = self._at.sums
+        self._reporter.write(self.at)
+        sums = self.at.sums
         if self._reporter.resets_sums(epoch):
             sums = sums._replace(report=Sums.zero(len(self.chains)))
-        self._at = self._at._replace(reported=epoch, sums=sums)
+        self.at = self.at._replace(reported=epoch, sums=sums)
 
     def _save(self) -> None:
         """Write the draws of every chain, then where it is, which makes them count."""
-        if self._at is self._saved:
+        if self.at is self._saved:
             return
         with self._writing:
             if self._abandoned:
                 return
             if self._buffer.has_new:
-                self._buffer.write(self._at.chains.target, self.drawn)
-            for chain, arrays in zip(self.chains, pack_checkpoint(self._at), strict=True):
+                self._buffer.write(self.at.chains.target, self.drawn)
+            for chain, arrays in zip(self.chains, pack_checkpoint(self.at), strict=True):
                 self._store.write_state(chain, arrays)
-        self._saved, self._saved_at = self._at, time.monotonic()
+        self._saved, self._saved_at = self.at, time.monotonic()
 
 
 @final
@@ -238,7 +219,6 @@ class DrawBuffer:
         return bool(self._new)
 
     def add(self, draws: DrawBlock) -> None:
-        """Take the draws of a call."""
         self._new.append(draws)
 
     def write(self, target: TargetDensity, drawn: int) -> None:

@@ -25,7 +25,8 @@ from tensorbnn.sampling.advance import RunningSums
 from tensorbnn.sampling.plan import ChainState, Plan, chain_keys
 from tensorbnn.storage.store import Store
 
-# What a chain shares first: acceptance since the last pooling round, and log-density.
+# What a chain shares first: acceptance since the last pooling round, and log-density; then comes
+# what the sampler has to share.
 HEALTH_VALUES = 2
 
 _SUMS = ("draw", "report", "meeting")
@@ -57,7 +58,9 @@ class Checkpoint(NamedTuple):
 def first_checkpoint(chains: ChainState, sampler: Sampler) -> Checkpoint:
     """Chains before their first transition."""
     count = len(chains.numbers)
-    sums = RunningSums.zero(count)
+    sums, values = RunningSums.zero(count), HEALTH_VALUES
+    if sampler.share is not None:
+        values += int(jax.eval_shape(sampler.share, chains.state).shape[1])
     return Checkpoint(
         chains=chains,
         transitions=0,
@@ -65,7 +68,7 @@ def first_checkpoint(chains: ChainState, sampler: Sampler) -> Checkpoint:
         step_size=jnp.zeros_like(sums.report.acceptance),
         sums=sums,
         rounds_done=0,
-        shared=jnp.zeros((count, POOLING_ROUNDS, _values_shared(sampler, chains.state))),
+        shared=jnp.zeros((count, POOLING_ROUNDS, values)),
         restarts=jnp.zeros(count, jnp.int32),
         gradients=np.zeros(count, np.int64),
     )
@@ -99,7 +102,9 @@ def read_checkpoint(
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)
         keys = chain_keys(plan)[1][chain : chain + 1]
         empty = first_checkpoint(ChainState([chain], target, keys, state), sampler)
-        _check_names(saved, chain, {"state/" + name for name in _leaves(state)})
+        known = {"state/" + name for name in _leaves(state)}
+        if unknown := sorted({name for name in saved if name.startswith("state/")} - known):
+            raise StateError(chain, f"it has {unknown[0]}, which this one does not know")
         found = {
             name: jnp.asarray(_expect(saved, chain, name, leaf.shape[1:], leaf.dtype))[None]
             for name, leaf in _own_arrays(empty).items()
@@ -146,13 +151,6 @@ def _merge(group: list[Checkpoint]) -> Checkpoint:
     )
 
 
-def _values_shared(sampler: Sampler, state: Any) -> int:
-    """Number of values that a chain shares: its health, and what the sampler has to share."""
-    if sampler.share is None:
-        return HEALTH_VALUES
-    return HEALTH_VALUES + int(jax.eval_shape(sampler.share, state).shape[1])
-
-
 def _own_arrays(at: Checkpoint) -> dict[str, Array]:
     """Arrays with the chains as first axis, by their names on disk."""
     arrays = {f"state/{name}": leaf for name, leaf in _leaves(at.chains.state).items()}
@@ -174,18 +172,8 @@ def _rebuild(template: Any, arrays: dict[str, Array], prefix: str) -> Any:
     return jax.tree.unflatten(jax.tree.structure(template), leaves)
 
 
-def _check_names(saved: dict[str, NDArray[Any]], chain: int, wanted: set[str]) -> None:
-    unknown = sorted({name for name in saved if name.startswith("state/")} - wanted)
-    if unknown:
-        raise StateError(chain, f"it has {unknown[0]}, which this one does not know")
-
-
 def _expect(
-    saved: dict[str, NDArray[Any]],
-    chain: int,
-    name: str,
-    shape: tuple[int, ...],
-    dtype: Any = None,
+    saved: dict[str, NDArray[Any]], chain: int, name: str, shape: tuple[int, ...], dtype: Any = None
 ) -> NDArray[Any]:
     array = saved.get(name)
     if array is None:

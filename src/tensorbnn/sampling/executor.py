@@ -10,7 +10,7 @@ import concurrent.futures
 import contextlib
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -26,8 +26,9 @@ from tensorbnn.sampling.checkpoint import Checkpoint
 from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.pooling import has_rounds_left
-from tensorbnn.sampling.reporting import cells
-from tensorbnn.sampling.run import Backend, Reached, Run
+from tensorbnn.sampling.reporting import cells, show_first
+from tensorbnn.sampling.run import Backend, Run
+from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.sampling.worker import ChainTask, make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import write_file
@@ -67,7 +68,11 @@ def check_sendable(executor: Executor | None, run: Run) -> None:
     """Raise where a part of a run can't be sent to the workers, before anything is started."""
     if executor is None or isinstance(executor, ThreadPoolExecutor):
         return
-    posterior, dumps = run.posterior, _pickler(executor)
+    posterior, dumps = run.posterior, pickle.dumps
+    if _is_dask(executor):
+        import cloudpickle  # which Dask uses, so it is there
+
+        dumps = cloudpickle.dumps
     parts = {
         "the network": posterior.network,
         "the likelihood": posterior.likelihood,
@@ -101,7 +106,7 @@ class ExecutorBackend:
         """Those that all chains together have made before."""
         return self._local.transitions
 
-    def advance(self, run: Run, stop: StopRequest, bar: Bar) -> Reached:
+    def advance(self, run: Run, stop: StopRequest, bar: Bar) -> Outcome:
         """Take every chain to the end of the plan, or as far as it comes until `stop`."""
         store = run.store
         if not isinstance(store, DirectoryStore):
@@ -125,7 +130,7 @@ class ExecutorBackend:
             raise tasks.errors[0]
         reached_by = [store.progress(chain) for chain in range(run.plan.chains)]
         least = min(transitions for transitions, _ in reached_by)
-        return Reached(
+        return Outcome(
             draws=run.plan.drawn(least),
             complete=least >= run.plan.transitions,
             gradients=max(gradients for _, gradients in reached_by),
@@ -177,7 +182,10 @@ class _Tasks:
             time.sleep(seconds)
         first = concurrent.futures.FIRST_COMPLETED
         for future in concurrent.futures.wait(self._futures, seconds, first).done:
-            error = _error(future)
+            try:
+                error = future.exception()
+            except concurrent.futures.CancelledError as cancelled:
+                error = cancelled
             if error is None:
                 self.warnings |= dict.fromkeys(future.result())
             self._end(self._futures.pop(future), error)
@@ -277,9 +285,7 @@ class _Display:
         self._reached = [store.transitions(chain) for chain in range(chains)]
         self._divergences = [("", 0)] * chains
         self._offset = store.new_reports(0)[1]
-        for chain in reversed(range(chains)):  # of many rows, those set last are shown
-            phase = "done" if self._reached[chain] >= end else "waiting"
-            bar.row(chain, {"chain": str(chain), "phase": phase})
+        show_first(bar, {chain: each >= end for chain, each in enumerate(self._reached)})
 
     def update(self) -> None:
         """Show what was reported since the last look."""
@@ -306,13 +312,6 @@ class _Display:
         self._bar.advance(new, note, work=work, growing=phase == "burn-in")
 
 
-def _error(future: Future[list[Warning]]) -> BaseException | None:
-    try:
-        return future.exception()
-    except concurrent.futures.CancelledError as error:
-        return error
-
-
 def _worker_was_lost(error: BaseException) -> bool:
     """Whether a task failed because its worker was lost, and not by itself."""
     lost = (BrokenExecutor, concurrent.futures.CancelledError, asyncio.CancelledError, LockedError)
@@ -336,11 +335,3 @@ def _respawn(broken: Any) -> ProcessPoolExecutor | None:
         return None
     options = {name.lstrip("_"): getattr(broken, name) for name in names}
     return ProcessPoolExecutor(**options)
-
-
-def _pickler(executor: Executor) -> Callable[[Any], bytes]:
-    if not _is_dask(executor):
-        return pickle.dumps
-    import cloudpickle  # which Dask uses, so it is there
-
-    return cloudpickle.dumps

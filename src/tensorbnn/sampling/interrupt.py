@@ -12,18 +12,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether chains are to stop: somebody has called `request`, or `also` says so.
-
-    Attributes
-    ----------
-    signal : int or None
-        The signal that came.
-    """
+    """Whether chains are to stop: somebody has called `request`, or `also` says so."""
 
     def __init__(self, also: Callable[[], bool] = lambda: False) -> None:
         # A plain attribute: whoever handles a signal may not wait for a lock.
         self._requested, self._also = False, also
         self.signal: int | None = None
+        """The signal that came."""
 
     @classmethod
     def at(cls, deadline: float | None) -> "StopRequest":
@@ -32,11 +27,9 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether chains are to stop."""
         return self._requested or self._also()
 
     def request(self) -> None:
-        """Ask chains to stop."""
         self._requested = True
 
 

@@ -22,15 +22,14 @@ from tensorbnn.sampling.checkpoint import Checkpoint, merge_equal
 from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.plan import are_batched
 from tensorbnn.sampling.pooling import Pooling
-from tensorbnn.sampling.reporting import Reporter
-from tensorbnn.sampling.run import Reached, Run
+from tensorbnn.sampling.reporting import Reporter, show_first
+from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.storage.store import Store
 from tensorbnn.warning import warn
 
 # How long a thread rests when all chains that no thread runs wait for others.
 _REST_SECONDS = 0.001
-
-_Calls = Iterator[bool]
 
 
 def usable_cores() -> int:
@@ -42,13 +41,7 @@ def usable_cores() -> int:
 
 @final
 class LocalBackend:
-    """Runs chains, all of a run or some of them, by the threads of this process.
-
-    Attributes
-    ----------
-    checkpoints
-        Where the chains are.
-    """
+    """Runs chains, all of a run or some of them, by the threads of this process."""
 
     doing: ClassVar[str] = "compiling"
     call_seconds: ClassVar[float] = 0.25
@@ -68,7 +61,7 @@ class LocalBackend:
 
     def advance(
         self, run: Run, stop: StopRequest, bar: Bar, *, until_pooled: bool = False
-    ) -> Reached:
+    ) -> Outcome:
         """Run the chains from where they are to the end of the plan; one at its end stays as it is.
 
         `stop` or an error stops every chain after the call it is in, and saves where it is. So does
@@ -82,7 +75,7 @@ class LocalBackend:
                 self.checkpoints = merge_equal(self.checkpoints)
             pooling = Pooling(self.checkpoints, run.sampler, run.plan)
             groups = self._groups(run, pooling, stop, bar, until_pooled=until_pooled)
-            _show_first(groups, bar)
+            show_first(bar, {chain: each.is_done for each in groups for chain in each.chains})
             unfinished = next((group for group in groups if not group.is_done), None)
             if unfinished is not None:
                 unfinished.compile()
@@ -103,7 +96,7 @@ class LocalBackend:
         for warning in pooling.warnings:
             warn(warning)
         self.checkpoints = [group.at for group in groups]
-        return Reached(
+        return Outcome(
             draws=min(group.drawn for group in groups),
             complete=all(group.is_done for group in groups),
             gradients=max(int(group.at.gradients.max()) for group in groups),
@@ -131,7 +124,7 @@ class LocalBackend:
 
     def _work(
         self,
-        waiting: "collections.deque[_Calls]",
+        waiting: "collections.deque[Iterator[bool]]",
         errors: list[BaseException],
         stop: StopRequest,
         dtype: DType,
@@ -142,7 +135,11 @@ class LocalBackend:
         and a run can be read, and judged, while it goes on.
         """
         with precision(dtype):
-            while (calls := _take(waiting)) is not None:
+            while True:
+                try:
+                    calls = waiting.popleft()
+                except IndexError:  # the rest are being run by other threads
+                    return
                 try:
                     has_worked = next(calls, None)
                     if has_worked is not None:
@@ -152,13 +149,6 @@ class LocalBackend:
                 except BaseException as error:
                     errors.append(error)
                     stop.request()
-
-
-def _take(waiting: "collections.deque[_Calls]") -> _Calls | None:
-    try:
-        return waiting.popleft()
-    except IndexError:  # the rest are being run by other threads
-        return None
 
 
 def _start_threads(work: Callable[[], None], count: int) -> list[threading.Thread]:
@@ -182,11 +172,3 @@ def _seconds_spent(store: Store) -> Mapping[int, float]:
     for report in store.reports(skip_damaged=True):
         spent[report["chain"]] = max(spent.get(report["chain"], 0.0), report.get("seconds", 0.0))
     return spent
-
-
-def _show_first(groups: Sequence[ChainGroup], bar: Bar) -> None:
-    """Rows of the display before the first call."""
-    for group in reversed(groups):  # of many rows, those set last are shown
-        phase = "done" if group.is_done else "waiting"
-        for chain in reversed(group.chains):
-            bar.row(chain, {"chain": str(chain), "phase": phase})

@@ -9,8 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +26,17 @@ from tensorbnn.sampling.converged import (
     ConvergenceEstimate,
     estimate_convergence,
 )
-from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.stopping import Estimate, StoppingRule
+from tensorbnn.sampling.stopping import Estimate
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.store import Store
+from tensorbnn.storage.store import Store, with_prefix
+
+if TYPE_CHECKING:
+    from tensorbnn.sampling.run import Run
 
 # Draws of all chains together from which on it is said how long it will take.
 FIRST_LOOK = 1000
-# The most that looking may take of the time.
+# Seconds between two looks, at least, and the most that looking may take of the time.
+LOOK_SECONDS = 2.0
 LOOK_SHARE = 0.02
 # Networks that are evaluated together, at most; fewer are filled up, so that one program serves.
 BATCH = 256
@@ -44,45 +46,19 @@ BATCH = 256
 class Monitor:
     """Looks at a run: now and then, to say how far it is, and at the ends of plans to decide.
 
-    Parameters
-    ----------
-    posterior, plan, rule, store
-        Of the run. The store is only read.
-    bar
-        Where it is said how far the run is.
-    watch
-        Whether a thread looks on between the ends.
+    It is said on `bar`, and to `watch` a thread looks on between the ends.
     """
 
-    look_seconds: ClassVar[float] = 2.0
-    """Seconds between two looks, at least; tests set it."""
-
-    def __init__(
-        self,
-        posterior: Posterior,
-        plan: Plan,
-        rule: StoppingRule,
-        store: Store,
-        bar: Bar,
-        *,
-        watch: bool,
-    ) -> None:
-        self.plan = plan
-        """How long the run is to be, as far as it is known."""
-        self._posterior, self._until, self._bar = posterior, rule.until, bar
+    def __init__(self, run: "Run", bar: Bar, *, watch: bool) -> None:
+        self._run, self._until, self._bar, store = run, run.rule.until, bar, run.store
         # Apart from the store that is written.
         self._store = DirectoryStore(store.root) if isinstance(store, DirectoryStore) else store
         self._known: ConvergenceEstimate | None = None
         self._ended, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
-        if rule.points is not None:
-            self._predictions = GrowingPredictions(
-                self._store,
-                posterior,
-                rule.points.x,
-                chains=plan.chains,
-                networks_per_file=plan.networks_per_file,
-            )
+        if run.rule.points is not None:
+            x = run.rule.points.x
+            self._predictions = GrowingPredictions(self._store, run.posterior, x)
             if watch:
                 self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -91,12 +67,7 @@ class Monitor:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -104,34 +75,38 @@ class Monitor:
     def converged(self) -> bool:
         """Whether the stopping rule is satisfied, as all draws say."""
         with self._lock:
-            now = self._estimate(self._known)
+            now = self.estimate(self._known)
             if now is None:
                 return False
             self._show(now, converged=now.converged)
             return now.converged
 
-    def final(self) -> Estimate | None:
-        """What the stopping rule says of every point; ``None`` where there is none, or it can't."""
-        return self._estimate(None)
+    def estimate(self, before: ConvergenceEstimate | None = None) -> Estimate | None:
+        """What the stopping rule says; ``None`` where there is none, or it can't tell.
 
-    def _estimate(self, before: ConvergenceEstimate | None) -> Estimate | None:
+        Of every point, unless what was known `before` tells which to look at.
+        """
         if self._until is None:
             return None
         if isinstance(self._until, Converged):
             return estimate_convergence(self._predictions.update(), self._until, before)
-        found = self._until.estimate(Ensemble._from_posterior(self._store, self._posterior))
+        found = self._until.estimate(Ensemble._from_posterior(self._store, self._run.posterior))
         return PlainEstimate(found) if isinstance(found, bool | np.bool_) else found
 
+    def pause(self, took: float) -> float:
+        """Seconds until the next look, after one that `took` so many; tests replace it."""
+        return max(LOOK_SECONDS, took / LOOK_SHARE)
+
     def _watch(self) -> None:
-        pause = self.look_seconds
-        while not self._ended.wait(pause):
+        took = 0.0
+        while not self._ended.wait(self.pause(took)):
             began = time.monotonic()
             try:
                 with self._lock:
                     self._look()
             except (RunError, OSError):  # whoever decides will meet it, too
                 return
-            pause = max(self.look_seconds, (time.monotonic() - began) / LOOK_SHARE)
+            took = time.monotonic() - began
 
     def _look(self) -> None:
         values = self._predictions.update()
@@ -143,14 +118,13 @@ class Monitor:
             self._show(now, converged=False)
 
     def _show(self, now: Estimate, *, converged: bool) -> None:
-        times, draws, text = 1.0 if converged else now.times_longer, self.plan.draws, ""
-        known = draws
+        times, plan, text = 1.0 if converged else now.times_longer, self._run.plan, ""
+        draws = known = plan.draws
         if isinstance(now, ConvergenceEstimate):
             self._known, known, text = now, now.draws, now.progress_text
         if math.isfinite(times):
             draws = max(draws, math.ceil(times * known))
-        steps = self.plan.chains * (self.plan.burn_in + draws * self.plan.every)
-        self._bar.set_total(steps, text)
+        self._bar.set_total(plan.chains * (plan.burn_in + draws * plan.every), text)
 
 
 class PlainEstimate(NamedTuple):
@@ -164,33 +138,17 @@ class PlainEstimate(NamedTuple):
 class GrowingPredictions:
     """What the networks of a run that goes on say at a few inputs: each is evaluated once.
 
-    Parameters
-    ----------
-    store
-        Where the run is; only read.
-    posterior
-        What is sampled.
-    x
-        Inputs ``(rows, inputs)`` in the user's units.
-    chains, networks_per_file
-        Of the run.
+    The `store` is only read; inputs `x` ``(rows, inputs)`` are in the user's units.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        posterior: Posterior,
-        x: NDArray[Any],
-        *,
-        chains: int,
-        networks_per_file: int,
-    ) -> None:
-        self._store, self._posterior, self._size = store, posterior, networks_per_file
+    def __init__(self, store: Store, posterior: Posterior, x: NDArray[Any]) -> None:
+        self._store, self._posterior = store, posterior
         self._inputs = posterior.scaling.inputs(x, posterior.dtype)
-        self._batch = min(networks_per_file, BATCH)
-        self._counts = [0] * chains
+        self._size = int(store.manifest["networks_per_file"])
+        self._batch = min(self._size, BATCH)
+        self._counts = [0] * int(store.manifest["chains"])
         columns = posterior.likelihood.columns(posterior.network.outputs)
-        self._values = np.empty((chains, 0, len(x), columns), posterior.dtype)
+        self._values = np.empty((len(self._counts), 0, len(x), columns), posterior.dtype)
         self._lock = threading.Lock()
 
     def update(self) -> NDArray[Any]:
@@ -227,17 +185,12 @@ class GrowingPredictions:
 
     def _predict(self, arrays: dict[str, NDArray[Any]], rows: slice) -> NDArray[Any]:
         count, posterior = rows.stop - rows.start, self._posterior
-
-        def chosen(prefix: str) -> dict[str, NDArray[Any]]:
-            return {
-                name.removeprefix(prefix): np.pad(
-                    each[rows], ((0, self._batch - count), *((0, 0),) * (each.ndim - 1)), "edge"
-                )
-                for name, each in arrays.items()
-                if name.startswith(prefix)
-            }
-
-        batch = Batch(chosen("parameters/"), chosen("hyperparameters/"))
+        missing = self._batch - count
+        full = {
+            name: np.pad(each[rows], [(0, missing), *[(0, 0)] * (each.ndim - 1)], "edge")
+            for name, each in arrays.items()
+        }
+        batch = Batch(with_prefix(full, "parameters/"), with_prefix(full, "hyperparameters/"))
         prediction = Prediction(
             posterior.network,
             posterior.likelihood,

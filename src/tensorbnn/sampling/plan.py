@@ -1,6 +1,5 @@
 """How long and wide a run is, how often it is saved, and where its chains start."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -24,13 +23,14 @@ from tensorbnn.posterior import Posterior, precision
 RESTART_KEYS = 2**31
 # Draws that one call keeps at most, however many go into a file.
 MAX_DRAWS_PER_CALL = 1000
-# Fields of `Plan` that ``run.json`` names differently.
-_NAMES_ON_DISK = {"pooled": "together"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how wide a run is; `tensorbnn.sample` documents each number."""
+    """How long and how wide a run is; `tensorbnn.sample` documents each number.
+
+    Its fields are also fields of ``run.json``.
+    """
 
     chains: int
     burn_in: int
@@ -39,7 +39,7 @@ class Plan:
     networks_per_file: int
     seed: int
     sample_hyperparameters: bool
-    pooled: bool = True
+    together: bool = True
     """Whether chains learn from each other in burn-in; those that an executor runs do not."""
 
     @property
@@ -55,20 +55,6 @@ class Plan:
     def drawn(self, transitions: int) -> int:
         """Complete draws of a chain that has made this many transitions."""
         return max(transitions - self.burn_in, 0) // self.every
-
-    def with_draws(self, draws: int) -> "Plan":
-        """The same chains, made longer or shorter."""
-        return dataclasses.replace(self, draws=draws)
-
-    def to_manifest(self) -> dict[str, Any]:
-        """Its fields as ``run.json`` names them."""
-        return {_NAMES_ON_DISK.get(k, k): each for k, each in dataclasses.asdict(self).items()}
-
-    @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> "Plan":
-        """The plan of a run on disk."""
-        names = (field.name for field in dataclasses.fields(cls))
-        return cls(**{name: manifest[_NAMES_ON_DISK.get(name, name)] for name in names})
 
 
 class Checkpointing(NamedTuple):

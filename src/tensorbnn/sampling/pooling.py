@@ -69,7 +69,7 @@ class Pooling:
 
     def _peers(self, at: Checkpoint) -> Sequence[int]:
         """The chains from which those at `at` learn, themselves included."""
-        return self._chains if self._plan.pooled else at.chains.numbers
+        return self._chains if self._plan.together else at.chains.numbers
 
     def _share(self, at: Checkpoint) -> None:
         acceptance = np.asarray(at.sums.meeting.acceptance) / self._due[0]
@@ -88,13 +88,11 @@ class Pooling:
         if self._sampler.pool is not None:
             pool, counted = self._sampler.pool, jnp.asarray(number, jnp.int32)
             shared = jnp.asarray(known[:, :, HEALTH_VALUES:])
-            if self._plan.pooled:
+            if self._plan.together:
                 state = _run(pool, state, shared, counted)
             else:  # each chain learns from itself alone
-                alone = [
-                    _run(pool, _row(state, row), shared[row : row + 1], counted)
-                    for row in range(len(chains))
-                ]
+                rows = [_row((state, shared), row) for row in range(len(chains))]
+                alone = [_run(pool, *row, counted) for row in rows]
                 state = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *alone)
         at = at._replace(
             chains=at.chains._replace(state=state),
@@ -115,7 +113,7 @@ class Pooling:
 
     def _restart_stuck(self, at: Checkpoint, number: int) -> Checkpoint:
         for row, chain in enumerate(at.chains.numbers):
-            peers = list(self._chains) if self._plan.pooled else [chain]
+            peers = list(self._chains) if self._plan.together else [chain]
             known = self._known(peers, number)[:, : number + 1, :HEALTH_VALUES]
             own = known[peers.index(chain)]
             others = np.delete(known, peers.index(chain), axis=0)
@@ -131,7 +129,7 @@ class Pooling:
 
 def has_rounds_left(at: Checkpoint, plan: Plan) -> bool:
     """Whether chains are still to learn from others."""
-    return plan.pooled and at.rounds_done < len(pooling_rounds(plan.burn_in))
+    return plan.together and at.rounds_done < len(pooling_rounds(plan.burn_in))
 
 
 def restart_reason(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
@@ -201,5 +199,5 @@ def _run(function: Any, *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def _row(state: Any, row: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[row : row + 1], state)
+def _row(tree: Any, row: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[row : row + 1], tree)

@@ -94,17 +94,11 @@ class Reporting:
             data["validation"] = posterior.arrange(prepared)
         return cls(every, metrics, rows, data, posterior.scaling)
 
-    def check(self, chains: ChainState, epoch: int = 0) -> None:
-        """Compute every metric once, where chains start, so that a bad one is known at once."""
-        self.scores(chains, chains.state.position, epoch)
-
-    def scores(
-        self, chains: ChainState, positions: Array, epoch: int
-    ) -> list[dict[str, float | None]]:
-        """Every metric by name for each of `chains`, at `positions` ``(chains, dimension)``."""
+    def scores(self, chains: ChainState, epoch: int) -> list[dict[str, float | None]]:
+        """Every metric by name for each of `chains`, where they are after `epoch` transitions."""
         target, found = chains.target, [dict[str, float | None]() for _ in chains.numbers]
         for kind, rows in self.rows.items() if self.metrics else ():
-            expected = np.asarray(_expected(target, positions, self.data[kind]))
+            expected = np.asarray(_expected(target, chains.state.position, self.data[kind]))
             predictions = self.scaling.natural(expected)
             targets = target.model.likelihood.observed(rows.targets, target.model.network.outputs)
             for chain, own, scores in zip(chains.numbers, predictions, found, strict=True):
@@ -129,7 +123,7 @@ class Reporter:
         bar: Bar,
         seconds: float,
     ) -> None:
-        self._chains, self._numbers, self._shown = at.chains, at.chains.numbers, at.transitions
+        self._numbers, self._shown = at.chains.numbers, at.transitions
         self._reporting, self._plan, self._store, self._bar = reporting, plan, store, bar
         self._end, self._began = plan.transitions, time.monotonic() - seconds
         self._scores: list[dict[str, float | None]] = [{} for _ in self._numbers]
@@ -152,8 +146,7 @@ class Reporter:
 
     def write(self, at: Checkpoint) -> None:
         """Write a report of each chain."""
-        position = at.chains.state.position
-        self._scores = self._reporting.scores(self._chains, position, at.transitions)
+        self._scores = self._reporting.scores(at.chains, at.transitions)
         for report in self._reports(at):
             self._store.append_report(report)
         self._show_rows(at)
@@ -229,6 +222,12 @@ def cells(report: Mapping[str, Any]) -> dict[str, str]:
                 text += f" ({_text(report[f'validation.{metric}'], '.3g')})"
             found[heading] = text
     return found
+
+
+def show_first(bar: Bar, is_done: Mapping[int, bool]) -> None:
+    """Rows of the display before any chain advances."""
+    for chain in reversed(list(is_done)):  # of many rows, those set last are shown
+        bar.row(chain, {"chain": str(chain), "phase": "done" if is_done[chain] else "waiting"})
 
 
 def _text(value: float | None, form: str) -> str:

@@ -4,6 +4,7 @@ A run goes on as it was begun. What ``run.json`` can't say (metrics of the user'
 not kept) is given again, and compared as far as possible.
 """
 
+import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
@@ -53,6 +54,7 @@ def create_store(
         # What an ensemble asks of a run whose posterior is at hand.
         manifest = {
             "chains": run.plan.chains,
+            "networks_per_file": run.plan.networks_per_file,
             "status": "running",
             "sampler": {"type": type(run.sampler).__name__},
             "sample_hyperparameters": run.plan.sample_hyperparameters,
@@ -84,7 +86,7 @@ def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -
         "status": "running",
         **_described(posterior),
         "sampler": sampler,
-        **plan.to_manifest(),
+        **dataclasses.asdict(plan),
     }
 
 
@@ -105,8 +107,8 @@ def restore_run(
 ) -> Run:
     """A run on disk, from what it says of itself and what it can't; only read."""
     manifest, custom = store.manifest, custom or {}
-    plan = Plan.from_manifest(manifest)
-    plan = plan if draws is None else plan.with_draws(draws)
+    plan = Plan(**{field.name: manifest[field.name] for field in dataclasses.fields(Plan)})
+    plan = plan if draws is None else dataclasses.replace(plan, draws=draws)
     posterior = restore_posterior(store, custom) if posterior is None else posterior
     rule = StoppingRule.checked(
         restore_until(store, custom) if until is None else until,
@@ -134,7 +136,7 @@ def take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
     if run.plan.draws < drawn:
         raise FewerDrawsError(run.plan.draws, drawn, store.path)
     with precision(run.posterior.dtype):
-        run.reporting.check(checkpoints[0].chains, checkpoints[0].transitions)
+        run.reporting.scores(checkpoints[0].chains, checkpoints[0].transitions)
     _warn_of_versions(run, store)
     try:  # full files are not needed to go on; better known now than at the end
         for chain in range(run.plan.chains):
@@ -269,29 +271,24 @@ def _restore_reporting(
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None,
 ) -> Reporting:
     described, given = store.manifest["metrics"], named_metrics(metrics)
-    unknown = sorted(set(given) - set(described))
-    if unknown:
+    if unknown := sorted(set(given) - set(described)):
         raise ValueError(
             f"`metrics` has {unknown}, but the run reports {sorted(described)}: a run goes on with "
             "its own metrics"
         )
     known = restore_metrics(described) | given
-    missing = [name for name in described if name not in known]
-    if missing:
+    if missing := [name for name in described if name not in known]:
         warn(MetricsLost(missing))
     named = {name: known[name] for name in described if name in known}
     if named and validation is None:
         data = store.data()
         validation = unpack_dataset(data, "validation_")
-        if data is None and _had_validation(store):
-            warn(MetricsLost())
+        if data is None:
+            reports = store.reports(skip_damaged=True)
+            if any(name.startswith("validation.") for report in reports for name in report):
+                warn(MetricsLost())
     rows = validation if named else None
     return Reporting.checked(posterior, named, rows, store.manifest["report_every"])
-
-
-def _had_validation(store: DirectoryStore) -> bool:
-    reports = store.reports(skip_damaged=True)
-    return any(name.startswith("validation.") for report in reports for name in report)
 
 
 def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Likelihood) -> None:

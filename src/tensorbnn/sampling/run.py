@@ -5,11 +5,12 @@ quarter, again and again, until it is satisfied.
 """
 
 import contextlib
+import dataclasses
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from tensorbnn.errors import LimitBeforeDrawsError, RunError
 from tensorbnn.inference.sampler import Sampler
@@ -26,17 +27,6 @@ from tensorbnn.storage.store import Store
 from tensorbnn.warning import Interrupted, warn
 
 
-class Reached(NamedTuple):
-    """How far chains came."""
-
-    draws: int
-    """Draws that every one of them has."""
-    complete: bool
-    """Whether all are at the end of the plan."""
-    gradients: int
-    """The most that one of them has spent."""
-
-
 class Backend(Protocol):
     """Where chains run. It knows where they are, also between two plans."""
 
@@ -48,7 +38,7 @@ class Backend(Protocol):
     def transitions(self) -> int:
         """Those that all chains together have made."""
 
-    def advance(self, run: "Run", stop: StopRequest, bar: Bar) -> Reached:
+    def advance(self, run: "Run", stop: StopRequest, bar: Bar) -> Outcome:
         """Take every chain to the end of the plan, or as far as it comes until `stop`."""
 
 
@@ -64,7 +54,7 @@ class Run:
     checkpointing: Checkpointing
     store: Store = field(init=False)
 
-    def run(self, backend: Backend, *, progress: bool) -> Outcome:
+    def run(self, backend: Backend, *, progress: bool) -> None:
         """Take all chains to the end of the plan, and make it longer until the rule is satisfied.
 
         An interrupt or a limit stops them, with all that they have drawn saved. How that ended is
@@ -73,28 +63,29 @@ class Run:
         stop, total = StopRequest.at(self.rule.deadline), self.plan.chains * self.plan.transitions
         done, deadline = backend.transitions, self.rule.deadline
         bar = Bar(backend.doing, total, done=done, show=progress, delay=0.0, deadline=deadline)
-        parts = (self.posterior, self.plan, self.rule, self.store, bar)
         with contextlib.closing(self.store):
             with (
                 self._recording_errors(),
                 catch_signals(stop),
                 bar,
-                Monitor(*parts, watch=progress) as monitor,
+                Monitor(self, bar, watch=progress) as monitor,
             ):
                 while True:
-                    reached = backend.advance(self, stop, bar)
-                    complete = reached.complete
-                    if self.rule.until is None or not complete:
+                    outcome = backend.advance(self, stop, bar)
+                    if self.rule.until is None or not outcome.complete:
                         break
-                    complete = monitor.converged()
-                    if complete or stop.requested:
+                    outcome = outcome._replace(complete=monitor.converged())
+                    if outcome.complete or stop.requested:
                         break
-                    monitor.plan = self.extend()
-                outcome = self._outcome(reached, monitor, stop, complete=complete)
+                    self.extend()
+                outcome = outcome._replace(signal=stop.signal)
+                if not outcome.complete and outcome.signal is None:
+                    limit = self.rule.limit_of(outcome.gradients)
+                    estimate = monitor.estimate() if limit is not None and outcome.draws else None
+                    outcome = outcome._replace(limit=limit, estimate=estimate)
             stopped = "interrupted" if outcome.limit is None else "stopped"
             self.store.update(status="complete" if outcome.complete else stopped)
         self._tell(outcome)
-        return outcome
 
     @property
     def path(self) -> Path | None:
@@ -105,14 +96,13 @@ class Run:
         """Whether a chain that has made and spent this many is at its end, or may spend no more."""
         return transitions >= self.plan.transitions or self.rule.is_spent(gradients)
 
-    def extend(self) -> Plan:
+    def extend(self) -> None:
         """Make the plan longer by a quarter."""
         before = self.plan
-        self.plan = before.with_draws(-(-5 * before.draws // 4))
+        self.plan = dataclasses.replace(before, draws=-(-5 * before.draws // 4))
         # First how long the run is to be: readers don't look for a last report that is trimmed.
         self.store.update(draws=self.plan.draws, status="running")
         self.trim_reports(dict.fromkeys(range(before.chains), before.transitions))
-        return self.plan
 
     def trim_reports(self, reached: Mapping[int, int]) -> None:
         """Leave out reports that will be written again, and those a longer run does not have.
@@ -127,22 +117,6 @@ class Run:
                 if report["epoch"] <= reached.get(report["chain"], -1)
                 and (report["epoch"] % every == 0 or report["epoch"] == end)
             ]
-        )
-
-    def _outcome(
-        self, reached: Reached, monitor: Monitor, stop: StopRequest, *, complete: bool
-    ) -> Outcome:
-        limit = None
-        if not complete and stop.signal is None:
-            limit = self.rule.limit_of(reached.gradients)
-        return Outcome(
-            complete=complete,
-            draws=reached.draws,
-            planned=self.plan.draws,
-            gradients=reached.gradients,
-            signal=stop.signal,
-            limit=limit,
-            estimate=monitor.final() if limit is not None and reached.draws else None,
         )
 
     @contextlib.contextmanager
@@ -163,7 +137,7 @@ class Run:
         if outcome.limit is not None and not outcome.draws:
             resume = resumed(outcome, self.path, None)
             raise LimitBeforeDrawsError(*outcome.limit, self.plan.burn_in, resume)
-        warning = stopped_early(outcome, self.rule, self.path)
+        warning = stopped_early(outcome, self.rule, self.plan.draws, self.path)
         if warning is not None:
             warn(warning)
 
@@ -171,11 +145,11 @@ class Run:
         """Say how far a run came; only one in memory that Ctrl-C has stopped goes on from here."""
         if self.path is not None:
             resume = None if outcome.complete else Resume(self.path)
-            _say(Stopped(self.path, outcome.draws, outcome.planned, resume))
+            _say(Stopped(self.path, outcome.draws, self.plan.draws, resume))
             _raise_signal(number)
         if number == signal.SIGTERM or not outcome.draws:
             _raise_signal(number)
-        warn(Interrupted(outcome.draws, outcome.planned))
+        warn(Interrupted(outcome.draws, self.plan.draws))
 
 
 @dataclass(frozen=True)

@@ -94,39 +94,35 @@ class Limit(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run has ended."""
+    """How far chains came, and how a run has ended."""
 
     complete: bool
-    """Whether it came to its end; with a stopping rule, whether that is satisfied."""
+    """Whether all came to the end of the plan, and a stopping rule, if any, is satisfied."""
     draws: int
-    """Draws that every chain has."""
-    planned: int
-    """As many as they were to have in the end."""
+    """Draws that every one of them has."""
     gradients: int
-    """The most that a chain has spent."""
+    """The most that one of them has spent."""
     signal: int | None = None
-    """The signal that stopped it."""
+    """The signal that stopped them."""
     limit: Limit | None = None
-    """The limit that stopped it."""
+    """The limit that stopped them."""
     estimate: Estimate | None = None
     """What the stopping rule says, where there is one and a limit came before it was satisfied."""
 
 
-def stopped_early(outcome: Outcome, rule: StoppingRule, path: Path | None) -> StoppedByLimit | None:
+def stopped_early(
+    outcome: Outcome, rule: StoppingRule, planned: int, path: Path | None
+) -> StoppedByLimit | None:
     """What a run that a limit has stopped falls short of; ``None`` where it does not."""
     if outcome.limit is None:
         return None
-    estimate, draws = outcome.estimate, outcome.draws
-    times: float | None = None
+    estimate, times = outcome.estimate, None
     if rule.until is None:
-        times = outcome.planned / draws
+        times = planned / outcome.draws
     elif estimate is not None and math.isfinite(estimate.times_longer):
         times = estimate.times_longer
-    facts: dict[str, Any] = {
-        "draws": draws,
-        "planned": outcome.planned,
-        "resume": resumed(outcome, path, times),
-    }
+    resume = resumed(outcome, path, times)
+    facts: dict[str, Any] = {"draws": outcome.draws, "planned": planned, "resume": resume}
     limit, value = outcome.limit
     if rule.until is None:
         return StoppedByLimit(limit, value, **facts)
@@ -137,26 +133,13 @@ def stopped_early(outcome: Outcome, rule: StoppingRule, path: Path | None) -> St
         return StoppedUnconverged(limit, value, **facts, **aims, points=0, short=0)
     if estimate.is_enough:
         return None
-    short = np.flatnonzero(estimate.short)
-    worst = short[np.argsort(-estimate.needed[short], kind="stable")][:POINTS_NAMED]
-    return StoppedUnconverged(
-        limit,
-        value,
-        **facts,
-        **aims,
-        points=len(rule.points),
-        short=len(short),
-        worst=[
-            Point(
-                int(row),
-                rule.points.row_name(row),
-                float(estimate.rhat[row]),
-                float(estimate.ess[row]),
-            )
-            for row in worst
-        ],
-        times=times,
-    )
+    short, rhat, ess = np.flatnonzero(estimate.short), estimate.rhat, estimate.ess
+    worst = [
+        Point(int(row), rule.points.row_name(row), float(rhat[row]), float(ess[row]))
+        for row in short[np.argsort(-estimate.needed[short], kind="stable")][:POINTS_NAMED]
+    ]
+    facts |= {"points": len(rule.points), "short": len(short), "worst": worst, "times": times}
+    return StoppedUnconverged(limit, value, **facts, **aims)
 
 
 def resumed(outcome: Outcome, path: Path | None, times: float | None) -> Resume | None:
@@ -173,9 +156,8 @@ def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Datas
     if until is None:
         return None
     if isinstance(until, type) or not callable(getattr(until, "estimate", None)):
-        raise OptionTypeError(
-            "until", "a tb.Converged, such as tb.Converged(rhat=1.01, ess=400)", until
-        )
+        wanted = "a tb.Converged, such as tb.Converged(rhat=1.01, ess=400)"
+        raise OptionTypeError("until", wanted, until)
     if not isinstance(until, Converged):
         return None
     if plan.chains < 2:

@@ -25,12 +25,7 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
-from tensorbnn.errors import (
-    DamagedDrawsError,
-    DamagedFileError,
-    DamagedStateError,
-    WriteError,
-)
+from tensorbnn.errors import DamagedDrawsError, DamagedFileError, DamagedStateError, WriteError
 from tensorbnn.storage import creation, files
 from tensorbnn.storage.files import Arrays, sync_file
 from tensorbnn.storage.lock import Lock
