@@ -164,14 +164,6 @@ class DamagedDrawsError(Raised, RunError):
     """Number of chains without damage."""
 
     def message(self, words: Words = PYTHON) -> str:
-        return (
-            f"{self.error.message(words)}; still readable are {self.readable}: "
-            f"tb.load({str(self.path)!r}, skip_damaged=True) takes the draws that all chains have"
-        )
-
-    @property
-    def readable(self) -> str:
-        """The draws that can be read, in words."""
         parts = []
         for chain, sizes in sorted(self.whole.items()):
             spans: list[tuple[int, int]] = []
@@ -183,7 +175,10 @@ class DamagedDrawsError(Raised, RunError):
             parts.append(f"draws {draws} of chain {chain}" if draws else f"none of chain {chain}")
         if self.others:
             parts.append(f"all draws of {self.others} other chain{'s' * (self.others > 1)}")
-        return " and ".join(parts)
+        return (
+            f"{self.error.message(words)}; still readable are {' and '.join(parts)}: "
+            f"tb.load({str(self.path)!r}, skip_damaged=True) takes the draws that all chains have"
+        )
 
 
 class DamagedStateError(Raised, RunError):

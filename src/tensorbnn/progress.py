@@ -87,9 +87,7 @@ class Bar:
             self._show_when_due()
 
     def describe(self, description: str) -> None:
-        """Change what is said to be done."""
-        with self._lock:
-            self._display.update(self._task, description=description)
+        self._display.update(self._task, description=description)
 
     def set_total(self, total: int, standing: str) -> None:
         """Change the number of steps in all, and say in words how far from the aim they are."""
@@ -104,8 +102,7 @@ class Bar:
 
         Of more than eight rows the eight that were set last are shown. In a log there are none.
         """
-        with self._lock:
-            self._display.set_row(number, cells)
+        self._display.set_row(number, cells)
 
     def _show_when_due(self) -> None:
         now = time.monotonic()
@@ -132,7 +129,6 @@ class Speed:
         self._late: collections.deque[tuple[float, float, float]] = collections.deque()
 
     def add(self, now: float, steps: float, work: float) -> None:
-        """Count steps that have just been done."""
         _, steps_before, work_before = self._all[-1] if self._all else (now, 0.0, 0.0)
         for points, seconds in ((self._all, SPEED_SECONDS), (self._late, LATELY_SECONDS)):
             points.append((now, steps_before + steps, work_before + work))
@@ -214,7 +210,7 @@ class _Display(Progress):
             BarColumn(bar_width=20),
             TaskProgressColumn(),
             TextColumn("{task.fields[note]}", markup=False),
-            _TimeColumn(),
+            _TimeColumn(table_column=Column(no_wrap=True)),
             console=console,
             refresh_per_second=4,
         )
@@ -233,9 +229,6 @@ class _Display(Progress):
 
 class _TimeColumn(ProgressColumn):
     max_refresh = 0.5
-
-    def get_table_column(self) -> Column:
-        return Column(no_wrap=True)
 
     def render(self, task: Task) -> Text:
         return Text(_time(task), style="progress.remaining")

@@ -177,7 +177,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     np.testing.assert_allclose(again.log_ratios, expected, rtol=1e-8, atol=1e-10)
 
     context = read_context(tmp_path / "run", progress=False)
-    assert context.targets == ("y",)
+    assert context.encoding.targets == ("y",)
     np.testing.assert_array_equal(context.true, y)
     np.testing.assert_array_equal(context.true_sd, sd[:, None])
     np.testing.assert_array_equal(context.data["y_sd"], sd[:, None])

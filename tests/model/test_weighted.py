@@ -128,7 +128,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     squares = report["training.squared_error"]
     np.testing.assert_allclose(squares, np.mean(np.square(last - REAL)), rtol=1e-6)
     context = read_context(tmp_path / "run", progress=False)
-    assert context.targets == ("y",)
+    assert context.encoding.targets == ("y",)
     np.testing.assert_array_equal(context.judged.y, REAL)
     unit = posterior.scaling.y_scale[0]
 

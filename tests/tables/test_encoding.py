@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_numbers_categories_and_missing_rows():
     )
     np.testing.assert_array_equal(found.y, [[1], [2], [4]])
     assert encoding.task == "regression"
-    again = restore_encoding(json.loads(json.dumps(encoding.describe())))
+    again = restore_encoding(json.loads(json.dumps(asdict(encoding))))
     assert again == encoding
 
 
@@ -72,7 +73,7 @@ def test_standard_deviations_of_targets():
     np.testing.assert_array_equal(found.rows, [1, 3, 4])
     np.testing.assert_array_equal(found.x, [[-1], [-3], [-4]])
     np.testing.assert_array_equal(found.y, [[9, 1, 0.1, 5], [7, 3, 0.3, 7], [6, 4, 4, 8]])
-    assert restore_encoding(json.loads(json.dumps(encoding.describe()))) == encoding
+    assert restore_encoding(json.loads(json.dumps(asdict(encoding)))) == encoding
     # A table without them has inputs all the same.
     np.testing.assert_array_equal(encoding.encode(table({"x": ["5"]})).x, [[5]])
     others = {name: columns[name] for name in "xyzs"}
@@ -232,7 +233,7 @@ def test_numbers_that_are_labels():
     for columns in (texts, numbers):
         encoding = learn(table(columns), ["y"], categorical=["dose"])
         assert encoding.columns == ("dose=0.1", "dose=0.3", "dose=3")
-    old = json.loads(json.dumps(encoding.describe()))  # of a run that wrote them otherwise
+    old = json.loads(json.dumps(asdict(encoding)))  # of a run that wrote them otherwise
     old["inputs"][0]["categories"] = ["0.10000000000000001", "0.29999999999999999", "3"]
     assert restore_encoding(old) == encoding
 

@@ -33,10 +33,11 @@ def as_dtype(dtype: Any) -> DType:
 def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
     """Inputs ``(rows, inputs)``, whatever the shape in which rows stand one after another."""
     array = np.asarray(values)
-    if array.ndim and array.size == len(array) * inputs:
-        check_rows(name, array.reshape(len(array), inputs), "float64")
-        return array.reshape(len(array), inputs)
-    raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
+    if not array.ndim or array.size != len(array) * inputs:
+        raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
+    array = array.reshape(len(array), inputs)
+    check_rows(name, array, "float64")
+    return array
 
 
 def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:

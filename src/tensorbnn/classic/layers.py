@@ -139,8 +139,7 @@ class _Dense(Layer):
         super().__init__(inputDims, outputDims, weights, biases, dtype=dtype, seed=seed)
 
     def describe(self) -> layers.Layer:
-        priors = self.weightPrior, self.biasPrior
-        return self._library(self.outputDims, *priors)  # type: ignore[misc, call-arg]
+        return self._library(self.outputDims, self.weightPrior, self.biasPrior)  # type: ignore[misc, call-arg]
 
 
 class GaussianDenseLayer(_Dense):
@@ -153,8 +152,7 @@ class GaussianDenseLayer(_Dense):
     """
 
     name = "denseGaussian"
-    weightPrior = layers.GAUSSIAN_PRIOR
-    biasPrior = layers.GAUSSIAN_PRIOR
+    weightPrior = biasPrior = layers.GAUSSIAN_PRIOR
     _library = layers.GaussianDense
 
 
@@ -168,8 +166,7 @@ class CauchyDenseLayer(_Dense):
     """
 
     name = "dense"
-    weightPrior = layers.CAUCHY_PRIOR
-    biasPrior = layers.CAUCHY_PRIOR
+    weightPrior = biasPrior = layers.CAUCHY_PRIOR
     _library = layers.CauchyDense
 
 

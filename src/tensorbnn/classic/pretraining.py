@@ -96,13 +96,11 @@ def trainBasicRegression(
     ([(5, 1), (5, 5), (1, 5)], [(5, 1), (5, 1), (1, 1)])
     """
     network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
-    course = {"cycles": cycles, "epochs": epochs, "patience": patience if callbacks else epochs}
+    patience = patience if callbacks else epochs
+    course = {"cycles": cycles, "epochs": epochs, "patience": patience, "seed": seed}
     data = trainIn, trainOut, valIn, valOut
-    # Half the squared error, but for a constant.
-    likelihood = Gaussian(sd=1.0)
-    return _train(
-        network, likelihood, data, name, callbackMetric, learning_rate=0.01, seed=seed, **course
-    )
+    likelihood = Gaussian(sd=1.0)  # half the squared error, but for a constant
+    return _train(network, likelihood, data, name, callbackMetric, learning_rate=0.01, **course)
 
 
 def trainBasicClassification(
@@ -131,12 +129,10 @@ def trainBasicClassification(
     network ends in a sigmoid.
     """
     network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
-    course = {"cycles": cycles, "epochs": epochs, "patience": patience if callbacks else epochs}
+    patience = patience if callbacks else epochs
+    course = {"cycles": cycles, "epochs": epochs, "patience": patience, "seed": seed}
     data = trainIn, trainOut, valIn, valOut
-    likelihood = Bernoulli()
-    return _train(
-        network, likelihood, data, name, callbackMetric, learning_rate=0.001, seed=seed, **course
-    )
+    return _train(network, Bernoulli(), data, name, callbackMetric, learning_rate=0.001, **course)
 
 
 def _make_network(

@@ -22,8 +22,6 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.api import sample
 from tensorbnn.storage.files import write_file
 
-ARCHITECTURE = "architecture.txt"
-
 
 class network:
     """A Bayesian neural network in the paper's interface.
@@ -311,7 +309,8 @@ class network:
 
     def _write_architecture(self, folder: str | None) -> None:
         if folder is not None and (Path(folder) / "run.json").exists():
-            write_file(Path(folder) / ARCHITECTURE, "".join(f"{n}\n" for n in self._names).encode())
+            names = "".join(f"{name}\n" for name in self._names)
+            write_file(Path(folder) / "architecture.txt", names.encode())
 
 
 def _in_place_of(

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from tensorbnn.cli.options import RESULT, RUN, Command, Option
-from tensorbnn.cli.output import NOT_TRUSTWORTHY, convergence, networks, print_result, sampler
+from tensorbnn.cli.output import NOT_TRUSTWORTHY, convergence, print_result, sampled
 from tensorbnn.cli.saved_run import SavedRun, open_run, training_points
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.verdict import DISAGREEMENT
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     saved = open_run(options.run)
     points = _points(saved, options.at)
     diagnosis = saved.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
-    lines = networks(saved.ensemble) | sampler(saved.ensemble)
+    lines = sampled(saved.ensemble)
     verdict, verdict_facts = convergence(diagnosis, options.words)
     hypers = {
         name: {"rhat": float(each.rhat), "ess": float(each.ess)}
@@ -53,7 +53,8 @@ def _points(saved: SavedRun, at: Path | None) -> Dataset:
     points = training_points(saved.store)
     if points is None:
         raise ValueError(
-            f"{saved.path} keeps no training data: say where to look with --at, a table of inputs"
+            f"{saved.store.path} keeps no training data: say where to look with --at, a table of "
+            "inputs"
         )
     return points
 

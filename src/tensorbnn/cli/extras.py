@@ -38,7 +38,6 @@ OPTIONAL = {
     "distributed": ("dask", "chains on a Dask cluster"),
     "shtab": ("completion", "completion in a shell"),
 }
-SHELLS = ("bash", "zsh", "tcsh")
 HOW = """\
 bash:
   tensorbnn completion bash > ~/.local/share/bash-completion/completions/tensorbnn
@@ -78,7 +77,7 @@ def demo(options: argparse.Namespace) -> int:
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
     gradients = int(ensemble.info["num_steps"].sum())
     spent = f"{seconds:.1f} s for burn-in and {gradients:,} gradients after it"
-    lines = output.networks(ensemble) | {"time": spent} | output.sampler(ensemble) | verdict
+    lines = output.sampled(ensemble, spent) | verdict
     lines |= {"figure": str(picture)} | output.where(directory)
     facts = {"run": str(directory), "figure": str(picture), "networks": len(ensemble)}
     output.print_result(options, lines, facts | {"seconds": seconds} | verdict_facts)
@@ -99,7 +98,7 @@ def import_run(options: argparse.Namespace) -> int:
     )
     model = {"network": summary(ensemble.network), "likelihood": summary(ensemble.likelihood)}
     facts = {"run": str(options.new), "networks": len(ensemble)} | model
-    lines = output.networks(ensemble) | model | output.where(options.new)
+    lines = output.sampled(ensemble) | model | output.where(options.new)
     output.print_result(options, lines, facts)
     return 0
 
@@ -177,7 +176,7 @@ DOCTOR = Command("doctor", "say what this installation computes with", RESULT, d
 COMPLETION = Command(
     "completion",
     "print a completion script for a shell",
-    (Option("shell", kind="positional", choices=SHELLS),),
+    (Option("shell", kind="positional", choices=("bash", "zsh", "tcsh")),),
     complete,
     epilog=HOW,
     formatter=argparse.RawDescriptionHelpFormatter,  # a path is not broken

@@ -4,7 +4,7 @@ import argparse
 import shlex
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,7 +27,6 @@ from tensorbnn.cli.options import (
 )
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
-from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, SquaredError
 from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     rows = encoding.encode(table, targets=True)
     training, held_out = _split(rows, options.hold_out, options.seed)
     notes = {
-        "table": encoding.describe()
+        "table": asdict(encoding)
         | {
             "file": table.file.name,
             "rows": len(training),
@@ -86,13 +85,11 @@ def run(options: argparse.Namespace) -> int:
         y_sd=y_sd if encoding.target_sds else None,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
-    began = time.monotonic()
     if not options.quiet:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
     points = diagnosed_rows(notes, training.x)
-    ensemble = _sample(options, posterior, points, held_out, notes)
-    _report(options, ensemble, points, held_out, notes, time.monotonic() - began)
+    _sample(options, posterior, points, held_out, notes)
     return 0
 
 
@@ -152,9 +149,8 @@ def check_columns(
 def _only_counts(column: NDArray[Any]) -> bool:
     """Whether it is whole numbers that grow by one, but for rows that were left out."""
     steps = np.diff(column)
-    return len(steps) > 1 and bool(
-        np.all((steps >= 1) & (steps % 1 == 0)) and np.median(steps) == 1
-    )
+    grows = bool(np.all((steps >= 1) & (steps % 1 == 0)))
+    return len(steps) > 1 and grows and float(np.median(steps)) == 1
 
 
 def _sample(
@@ -163,11 +159,14 @@ def _sample(
     points: Dataset,
     held_out: Dataset | None,
     notes: dict[str, Any],
-) -> Ensemble:
+) -> None:
+    """Sample, and print what came of it."""
     by_itself = options.draws is None and options.chains > 1
     minutes = MINUTES if by_itself and options.minutes is None else options.minutes
-    with warnings_as_lines(options.words.at(points.names)):
-        return sample(
+    table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
+    began = time.monotonic()
+    with warnings_as_lines(replace(options.words, points=points.names)):
+        ensemble = sample(
             posterior,
             sampler=HMC(target_acceptance=options.target_acceptance),
             chains=options.chains,
@@ -175,30 +174,18 @@ def _sample(
             draws=LEAST_DRAWS if options.draws is None else options.draws,
             until=Converged() if by_itself else None,
             max_minutes=minutes,
-            metrics=[SquaredError() if notes["table"]["classes"] is None else Accuracy()],
+            metrics=[SquaredError() if table["classes"] is None else Accuracy()],
             validation=None if held_out is None else (held_out.x, held_out.targets),
             seed=options.seed,
             path=options.out,
             notes=notes,
             overwrite=options.force,
-            progress=not options.quiet,
+            progress=show,
         )
-
-
-def _report(
-    options: argparse.Namespace,
-    ensemble: Ensemble,
-    points: Dataset,
-    held_out: Dataset | None,
-    notes: dict[str, Any],
-    seconds: float,
-) -> None:
-    show = not options.quiet
+    seconds = time.monotonic() - began
     diagnosis = output.diagnose(ensemble, points, progress=show)
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
-    table, run = notes["table"], shlex.quote(str(options.out))
-    lines = {"data": _data_line(table)} | output.networks(ensemble)
-    lines |= {"time": f"{seconds:.1f} s"} | output.sampler(ensemble) | verdict
+    lines = {"data": _data_line(table)} | output.sampled(ensemble, f"{seconds:.1f} s") | verdict
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
     noted = "targets", "target_sds", "decimal", "rows", "held_out", "dropped"
     facts |= {name: table[name] for name in noted} | verdict_facts
@@ -234,9 +221,9 @@ def _data_line(table: dict[str, Any]) -> str:
 
 TARGET = "the column to predict; needed; repeat it for more"
 SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
-RELEVANCE = "learn how much each input matters, by a scale for each"
 PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
 LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes"
+RELEVANCE = "learn how much each input matters, by a scale for each"
 ACCEPTANCE = "share of proposals to accept; closer to 1 for smaller, safer steps"
 COMMAND = Command(
     "fit",

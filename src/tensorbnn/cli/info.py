@@ -16,11 +16,27 @@ from tensorbnn.tables.encoding import noted_table, restore_encoding
 def run(options: argparse.Namespace) -> int:
     """Say it from the run's own files; nothing is computed."""
     store = open_store(options.run)
-    manifest, facts = store.manifest, facts_of(store)
+    manifest, status = store.manifest, store.manifest["status"]
+    chains = range(manifest["chains"])
+    if status == "running" and not store.is_being_written():
+        status = "killed"
+    size = [file.stat().st_size for file in store.path.rglob("*") if file.is_file()]
+    facts = {
+        "run": str(store.path),
+        "status": status,
+        "writer": store.writer() if status == "running" else None,
+        "chains": manifest["chains"],
+        "draws": min(sum(store.chunk_sizes(chain).values()) for chain in chains),
+        "draws_wanted": manifest["draws"],
+        "transitions": [store.transitions(chain) for chain in chains],
+        "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["every"],
+        "megabytes": sum(size) / 1e6,
+        "manifest": manifest,
+    }
     ends = ", ".join(f"{done:,}" for done in facts["transitions"])
     begun = "imported" if "imported" in manifest else "begun"
     lines = {
-        "status": _status(store, facts["status"]),
+        "status": _status(store, status),
         "progress": f"transitions {ends} of {facts['transitions_wanted']:,} (each chain)",
         "draws": f"{facts['draws']:,} of {manifest['draws']:,} of each chain",
         "network": _summary(manifest["network"]),
@@ -39,27 +55,6 @@ def run(options: argparse.Namespace) -> int:
         lines["command"] = manifest["notes"]["command"]
     print_result(options, lines, facts)
     return 0
-
-
-def facts_of(store: DirectoryStore) -> dict[str, Any]:
-    """What is known of a run without computing anything."""
-    manifest, status = store.manifest, store.manifest["status"]
-    chains = range(manifest["chains"])
-    if status == "running" and not store.is_being_written():
-        status = "killed"
-    size = [file.stat().st_size for file in store.path.rglob("*") if file.is_file()]
-    return {
-        "run": str(store.path),
-        "status": status,
-        "writer": store.writer() if status == "running" else None,
-        "chains": manifest["chains"],
-        "draws": min(sum(store.chunk_sizes(chain).values()) for chain in chains),
-        "draws_wanted": manifest["draws"],
-        "transitions": [store.transitions(chain) for chain in chains],
-        "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["every"],
-        "megabytes": sum(size) / 1e6,
-        "manifest": manifest,
-    }
 
 
 def _status(store: DirectoryStore, status: str) -> str:

@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tensorbnn.messages import Message, Remedy, Resume, Words, words_in_use
@@ -37,10 +37,6 @@ class CommandLine(Words):
     points: Sequence[str] = ()
     """What the user calls the rows at which predictions are compared."""
 
-    def at(self, points: Sequence[str]) -> "CommandLine":
-        """The same, for predictions that are compared at these rows."""
-        return replace(self, points=points)
-
     def option(self, name: str, value: str | None = None) -> str:
         """Its flag, with a value if there is one; in Python's words where it has none."""
         if name not in self.flags:
@@ -48,19 +44,16 @@ class CommandLine(Words):
         return self.flags[name] if value is None else f"{self.flags[name]} {shlex.quote(value)}"
 
     def remedy(self, remedy: Remedy | Resume) -> str:
-        """What a user of the commands can do."""
         if isinstance(remedy, Remedy):
             return REMEDIES.get(remedy) or super().remedy(remedy)
         aim = "" if remedy.option is None else f" {self.option(remedy.option)} {remedy.value}"
         return f"tensorbnn resume {shlex.quote(str(remedy.path))}{aim}"
 
     def reading(self, path: Path) -> str:
-        """By a command, or in Python."""
         quoted = shlex.quote(str(path))
         return f"tensorbnn info {quoted}\n\n# or in Python\n{super().reading(path)}"
 
     def point(self, row: int, name: str) -> str:
-        """A row as it is called in the user's table."""
         return self.points[row] if self.points else super().point(row, name)
 
 

@@ -7,7 +7,7 @@ what is used most.
 
 import argparse
 import ast
-from typing import Any, TypeVar
+from typing import Any
 
 from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.hyper import Hyper, Prior
@@ -18,8 +18,6 @@ from tensorbnn.model.weighted import Weighted
 from tensorbnn.storage.manifest import KNOWN
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tabular import TabularModel
-
-_T = TypeVar("_T")
 
 PRIORS: dict[str, Prior] = {
     "gaussian": Dense(1).weight_prior,
@@ -56,7 +54,7 @@ def read_prior(text: str) -> Prior:
     if text.lower() in PRIORS:
         return PRIORS[text.lower()]
     words = f"{', '.join(PRIORS)}, or such as 'Normal(0, 1)'"
-    return _read(text, Prior, "a prior", words)  # type: ignore[type-abstract]
+    return _read(text, Prior, "a prior", words)
 
 
 def read_likelihood(text: str, targets: int = 1) -> Likelihood:
@@ -80,7 +78,7 @@ def read_likelihood(text: str, targets: int = 1) -> Likelihood:
     if text.lower() in kinds:
         # Noise that is not known is learned.
         return learned.get(text.lower()) or kinds[text.lower()]()
-    return _read(text, Likelihood, "a likelihood", words)  # type: ignore[type-abstract]
+    return _read(text, Likelihood, "a likelihood", words)
 
 
 def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
@@ -117,7 +115,7 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
     return likelihood
 
 
-def _read(text: str, kind: type[_T], what: str, words: str) -> _T:
+def _read(text: str, kind: type, what: str, words: str) -> Any:
     try:
         found = _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:

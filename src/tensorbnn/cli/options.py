@@ -51,9 +51,8 @@ class Option:
         if self.kind == "list":
             given["action"] = "append"
         if self.kind == "positional":
-            action = parser.add_argument(
-                self.name, nargs=None if required or not self.needed else "?", **given
-            )
+            given["nargs"] = None if required or not self.needed else "?"
+            action = parser.add_argument(self.name, **given)
         else:
             flags = self.flag, *self.also
             action = parser.add_argument(*flags, dest=self.name, required=required, **given)
@@ -105,11 +104,9 @@ class Command:
 
     @property
     def flags(self) -> dict[str, str]:
-        """Flags by the names of arguments in Python."""
         return {each.python or each.name: each.flag for each in self.options}
 
     def add_to(self, commands: Any) -> None:
-        """Declare the command and its options."""
         parser = commands.add_parser(
             self.name,
             help=self.help,

@@ -69,20 +69,16 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
     return f"{found}, with standard deviations from {', '.join(sds)}" if sds else found
 
 
-def networks(ensemble: Ensemble) -> dict[str, str]:
-    """How many there are."""
-    return {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
-
-
-def sampler(ensemble: Ensemble) -> dict[str, str]:
-    """What the sampler did; nothing for a run without its records."""
-    if not ensemble.info:
-        return {}
-    acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
-    return {
-        "acceptance": f"{acceptance} (each chain)",
-        "divergences": counted(int(ensemble.info["divergent"].sum()), "transition"),
-    }
+def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
+    """How many networks there are, the time they took, and what the sampler has recorded."""
+    lines = {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
+    if time is not None:
+        lines["time"] = time
+    if ensemble.info:
+        acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
+        lines["acceptance"] = f"{acceptance} (each chain)"
+        lines["divergences"] = counted(int(ensemble.info["divergent"].sum()), "transition")
+    return lines
 
 
 def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosis | None:

@@ -48,8 +48,7 @@ def run(options: argparse.Namespace) -> int:
             output.write(columns, exact=table.columns)
             rows, left_out = rows + table.num_rows, left_out + table.num_rows - predicted
     if left_out:
-        had = counted(left_out, "row")
-        print_error(f"warning: no prediction for {had} with missing values")
+        print_error(f"warning: no prediction for {counted(left_out, 'row')} with missing values")
     networks = saved.ensemble.num_chains * -(-saved.ensemble.num_draws // options.every)
     lines = {
         "predicted": f"{counted(rows - left_out, 'row')} with {counted(networks, 'network')}",

@@ -20,10 +20,12 @@ def run(options: argparse.Namespace) -> int:
     store = open_store(options.run)
     rule, points = restore_until(store), training_points(store)
     recorded = rule if isinstance(rule, Converged) else None
-    until = _until(options, recorded)
+    wanted = {"rhat": options.rhat, "ess": options.ess}
+    aims = {name: value for name, value in wanted.items() if value is not None}
+    until = dataclasses.replace(recorded or Converged(), **aims) if aims else None
     # Of training rows, unless it looks at others.
     names = () if points is None or (recorded and recorded.at is not None) else points.names
-    with warnings_as_lines(options.words.at(names)):
+    with warnings_as_lines(dataclasses.replace(options.words, points=names)):
         ensemble = resume(
             options.run,
             draws=options.draws,
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     same = until is None and options.draws in (None, before["draws"])
     if before["status"] == "complete" and same and "imported" not in before:
         spent = "none: it has reached its aim; give it another with --draws or --ess"
-    lines = output.networks(ensemble) | {"time": spent} | output.sampler(ensemble)
+    lines = output.sampled(ensemble, spent)
     facts: dict[str, Any] = {"run": str(options.run), "networks": len(ensemble)}
     facts |= {"draws": ensemble.num_draws, "seconds": seconds}
     if points is not None:
@@ -46,13 +48,6 @@ def run(options: argparse.Namespace) -> int:
         lines, facts = lines | verdict, facts | verdict_facts
     output.print_result(options, lines | output.where(options.run), facts)
     return 0
-
-
-def _until(options: argparse.Namespace, recorded: Converged | None) -> Converged | None:
-    """What predictions are to reach, where the options change it; the rest as the run says."""
-    wanted = {"rhat": options.rhat, "ess": options.ess}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    return dataclasses.replace(recorded or Converged(), **given) if given else None
 
 
 COMMAND = Command(

@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None:
         chains, draws = np.indices((saved.ensemble.num_chains, saved.ensemble.num_draws))
         with TableWriter(options.out) as table:
-            columns = {"chain": chains.ravel(), "draw": draws.ravel(), "weight": weights.weights}
-            table.write(columns)
+            table.write({"chain": chains.ravel(), "draw": draws.ravel(), "weight": weights.weights})
         lines["weights"] = str(options.out)
     print_result(options, lines, facts)
     return 0 if weights.trustworthy else NOT_TRUSTWORTHY

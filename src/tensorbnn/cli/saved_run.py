@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tensorbnn.cli.models import read_likelihood, read_prior
 from tensorbnn.data import Dataset
@@ -28,24 +28,17 @@ from tensorbnn.tables.reading import Table, suffix
 class SavedRun(NamedTuple):
     """A run with at least one draw of each chain."""
 
-    path: Path
     store: DirectoryStore
     ensemble: Ensemble
 
     @property
-    def notes(self) -> dict[str, Any]:
-        """What `fit` has kept."""
-        found: dict[str, Any] = self.store.manifest["notes"]
-        return found
-
-    @property
     def encoding(self) -> Encoding | None:
         """How tables are turned into numbers; ``None`` for a run that was not made by `fit`."""
-        return noted_encoding(self.notes)
+        return noted_encoding(self.store.manifest["notes"])
 
     def read(self, file: Path, *, targets: bool = False) -> Iterator[Table]:
         """The rows of a table, part by part; decimal commas where it has them, as at the fit."""
-        noted, encoding = noted_table(self.notes) or {}, self.encoding
+        noted, encoding = noted_table(self.store.manifest["notes"]) or {}, self.encoding
         return read_numbers(
             file,
             None if encoding is None else encoding.numbers(targets=targets),
@@ -92,7 +85,7 @@ def open_run(path: Path) -> SavedRun:
             f"{path} has no networks of some chain yet, or was stopped before: see `tensorbnn info "
             f"{shlex.quote(str(path))}`"
         )
-    return SavedRun(path, store, load(path))
+    return SavedRun(store, load(path))
 
 
 def open_store(path: Path) -> DirectoryStore:
@@ -139,17 +132,17 @@ def other_weights(
     """Weights for another prior or likelihood, where one is given."""
     if prior is None and likelihood is None:
         return None
-    network = run.ensemble.network
+    network = None
     if prior is not None:
         both = dict.fromkeys(("weight_prior", "bias_prior"), read_prior(prior))
         layers: list[Layer] = []
-        for layer in network.layers:
+        for layer in run.ensemble.network.layers:
             if isinstance(layer, AbstractDense) and dataclasses.is_dataclass(layer):
                 layer = dataclasses.replace(layer, **both)
             layers.append(layer)
-        network = Network(*layers, inputs=network.inputs)
+        network = Network(*layers, inputs=run.ensemble.network.inputs)
     return run.ensemble.reweight(
-        network=None if prior is None else network,
+        network=network,
         likelihood=None if likelihood is None else _other_likelihood(run.ensemble, likelihood),
         progress=progress,
     )

@@ -32,7 +32,6 @@ from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
 from tensorbnn.tabular import TabularModel
 from tensorbnn.warning import StoppedByLimit, warn
 
-HIDDEN = (20,)
 # Where learned noise starts, in units of the targets' standard deviation.
 LEARNED_NOISE = Hyper(0.5)
 # Draws of a chain that a diagnosis looks at: more say the same and take minutes.
@@ -45,7 +44,7 @@ MOST_VALUES = 2**24
 class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     """Options, chains and pickles of an estimator; subclasses know what targets are."""
 
-    hidden: Sequence[int] | int = HIDDEN
+    hidden: Sequence[int] | int = (20,)
     _: KW_ONLY
     activation: str | Layer = "tanh"
     weight_prior: Prior | None = None
@@ -89,8 +88,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """
         # Nothing is left of an earlier fit, so that one that fails can't mix with it.
         for name in ("ensemble_", "diagnostics_"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         check_unmasked("X", X)  # scikit-learn would take what is beneath the mask
         check_unmasked("y", y)
         x, targets = self._rows(X, y)
@@ -104,15 +102,12 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         if not self.diagnostics_.trustworthy:
             # Chains may agree, but have seen divergences, say.
             findings = self.diagnostics_.verdict.findings
-            found = "; ".join(
-                each.facts if isinstance(each, Agree) else str(each) for each in findings
+            found = [each.facts if isinstance(each, Agree) else str(each) for each in findings]
+            said = (
+                f"don't trust the predictions yet: {'; '.join(found)}; more `max_minutes`, "
+                "`burn_in` or `draws`, or a smaller `hidden`, are options of this estimator"
             )
-            warn(
-                ConvergenceWarning(
-                    f"don't trust the predictions yet: {found}; more `max_minutes`, `burn_in` or "
-                    "`draws`, or a smaller `hidden`, are options of this estimator"
-                )
-            )
+            warn(ConvergenceWarning(said))
         return self
 
     def sample_predictions(
@@ -219,7 +214,6 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         return self.until
 
     def _model(self, noise: Hyper | tuple[float, ...]) -> TabularModel:
-        """What is believed, as the options say."""
         given: Any = self.hidden
         hidden = (given,) if isinstance(given, numbers.Integral) else given
         # Something that ends, and has the same order each time: no generator, no set.
@@ -229,13 +223,12 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
         activation = self.activation
-        if not isinstance(activation, Layer):
-            if not isinstance(activation, str) or activation not in ACTIVATIONS:
-                raise ValueError(
-                    f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, "
-                    f"got {activation!r}"
-                )
+        if isinstance(activation, str) and activation in ACTIVATIONS:
             activation = ACTIVATIONS[activation]()
+        if not isinstance(activation, Layer):
+            raise ValueError(
+                f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, got {activation!r}"
+            )
         return TabularModel(
             hidden=tuple(int(units) for units in hidden),
             activation=activation,
@@ -264,20 +257,17 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
                 f"`sample_weight` must be a number for each of the {len(x)} rows of `X`, or one "
                 f"for all, got shape {weights.shape}"
             )
-        weights = weights.ravel()
         if not np.any(weights):
             raise ValueError("all of `sample_weight` are zero: there is no row to learn from")
-        return weights
+        return weights.ravel()
 
     def _predict(self, X: ArrayLike) -> Prediction:
-        rows = self._inputs(X)
-        return self.ensemble_.predict(rows, progress=bool(self.verbose))
+        return self.ensemble_.predict(self._inputs(X), progress=bool(self.verbose))
 
     def _inputs(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
         check_unmasked("X", X)
-        rows: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
-        return rows
+        return validate_data(self, X, reset=False, dtype=np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: pack(each) for name, each in super().__getstate__().items()}

@@ -90,9 +90,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row, ``(rows,)``."""
-        places = self.predict_proba(X).argmax(axis=1)
-        chosen: NDArray[Any] = self.classes_[places]
-        return chosen
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Probability of each class, ``(rows, classes)``: the mean over networks."""
@@ -128,8 +126,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
     def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
         """Classes that were drawn, or probabilities ``(..., classes)`` that sum to one."""
         if are_targets:
-            classes: NDArray[Any] = self.classes_[values[..., 0].astype(np.intp)]
-            return classes
+            return self.classes_[values[..., 0].astype(np.intp)]
         values = values.astype(np.float64)
         if len(self.classes_) == 2:
             return np.concatenate([1 - values, values], axis=-1)

@@ -1,7 +1,5 @@
 """`BNNRegressor`: numbers with an uncertainty, the scikit-learn way."""
 
-import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
+from tensorbnn.checks import is_number
 from tensorbnn.estimators.base import LEARNED_NOISE, AbstractBNN
 from tensorbnn.posterior import Posterior
 
@@ -154,13 +153,11 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     def _noises(self, outputs: int) -> tuple[float, ...]:
         """The known noise of each output, in the units of `y`."""
         given = np.ravel(np.asarray(self.noise, object)).tolist()
-        for each in given:
-            is_number = isinstance(each, numbers.Real) and not isinstance(each, bool)
-            if not is_number or not 0 < each < math.inf:
-                raise ValueError(
-                    "`noise` must be a positive number, such numbers for each output, or None, got "
-                    f"{self.noise!r}"
-                )
+        if not all(is_number(each) and each > 0 for each in given):
+            raise ValueError(
+                "`noise` must be a positive number, such numbers for each output, or None, got "
+                f"{self.noise!r}"
+            )
         if len(given) not in (1, outputs):
             raise ValueError(
                 f"`noise` has {len(given)} numbers, but `y` has {outputs} columns: give one for "

@@ -133,7 +133,19 @@ def import_original(
         The ensemble in the new directory.
     """
     found = _read(old, likelihood, data, custom or {}, dtype)
-    manifest, states = _manifest(found), [{"transitions": np.asarray(0)}]
+    plan = Plan(
+        chains=1,
+        burn_in=0,
+        draws=found.networks,
+        every=1,
+        networks_per_file=found.networks_per_file,
+        seed=0,
+        sample_hyperparameters=not found.held,
+    )
+    manifest = new_manifest(found.posterior, {"type": "TensorBNN"}, plan)
+    manifest |= {"imported": "TensorBNN", "data": manifest["data"] or UNKNOWN_DATA}
+    manifest |= {"max_gradients": None, "metrics": {}, "report_every": 1}
+    states = [{"transitions": np.asarray(0)}]
     rows = pack_dataset(found.posterior.dataset) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)
     try:
@@ -189,11 +201,8 @@ def make_layer(name: str, units: int, custom: Custom) -> Layer:
     maker: Any = custom[name] if name in custom else LAYERS[name]
     if isinstance(maker, Layer):
         return maker
-    if isinstance(maker, type):
-        has_units = "units" in getattr(maker, "__dataclass_fields__", {})
-        made: Any = maker(units) if has_units else maker()
-    else:
-        made = maker(units)
+    fields = getattr(maker, "__dataclass_fields__", {})
+    made: Any = maker() if isinstance(maker, type) and "units" not in fields else maker(units)
     if not isinstance(made, Layer):
         raise TypeError(f"`custom` must make a tb.Layer of {name!r}, but it made {made!r}")
     return made
@@ -211,8 +220,8 @@ class _Found(NamedTuple):
     """Whether hyper-parameters never change."""
 
 
+# How the value of a hyper-parameter is found from what is written.
 _Natural = Callable[[NDArray[Any]], NDArray[Any]]
-"""How the value of a hyper-parameter is found from what is written."""
 
 
 def _read(
@@ -251,14 +260,10 @@ def _read(
         arrays[f"parameters/{name}"] = arranged.reshape(len(each), *own.shape)
     for (name, natural), each in zip((scalars | learned).items(), run.hypers.T, strict=True):
         arrays[f"hyperparameters/{name}"] = natural(each)
+    arrays = {name: cast(each, dtype) for name, each in arrays.items()}
     networks = len(run.hypers)
-    return _Found(
-        posterior,
-        {name: cast(each, dtype) for name, each in arrays.items()},
-        networks,
-        run.networks_per_file,
-        networks > 1 and not np.ptp(run.hypers, axis=0).any(),
-    )
+    held = networks > 1 and not np.ptp(run.hypers, axis=0).any()
+    return _Found(posterior, arrays, networks, run.networks_per_file, held)
 
 
 def _layer_scalars(network: Network) -> dict[str, _Natural]:
@@ -289,13 +294,12 @@ def _warn_of_slopes(network: Network, run: OldRun) -> None:
     for (name, parameter), values in zip(network.parameters.items(), run.tensors, strict=True):
         negative = int(np.sum((values < 0).reshape(len(values), -1).any(axis=1)))
         if parameter.prior.support == "positive" and negative:
-            warn(
-                OriginalRunWarning(
-                    f"{name} has negative values in {negative} of {len(values)} networks, which "
-                    "TensorBNN does not forbid: predictions are right, but under the paper's prior "
-                    "such networks are impossible"
-                )
+            said = (
+                f"{name} has negative values in {negative} of {len(values)} networks, which "
+                "TensorBNN does not forbid: predictions are right, but under the paper's prior "
+                "such networks are impossible"
             )
+            warn(OriginalRunWarning(said))
 
 
 def _write(store: Store, found: _Found) -> None:
@@ -303,23 +307,3 @@ def _write(store: Store, found: _Found) -> None:
     for index, first in enumerate(range(0, found.networks, size)):
         own = slice(first, first + size)
         store.write_chunk(0, index, {name: each[own] for name, each in found.arrays.items()})
-
-
-def _manifest(found: _Found) -> dict[str, Any]:
-    plan = Plan(
-        chains=1,
-        burn_in=0,
-        draws=found.networks,
-        every=1,
-        networks_per_file=found.networks_per_file,
-        seed=0,
-        sample_hyperparameters=not found.held,
-    )
-    manifest = new_manifest(found.posterior, {"type": "TensorBNN"}, plan)
-    return manifest | {
-        "imported": "TensorBNN",
-        "data": manifest["data"] or UNKNOWN_DATA,
-        "max_gradients": None,
-        "metrics": {},
-        "report_every": 1,
-    }

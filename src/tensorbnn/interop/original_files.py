@@ -26,7 +26,6 @@ class OldRun(NamedTuple):
     """What the files of a run say, as it is written there."""
 
     names: tuple[str, ...]
-    """Names of the layers."""
     tensors: tuple[NDArray[Any], ...]
     """Each ``(networks, *shape)``."""
     hypers: NDArray[Any]
@@ -58,13 +57,12 @@ def read_run(path: str | os.PathLike[str]) -> OldRun:
                 path / "summary.txt",
                 f"is damaged: {summary.networks} networks can't fill {summary.files} files",
             )
-    pieces = []
-    for index in range(first, first + summary.files + 1):
-        last = index == first + summary.files
-        pieces.append(_read_file(path, index, summary, 0 if last else per_file))
+    last = first + summary.files
+    pieces = [_read_file(path, index, summary, per_file) for index in range(first, last)]
+    pieces.append(_read_file(path, last, summary, 0))
     if len(pieces[-1][-1]) > per_file > 0:
         raise DamagedFileError(
-            path / f"hypers{first + summary.files}.txt",
+            path / f"hypers{last}.txt",
             f"belongs elsewhere: it holds more than the {per_file} networks of the other files",
         )
     *tensors, hypers = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
@@ -141,11 +139,11 @@ def _read_networks(file: Path, rows: int, columns: int, wanted: int) -> NDArray[
     content = file.read_bytes()
     content = content[: content.rfind(b"\n") + 1]  # the last line may be cut off
     try:
-        lines = np.loadtxt(io.BytesIO(content), ndmin=2, comments=None) if content else None
+        lines = np.zeros((0, columns))
+        if content:
+            lines = np.loadtxt(io.BytesIO(content), ndmin=2, comments=None)
     except ValueError as error:
         raise DamagedFileError(file, f"is no table of numbers: {error}") from error
-    if lines is None:
-        lines = np.zeros((0, columns))
     if lines.shape[1] != columns:
         raise DamagedFileError(
             file, f"has {lines.shape[1]} columns, but summary.txt says {columns}"

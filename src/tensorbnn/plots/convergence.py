@@ -172,8 +172,7 @@ def ess(diagnosis: Diagnosis, x: ArrayLike, *, ax: Axes | None = None) -> Axes:
     ax = _against(diagnosis.ess, x, "bulk", ax)
     _against(diagnosis.ess_tail, x, "tail", ax, marker="x")
     ax.axhline(ESS_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {ESS_LIMIT:.0f}")
-    ax.set(ylabel="effective sample size")
-    ax.set_ylim(0, ax.get_ylim()[1])
+    ax.set(ylabel="effective sample size", ylim=(0, ax.get_ylim()[1]))
     ax.legend(frameon=False)
     return ax
 

@@ -28,12 +28,11 @@ def chain_color(chain: int) -> str:
 
 def legend_above(ax: Axes) -> None:
     """A legend above the Axes, where it hides no data."""
-    columns = min(len(ax.get_legend_handles_labels()[1]), 5)
     ax.legend(
         frameon=False,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        ncols=columns,
+        ncols=min(len(ax.get_legend_handles_labels()[1]), 5),
         handlelength=1.2,
         columnspacing=1.0,
         handletextpad=0.5,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset
@@ -15,7 +14,13 @@ from tensorbnn.messages import PYTHON, Words
 from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.tables.encoding import Encoding, noted_encoding, noted_table, row_names
+from tensorbnn.tables.encoding import (
+    Encoding,
+    noted_encoding,
+    noted_table,
+    row_names,
+    unnamed_encoding,
+)
 
 # Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
 DIAGNOSED_ROWS = 100
@@ -32,10 +37,14 @@ class ReportContext:
     ensemble: Ensemble
     data: dict[str, NDArray[Any]] | None
     """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
-    encoding: Encoding | None
+    encoding: Encoding
     judged: Dataset
     """Rows whose targets are known, as `Ensemble.score` takes them."""
     judged_name: str
+    true: NDArray[Any]
+    """Their targets alone."""
+    true_sd: NDArray[Any] | None
+    """Measured standard deviations of these, where there are any."""
     unseen: bool | None
     """Whether the networks were not fitted to them; ``None`` where only the user knows."""
     points: Dataset
@@ -49,59 +58,14 @@ class ReportContext:
         return -(-len(self.ensemble) // MOST_NETWORKS)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """A name for each input."""
-        if self.encoding is not None:
-            return self.encoding.columns
-        return tuple(f"x{number}" for number in range(self.ensemble.network.inputs))
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """A name for each target."""
-        if self.encoding is not None:
-            return self.encoding.targets
-        columns = self.true.shape[1]
-        return ("y",) if columns == 1 else tuple(f"y{number}" for number in range(columns))
-
-    @property
     def outputs(self) -> tuple[str, ...]:
         """A name for each column of predictions: of its target, or of its class."""
-        classes = None if self.encoding is None else self.encoding.classes
-        names = self.targets if classes is None else classes
+        classes = self.encoding.classes
+        names = self.encoding.targets if classes is None else classes
         count = self.ensemble.likelihood.columns(self.ensemble.network.outputs)
         if classes is not None and count == 1:  # the probability of the second of two
             return classes[1:]
         return names if len(names) == count else tuple(f"output {each}" for each in range(count))
-
-    @property
-    def target_sds(self) -> tuple[str, ...]:
-        """A name for the measured standard deviations of each target."""
-        if self.encoding is not None and self.encoding.target_sds:
-            return self.encoding.target_sds
-        return tuple(f"{name} sd" for name in self.targets)
-
-    @property
-    def true(self) -> NDArray[Any]:
-        """Targets of the rows to judge by, alone."""
-        likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
-        return likelihood.observed(self.judged.targets, outputs)
-
-    @property
-    def true_sd(self) -> NDArray[Any] | None:
-        """Measured standard deviations of `true`, where there are any."""
-        return _deviations(self.judged.targets, self.ensemble)
-
-    @property
-    def verdict(self) -> str:
-        """In the words of whoever made the run."""
-        by_fit = isinstance(self.manifest["notes"].get("command"), str)
-        return self.diagnosis.verdict.message(self.words if by_fit else PYTHON)
-
-    @property
-    def worst_row(self) -> int:
-        """The row that is diagnosed where chains agree least."""
-        rhat = np.nan_to_num(self.diagnosis.rhat, nan=np.inf).max(axis=1)
-        return int(np.argmax(rhat))
 
 
 def read_context(
@@ -115,7 +79,7 @@ def read_context(
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
     notes, kept = store.manifest["notes"], store.data()
-    encoding, unseen = noted_encoding(notes), None
+    likelihood, outputs, unseen = ensemble.likelihood, ensemble.network.outputs, None
     if judged is None:
         if kept is None:
             raise ValueError(
@@ -124,20 +88,21 @@ def read_context(
             )
         unseen = "validation_x" in kept
         kind, own = ("held-out", "validation_") if unseen else ("training", "")
-        rows = Dataset(kept[f"{own}x"], ensemble.likelihood.unweighted(kept[f"{own}y"]))
+        rows = Dataset(kept[f"{own}x"], likelihood.unweighted(kept[f"{own}y"]))
         judged = rows.evenly(MOST_ROWS)
         of = "" if len(judged) == len(rows) else f" of {len(rows):,}"
         judged_name = f"{len(judged):,}{of} {kind} rows"
-    data = kept
+    data, true = kept, likelihood.plain.observed(judged.targets, outputs)
+    encoding = noted_encoding(notes) or unnamed_encoding(ensemble.network.inputs, true.shape[1])
     if kept is None:
         some = judged.evenly(DIAGNOSED_ROWS)
         points = Dataset(some.x, names=row_names(some.x, encoding, some.rows.tolist()))
     else:
         points = diagnosed_rows(notes, kept["x"])
         # Targets apart from weights of rows and from measured standard deviations.
-        observed, outputs = ensemble.likelihood.observed, ensemble.network.outputs
-        data = kept | {name: observed(kept[name], outputs) for name in kept if name.endswith("y")}
-        sds = _deviations(ensemble.likelihood.unweighted(kept["y"]), ensemble)
+        targets = [name for name in kept if name.endswith("y")]
+        data = kept | {name: likelihood.observed(kept[name], outputs) for name in targets}
+        sds = _deviations(likelihood.unweighted(kept["y"]), ensemble)
         if sds is not None:
             data["y_sd"] = sds
     return ReportContext(
@@ -148,6 +113,8 @@ def read_context(
         encoding=encoding,
         judged=judged,
         judged_name=judged_name,
+        true=true,
+        true_sd=_deviations(judged.targets, ensemble),
         unseen=unseen,
         points=points,
         diagnosis=ensemble.diagnose(points.x, names=points.names, progress=progress),
@@ -159,7 +126,7 @@ def read_context(
 def diagnosed_rows(notes: Mapping[str, Any], x: NDArray[Any]) -> Dataset:
     """Training inputs at which a run is diagnosed, spread evenly over all."""
     some, numbers = Dataset(x).evenly(DIAGNOSED_ROWS), (noted_table(notes) or {}).get("diagnosed")
-    names = row_names(some.x, noted_encoding(notes), numbers)
+    names = row_names(some.x, noted_encoding(notes) or unnamed_encoding(x.shape[1]), numbers)
     return Dataset(some.x, rows=some.rows, names=names)
 
 

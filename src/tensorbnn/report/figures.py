@@ -13,7 +13,6 @@ from tensorbnn.report.html import Html, image
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # More points than this are drawn as pixels, so that the page stays small.
 MOST_POINTS = 3000
@@ -30,11 +29,11 @@ def new_axes(height: float = 3.3) -> "Axes":
     return Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
 
 
-def drawn(ax: "Axes | Figure", says: str, caption: str) -> Html:
-    """A picture for the page."""
+def drawn(ax: "Axes", says: str, caption: str) -> Html:
+    """A picture for the page: all of the figure that `ax` is in."""
     import matplotlib
 
-    figure: Any = ax if hasattr(ax, "savefig") else ax.figure
+    figure: Any = ax.figure
     for each in figure.axes:
         for text in (each.xaxis.label, each.yaxis.label, *legend_texts(each)):
             text.set_parse_math(False)  # names of columns are no formulas, whatever they hold

@@ -45,10 +45,8 @@ def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
     for place, column in list(enumerate(zip(*listed, strict=True)))[1:]:
         if all(isinstance(each, str) and _NUMBER.match(each) for each in column):
             kinds[place] = "number"
-    cells = [
-        element("th", each, scope="col", class_=kind)
-        for each, kind in zip(head, kinds, strict=True)
-    ]
+    named = zip(head, kinds, strict=True)
+    cells = [element("th", each, scope="col", class_=kind) for each, kind in named]
     body = []
     for row in listed:
         own = zip(row[1:], kinds[1:], strict=True)
@@ -60,10 +58,8 @@ def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
 
 def facts(pairs: Mapping[str, Piece]) -> Html:
     """Names and what they are."""
-    inside = [
-        element("div", element("dt", name), element("dd", value)) for name, value in pairs.items()
-    ]
-    return element("dl", *inside)
+    rows = [(element("dt", name), element("dd", value)) for name, value in pairs.items()]
+    return element("dl", *(element("div", *row) for row in rows))
 
 
 def figures(*inside: Html) -> Html:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tensorbnn import plots
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
+from tensorbnn.messages import PYTHON
 from tensorbnn.model.summary import summary
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, name_outputs, new_axes
@@ -19,7 +20,10 @@ def verdict_box(context: ReportContext) -> Html:
     good = context.diagnosis.trustworthy
     title = "Converged: the sample can be trusted" if good else "Not yet to be trusted"
     look = f"verdict {'good' if good else 'bad'}"
-    return element("div", element("strong", title), context.verdict, id="verdict", class_=look)
+    # In the words of whoever made the run.
+    by_fit = isinstance(context.manifest["notes"].get("command"), str)
+    said = context.diagnosis.verdict.message(context.words if by_fit else PYTHON)
+    return element("div", element("strong", title), said, id="verdict", class_=look)
 
 
 def model_section(context: ReportContext) -> Html:
@@ -47,9 +51,9 @@ def model_section(context: ReportContext) -> Html:
         "model",
         "What was modelled",
         paragraph(
-            f"A Bayesian neural network that predicts {', '.join(context.targets)}. Instead of one "
-            f"best network there are {len(ensemble):,}, sampled from the posterior; where they "
-            "differ the data don't decide."
+            f"A Bayesian neural network that predicts {', '.join(context.encoding.targets)}. "
+            f"Instead of one best network there are {len(ensemble):,}, sampled from the posterior; "
+            "where they differ the data don't decide."
         ),
         said,
         table(("parameter", "shape", "prior"), rows),
@@ -60,7 +64,7 @@ def data_section(context: ReportContext) -> Html:
     """The columns of the training data."""
     if context.data is None:
         return section("data", "Data", paragraph("The run does not keep its data."))
-    x, y = context.data["x"], context.data["y"]
+    x, y, encoding = context.data["x"], context.data["y"], context.encoding
     noted = noted_table(context.manifest["notes"]) or {}
     said = {"Training rows": f"{len(x):,}"}
     if "validation_x" in context.data:
@@ -71,23 +75,22 @@ def data_section(context: ReportContext) -> Html:
         if noted.get("ignored"):
             said["Ignored columns"] = ", ".join(map(str, noted["ignored"]))
     said["Fingerprint"] = f"SHA-256 {str(context.manifest['data']['sha256'])[:16]}…"
-    rows = [_column(name, "input", own) for name, own in zip(context.columns, x.T, strict=True)]
-    classes = None if context.encoding is None else context.encoding.classes
-    if classes is None:
-        named = zip(context.targets, y.T, strict=True)
+    rows = [_column(name, "input", own) for name, own in zip(encoding.columns, x.T, strict=True)]
+    if encoding.classes is None:
+        named = zip(encoding.targets, y.T, strict=True)
         rows += [_column(name, "target", own) for name, own in named]
     if "y_sd" in context.data:
-        sds = zip(context.target_sds, context.targets, context.data["y_sd"].T, strict=True)
+        sds = zip(encoding.target_sds, encoding.targets, context.data["y_sd"].T, strict=True)
         rows += [_column(name, f"sd of {target}", own) for name, target, own in sds]
     shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
     inside = [facts(said), shown]
-    if classes is not None:
-        counts = np.bincount(y[:, 0].astype(int), minlength=len(classes))
+    if encoding.classes is not None:
+        counts = np.bincount(y[:, 0].astype(int), minlength=len(encoding.classes))
         shares = [
             (label, f"{count:,}", f"{count / len(y):.1%}")
-            for label, count in zip(classes, counts, strict=True)
+            for label, count in zip(encoding.classes, counts, strict=True)
         ]
-        inside.append(table((f"class of {context.targets[0]}", "rows", "share"), shares))
+        inside.append(table((f"class of {encoding.targets[0]}", "rows", "share"), shares))
     return section("data", "Data", *inside)
 
 
@@ -130,7 +133,7 @@ def sampler_section(context: ReportContext) -> Html:
 def functions_section(context: ReportContext) -> Html:
     """R-hat, effective sizes and traces of predictions."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
-    worst = context.worst_row
+    worst = int(np.argmax(np.nan_to_num(diagnosis.rhat, nan=np.inf).max(axis=1)))
     place = context.points.row_name(worst)
     output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     shown = []

@@ -58,7 +58,7 @@ def write_report(
 def make_page(context: ReportContext) -> str:
     """The text of the page."""
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    title = f"{', '.join(context.targets)}: {context.path.resolve().name}"
+    title = f"{', '.join(context.encoding.targets)}: {context.path.resolve().name}"
     shown = dict(SECTIONS)
     if context.ensemble.relevances is None:
         del shown["relevances"]

@@ -78,17 +78,17 @@ def _curves(context: ReportContext) -> list[Html]:
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
     prediction = context.ensemble.predict(grid, every=context.every, progress=context.progress)
     found = []
-    for output, name in enumerate(context.targets):
+    for output, name in enumerate(context.encoding.targets):
         ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
-        ax.set(xlabel=context.columns[0], ylabel=name)
+        ax.set(xlabel=context.encoding.columns[0], ylabel=name)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
             pixels = len(x) > MOST_POINTS
             bars = x, y[:, output], sds[:, output]
             ax.errorbar(*bars, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
-            of = context.target_sds[output]
+            of = context.encoding.target_sds[output]
             caption += f" Bars are the standard deviations of the data, {of}."
-        found.append(drawn(ax, f"Predicted {name} against {context.columns[0]}", caption))
+        found.append(drawn(ax, f"Predicted {name} against {context.encoding.columns[0]}", caption))
     return found
 
 
@@ -101,7 +101,7 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
     found = []
-    for output, name in enumerate(context.targets):
+    for output, name in enumerate(context.encoding.targets):
         mean, across = prediction.mean[:, output], None if true_sd is None else true_sd[:, output]
         ax = draw_against_truth(mean, sd[:, output], true[:, output], name, across)
         found.append(drawn(ax, f"Predicted against true {name}", caption))
@@ -114,9 +114,8 @@ def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
     mean, true = prediction.mean, context.true[:, 0].astype(int)
     binary = mean.shape[1] == 1
     taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
-    labels = None if context.encoding is None else context.encoding.classes
-    if labels is None:
-        labels = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
+    numbered = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
+    labels = context.encoding.classes or numbered
     caption = "Rows of each class (down), and what they were taken for (across)."
     return [drawn(draw_confusion(taken, true, labels), "Confusion of classes", caption)]
 
@@ -130,8 +129,8 @@ def _scores(context: ReportContext, scores: Scores | ClassScores) -> list[tuple[
             ("calibration error", f"{scores.ece:.3f}", "probabilities are off by so much"),
         ]
     found = [("log score", f"{scores.log_score:.4g}", "mean log density; higher is better")]
-    for output, name in enumerate(context.targets):
-        of = f" of {name}" if len(context.targets) > 1 else ""
+    for output, name in enumerate(context.encoding.targets):
+        of = f" of {name}" if len(context.encoding.targets) > 1 else ""
         found += [
             (f"RMSE{of}", f"{scores.rmse[output]:.4g}", f"in units of {name}"),
             (f"CRPS{of}", f"{scores.crps[output]:.4g}", "lower is better"),

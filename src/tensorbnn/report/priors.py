@@ -21,7 +21,7 @@ ROWS = 5
 
 def relevances_section(context: ReportContext) -> Html:
     """Which inputs matter, where they have scales."""
-    ensemble, columns = context.ensemble, context.columns
+    ensemble, columns = context.ensemble, context.encoding.columns
     ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
     plain_ticks(ax)
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
@@ -105,7 +105,7 @@ def sensitivity_section(context: ReportContext) -> Html:
             "How predictions would move had the prior of the weights another width, by "
             f"re-weighting the same networks. {said}"
         ),
-        figures(drawn(panels[0].figure, "Predictions against the width of the prior", caption)),
+        figures(drawn(panels[0], "Predictions against the width of the prior", caption)),
     )
 
 

@@ -64,7 +64,6 @@ def categories_of(
     """The values of a column, numbers before texts; `advice` is for one that can't have any."""
     labels = as_labels(table, name)
     found = sorted({str(labels[row]) for row in np.flatnonzero(kept)}, key=_order)
-    problem = None
     if len(found) > MOST_CATEGORIES:
         problem = f"has {len(found):,} different values, such as {found[0]!r}, "
         problem += f"too many for categories (at most {MOST_CATEGORIES})"
@@ -73,11 +72,11 @@ def categories_of(
         problem += "learned"
     elif len(found) < 2:
         problem = f"has only one value, {found[0]!r}, which says nothing"
-    if problem is not None:
-        if len(found) > 1:
-            _check_commas(table, name, is_target=is_target)
-        raise table.error(problem, *advice, column=name)
-    return tuple(found)
+    else:
+        return tuple(found)
+    if len(found) > 1:
+        _check_commas(table, name, is_target=is_target)
+    raise table.error(problem, *advice, column=name)
 
 
 def as_numbers(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.float64]:

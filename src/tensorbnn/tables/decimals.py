@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,35 +21,26 @@ _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 
 
-class _Found(NamedTuple):
-    """A number, and where it is."""
-
-    text: str
-    name: str
-    row: int
-
-
 @dataclass
 class _Looks:
-    """What the numbers of a column look like."""
+    """What the numbers of a column look like: the first with a comma or a point, and its row."""
 
-    comma: _Found | None = None
-    point: _Found | None = None
+    comma: tuple[str, int] | None = None
+    point: tuple[str, int] | None = None
     is_proven: bool = False  # by a comma that can't be one between thousands
     is_number: bool = True
 
-    def look(self, table: Table, name: str, column: list[str | None]) -> None:
-        """Take note of some rows."""
+    def look(self, table: Table, column: list[str | None]) -> None:
         for row, text in enumerate(column):
             if text is None:
                 continue
             if _COMMA.fullmatch(text):
-                self.comma = self.comma or _Found(text, name, table.number(row))
+                self.comma = self.comma or (text, table.number(row))
                 self.is_proven = self.is_proven or not _THOUSANDS.fullmatch(text)
             elif not is_number(text):
                 self.is_number = False
             elif "." in text:
-                self.point = self.point or _Found(text, name, table.number(row))
+                self.point = self.point or (text, table.number(row))
 
 
 def comma_columns(
@@ -70,17 +61,16 @@ def comma_columns(
             return frozenset()
         for name, column in table.columns.items():
             if (names is None or name in names) and not isinstance(column, np.ndarray):
-                looks.setdefault(name, _Looks()).look(table, name, column)
-    numbers = [each for each in looks.values() if each.is_number or are_numbers]
-    commas = [each.comma for each in numbers if each.comma]
+                looks.setdefault(name, _Looks()).look(table, column)
+    numbers = {name: each for name, each in looks.items() if each.is_number or are_numbers}
+    commas = {name: each.comma for name, each in numbers.items() if each.comma}
     if commas:
-        points = [each.point for each in numbers if each.point]
-        sure = expected or any(each.is_proven for each in numbers)
-        if points or not sure:
-            raise _unclear(table.file, commas[0], *points[:1])
+        points = {name: each.point for name, each in numbers.items() if each.point}
+        if points or not (expected or any(each.is_proven for each in numbers.values())):
+            raise _unclear(table.file, commas, points)
         if all(_COMMA.fullmatch(name) or is_number(name) for name in table.columns):
             raise no_header(table.file, list(table.columns))
-    return frozenset(each.name for each in commas)
+    return frozenset(commas)
 
 
 def with_points(table: Table, names: Collection[str]) -> Table:
@@ -106,14 +96,16 @@ def read_numbers(
         yield with_points(table, commas)
 
 
-def _unclear(file: Path, comma: _Found, point: _Found | None = None) -> TableError:
+def _unclear(
+    file: Path, commas: dict[str, tuple[str, int]], points: dict[str, tuple[str, int]]
+) -> TableError:
+    column, (text, row) = next(iter(commas.items()))
     advice = "no number of the table shows whether that is a decimal comma or one between "
     advice += f"thousands; {HOW_NUMBERS}"
-    if point is not None:
+    if points:
+        other, (number, place) = next(iter(points.items()))
         advice = (
-            f"column {point.name!r} has {point.text!r} in data row {point.row:,}; write all "
-            "numbers with a decimal comma, or all with a decimal point, and nothing between "
-            "thousands"
+            f"column {other!r} has {number!r} in data row {place:,}; write all numbers with a "
+            "decimal comma, or all with a decimal point, and nothing between thousands"
         )
-    has = f"has {comma.text!r}"
-    return TableError(has, advice, file=file, column=comma.name, rows=[comma.row])
+    return TableError(f"has {text!r}", advice, file=file, column=column, rows=[row])

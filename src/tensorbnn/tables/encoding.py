@@ -7,7 +7,7 @@ columns of standard deviations, their error bars, which are no inputs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,19 +47,15 @@ class Encoding:
     """How the columns of a table become inputs and targets."""
 
     inputs: tuple[Input, ...]
-    """The columns that are taken, in their order."""
     targets: tuple[str, ...]
-    """Names of the columns that are predicted."""
     classes: tuple[str, ...] | None = None
     """Labels of the classes, in the order in which they are numbered; ``None`` for numbers."""
     missing: Missing = "refuse"
-    """Whether a row with a missing value is refused or dropped."""
     target_sds: tuple[str, ...] = ()
     """Names of the columns with the standard deviations of targets, one for each, or none."""
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
         return "regression" if self.classes is None else "classification"
 
     @property
@@ -99,10 +95,6 @@ class Encoding:
             y = [as_codes(table, name, self.classes, kept, "class") for name in self.targets]
         sds = [as_deviations(table, name, kept) for name in self.target_sds]
         return Dataset(x, np.column_stack(y + sds), rows=rows)
-
-    def describe(self) -> dict[str, Any]:
-        """JSON of all of it."""
-        return asdict(self)
 
 
 def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -157,6 +149,13 @@ def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) ->
     return Encoding(first, known[:targets] or ("target",), target_sds=known[targets:])
 
 
+def unnamed_encoding(inputs: int, targets: int = 1) -> Encoding:
+    """Names for a run without a table: ``x0``, ``x1``, ..., ``y`` or ``y0``, ..., and ``y sd``."""
+    names = ("y",) if targets == 1 else tuple(f"y{number}" for number in range(targets))
+    columns = tuple(Input(f"x{number}") for number in range(inputs))
+    return Encoding(columns, names, target_sds=tuple(f"{name} sd" for name in names))
+
+
 def learn(
     table: Table,
     targets: Sequence[str],
@@ -192,7 +191,7 @@ def learn(
 
 
 def row_names(
-    x: NDArray[Any], encoding: Encoding | None, numbers: Sequence[int] | None = None
+    x: NDArray[Any], encoding: Encoding, numbers: Sequence[int] | None = None
 ) -> list[str]:
     """A name for each row of inputs, by its number in the table if it has one.
 
@@ -202,7 +201,7 @@ def row_names(
     >>> wells = Encoding((Input("depth"), Input("rock", ("chalk", "clay"))), ("flow",))
     >>> row_names(np.array([[97.0, 0.0, 1.0]]), wells, [12])
     ['data row 12 (depth = 97, rock=clay)']
-    >>> row_names(np.array([[97.0, 0.0, 1.0]]), None)
+    >>> row_names(np.array([[97.0, 0.0, 1.0]]), unnamed_encoding(3))
     ['x0 = 97, x1 = 0, x2 = 1']
     """
     said = [_inputs_of(row, encoding) for row in x]
@@ -280,12 +279,9 @@ def _labels(values: Any) -> Any:
     return None if values is None else tuple(as_label(str(each)) for each in values)
 
 
-def _inputs_of(row: NDArray[Any], encoding: Encoding | None) -> list[str]:
+def _inputs_of(row: NDArray[Any], encoding: Encoding) -> list[str]:
     """What each column of a row has; of a category only the one that it is in."""
-    values = row.tolist()
-    if encoding is None:
-        return [f"x{number} = {value:.4g}" for number, value in enumerate(values)]
-    found = []
+    values, found = row.tolist(), []
     for column in encoding.inputs:
         width = len(column.categories or (None,))
         own, values = values[:width], values[width:]

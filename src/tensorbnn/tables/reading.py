@@ -59,7 +59,6 @@ class TableError(Message, ValueError):
         self.file, self.column, self.rows = file, column, rows
 
     def message(self, words: Words = PYTHON) -> str:
-        """The place, the problem, and what to do."""
         row = f"data row {self.rows[0]:,} of {self.file}" if self.rows else f"{self.file}"
         text = self.problem if self.file is None else f"{row} {self.problem}"
         if self.column is not None:
@@ -84,7 +83,6 @@ class Table(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
         return len(next(iter(self.columns.values())))
 
     def number(self, row: int) -> int:
