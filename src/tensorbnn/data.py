@@ -162,18 +162,14 @@ class Prepared(NamedTuple):
     """Rows that are checked: in the user's units, and in those of the model."""
 
     dataset: Dataset
-    inputs: NDArray[Any]
-    """``(rows, inputs)``."""
-    targets: NDArray[Any]
-    """``(rows, n)`` as the likelihood takes them; no columns where they are unknown."""
+    inputs: NDArray[Any]  # (rows, inputs)
+    targets: NDArray[Any]  # (rows, n) for the likelihood; no columns where they are unknown
 
     @property
     def dtype(self) -> DType:
-        """The type of the model."""
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
     def take(self, chosen: Index) -> "Prepared":
-        """Some of the rows."""
         return Prepared(self.dataset.take(chosen), self.inputs[chosen], self.targets[chosen])
 
 
@@ -187,13 +183,9 @@ def as_dataset(name: str, given: Dataset | tuple[ArrayLike, ArrayLike]) -> Datas
         raise TypeError(
             f"`{name}` must be a pair (x, y) or a tb.Dataset, got {type(given).__name__}"
         )
+    x, y = given
     with in_argument(name):
-        return with_targets(*given)
-
-
-def with_targets(x: ArrayLike, y: ArrayLike) -> Dataset:
-    """The user's rows, whose targets must be given."""
-    return Dataset(x, as_rows("y", y))
+        return Dataset(x, as_rows("y", y))  # no pair (x, None)
 
 
 @contextlib.contextmanager
@@ -216,23 +208,15 @@ def prepare(
     check_inputs(x, network)
     targets = np.empty((len(x), 0), dtype)
     if y is not None:
-        targets = _inside(y, network, likelihood, scaling).astype(dtype)
+        targets = model_targets(y, network, likelihood, scaling, dtype)
     checked = Dataset(x, y, rows=dataset.rows, names=dataset.names)
     return Prepared(checked, scaling.inputs(x, dtype), targets)
 
 
-def prepare_targets(
-    y: ArrayLike, network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
+def model_targets(
+    y: NDArray[Any], network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
 ) -> NDArray[Any]:
-    """Targets alone, checked, as the likelihood takes them, ``(rows, n)``."""
-    rows = check_rows("y", y, scaling.user_dtype(dtype))
-    return _inside(rows, network, likelihood, scaling).astype(dtype)
-
-
-def _inside(
-    y: NDArray[Any], network: Network, likelihood: Likelihood, scaling: Scaling
-) -> NDArray[Any]:
-    """Targets ``(rows, n)`` of the model, of a likelihood that may be the user's own."""
+    """The user's targets ``(rows, n)`` as a likelihood, maybe the user's own, takes them."""
     outputs = network.outputs
     targets = likelihood.targets(likelihood.inside(y, scaling, outputs), outputs)
     shape: tuple[int, ...] = getattr(targets, "shape", ())
@@ -242,4 +226,4 @@ def _inside(
             f"({len(y)}, n), with a row for each of `y`, but returned "
             f"{f'one of shape {shape}' if shape else repr(targets)}"
         )
-    return targets
+    return targets.astype(dtype)

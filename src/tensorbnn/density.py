@@ -12,7 +12,7 @@ the library that needs a log-probability takes it from here.
 
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import jax.numpy as jnp
 from jax import Array
@@ -21,18 +21,9 @@ from tensorbnn.engine import forward, native, perturbed, trajectory
 from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.engine.native import Engine
 from tensorbnn.engine.trajectory import Follow
-from tensorbnn.model.layout import Layout, hyper_layout, parameter_layout
+from tensorbnn.model.layout import Layout, hyper_layout, own_hypers, parameter_layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-
-
-class Spread(NamedTuple):
-    """Gaussian thetas: their means, their sds, and one draw, on side 1 or, reflected, -1."""
-
-    mean: Array
-    sd: Array
-    draw: Array
-    side: Array
 
 
 @final
@@ -63,7 +54,7 @@ class Model:
         """``log p(D | theta, phi)``; zero without data."""
         if data is None:
             return jnp.zeros((), theta.dtype)
-        own = self._likelihood_hypers(phi)
+        own = own_hypers("likelihood", self.likelihood, self.phi.unflatten(phi))
         if self.engine == "native":
             natural = self.theta.natural(theta)
             return native.log_likelihood(self.network, self.likelihood, natural, own, data)
@@ -71,30 +62,31 @@ class Model:
         return forward.log_likelihood(self.network, self.likelihood, parameters, own, data)
 
     def outputs(self, theta: Array, data: Data) -> Outputs:
-        """Outputs of the network for all rows."""
         return forward.outputs(self.network, self.theta.unflatten(theta), data)
 
     def log_likelihood_of_outputs(self, found: Outputs, phi: Array, data: Data) -> Array:
         """`log_likelihood` as a function of phi alone, where the outputs are known."""
-        own = self._likelihood_hypers(phi)
+        own = own_hypers("likelihood", self.likelihood, self.phi.unflatten(phi))
         return forward.log_likelihood_of_outputs(self.likelihood, own, found, data)
 
     def mean_log_likelihood(
         self,
         key: Array,
-        thetas: Spread,
+        thetas: tuple[Array, Array, Array],
+        side: Array,
         phi: Array,
         data: Data | None,
         estimator: perturbed.Estimator,
     ) -> Array:
-        """An unbiased estimate of the mean of `log_likelihood` over Gaussian thetas."""
+        """An unbiased estimate of the mean of `log_likelihood` over Gaussian `thetas`.
+
+        These are their means, their sds, and one draw, on `side` 1 or, reflected, -1.
+        """
         if data is None:
             return jnp.zeros((), phi.dtype)
-        mean, sd, draw = (
-            self.theta.unflatten(each) for each in (thetas.mean, thetas.sd, thetas.draw)
-        )
-        scatter = perturbed.Scatter(mean, sd, draw, thetas.side)
-        own = self._likelihood_hypers(phi)
+        mean, sd, draw = map(self.theta.unflatten, thetas)
+        scatter = perturbed.Scatter(mean, sd, draw, side)
+        own = own_hypers("likelihood", self.likelihood, self.phi.unflatten(phi))
         return perturbed.log_likelihood(
             self.network, self.likelihood, key, scatter, own, data, estimator
         )
@@ -108,7 +100,6 @@ class Model:
         return self.phi.log_density(phi, self.phi.unflatten(phi))
 
     def log_density(self, theta: Array, phi: Array, data: Data | None) -> Array:
-        """The sum of likelihood, prior and hyper-prior."""
         return (
             self.log_likelihood(theta, phi, data)
             + self.log_prior(theta, phi)
@@ -130,7 +121,3 @@ class Model:
     def start_hypers(self) -> dict[str, float]:
         """Starting values of the hyper-parameters by full name."""
         return {entry.name: float(entry.start) for entry in self.phi.entries}  # type: ignore[arg-type]
-
-    def _likelihood_hypers(self, phi: Array) -> dict[str, Array]:
-        hypers = self.phi.unflatten(phi)
-        return {name: hypers[f"likelihood.{name}"] for name in self.likelihood.hypers()}

@@ -1,7 +1,7 @@
 """What is sampled: a network, a likelihood and the user's data, checked, scaled and in one type."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Literal, final, get_args
 
 import jax
@@ -246,11 +246,9 @@ def check_posterior(posterior: object) -> None:
         )
 
 
-@contextlib.contextmanager
-def precision(dtype: DType) -> Iterator[None]:
+def precision(dtype: DType) -> AbstractContextManager[None]:
     """Make `dtype` JAX's default floating type inside the block, whatever it is outside."""
-    with jax.enable_x64(dtype == "float64"):
-        yield
+    return jax.enable_x64(dtype == "float64")
 
 
 def _concrete(result: Any) -> Any:
@@ -285,12 +283,8 @@ def _scaling(
             "give `x` and `y`, or a tb.Scaling"
         )
     x, y = check_rows("x", given.x, "float64"), check_rows("y", given.y, "float64")
-    return standardisation(
-        x,
-        likelihood.observed(y, network.outputs),
-        targets=likelihood.real_targets,
-        weights=likelihood.weights(y),
-    )
+    observed, weights = likelihood.observed(y, network.outputs), likelihood.weights(y)
+    return standardisation(x, observed, targets=likelihood.real_targets, weights=weights)
 
 
 def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -> None:

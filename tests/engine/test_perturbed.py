@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.density import Spread
 from tensorbnn.engine import forward, perturbed
 from tensorbnn.posterior import precision
 from tests.oracles import oracles
@@ -58,8 +57,8 @@ def _estimates(model, estimator, data, keys, mean, log_sd, phi, side):
     def value(mean, log_sd, key):
         key_draw, key_rows = jax.random.split(key)
         draw = mean + side * jnp.exp(log_sd) * jax.random.normal(key_draw, mean.shape)
-        thetas = Spread(mean, jnp.exp(log_sd), draw, jnp.asarray(side))
-        return model.mean_log_likelihood(key_rows, thetas, phi, data, estimator)
+        thetas, on_side = (mean, jnp.exp(log_sd), draw), jnp.asarray(side)
+        return model.mean_log_likelihood(key_rows, thetas, on_side, phi, data, estimator)
 
     def one(key):
         found, gradients = jax.value_and_grad(value, argnums=(0, 1))(mean, log_sd, key)

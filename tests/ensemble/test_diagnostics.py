@@ -101,7 +101,7 @@ def test_weighted_predictions_that_are_rounded_or_never_change():
     values[:, :, 0, 0] = np.minimum(rng.normal(1, 1, (4, 1000)), 1.0)
     weights = rng.uniform(0.9, 1.1, (4, 1000))
     weights /= weights.sum()
-    found = diagnose(values, info(4, 1000), weights=weights, pareto_k=0.1)
+    found = diagnose(values, info(4, 1000), weights=weights)
     plain = diagnose(values, info(4, 1000))
     assert found.verdict.trustworthy
     # Weights that differ by a tenth change errors by less than that.

@@ -62,12 +62,12 @@ def test_heavy_tails_need_many_networks(networks, limit):
 
 def test_weights_with_too_high_a_k_hat():
     values = noise()
-    options = {"weights": np.full((4, 500), 1 / 2000), "pareto_k": 0.6}
-    assert diagnose(values, info(4, 500), **options).trustworthy
-    found = diagnose(values, info(4, 500), **options, pareto_k_limit=0.5)
+    weights, untrusted = np.full((4, 500), 1 / 2000), WeightsUntrusted(0.6, 0.5)
+    assert diagnose(values, info(4, 500), weights=weights).trustworthy
+    found = diagnose(values, info(4, 500), weights=weights, untrusted=untrusted)
     assert not found.trustworthy
     assert found.verdict.kind is VerdictKind.USABLE
-    assert found.verdict.findings[1] == WeightsUntrusted(0.6, 0.5)
+    assert found.verdict.findings[1] == untrusted
 
 
 def test_trustworthy():

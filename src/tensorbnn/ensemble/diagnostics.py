@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble import statistics
-from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, Evidence, judge
-from tensorbnn.findings import Approximate, Verdict
+from tensorbnn.ensemble.verdict import Evidence, judge
+from tensorbnn.findings import Approximate, Verdict, WeightsUntrusted
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
@@ -101,8 +101,7 @@ def diagnose(
     points: Dataset | None = None,
     hyperparameters: Mapping[str, NDArray[Any]] | None = None,
     weights: NDArray[Any] | None = None,
-    pareto_k: float | None = None,
-    pareto_k_limit: float = PARETO_K_LIMIT,
+    untrusted: WeightsUntrusted | None = None,
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
 ) -> Diagnosis:
@@ -121,8 +120,12 @@ def diagnose(
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _in_blocks(_errors, values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
+    series = values
+    if weights is not None:  # influences, in the type of the predictions
+        kind = values.dtype
+        (series,) = _in_blocks(lambda *own: [_influence(*own).astype(kind)], values, weights)
     evidence = Evidence(
-        values=values if weights is None else _in_blocks(_influences, values, weights)[0],
+        values=series,
         rhat=found.rhat,
         ess=np.minimum(found.ess, found.ess_tail),
         acceptance=records["acceptance"].mean(axis=1),
@@ -130,8 +133,7 @@ def diagnose(
         ebfmi=_ebfmi(records["energy"]),
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         points=points,
-        pareto_k=pareto_k,
-        pareto_k_limit=pareto_k_limit,
+        untrusted=untrusted,
         sampler=sampler,
         info=info,
         approximation=approximation,
@@ -215,11 +217,6 @@ def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[
         squares = _mean_error(np.square(values - mean), weights)
         of_sd = np.where(variance > 0, squares / (2 * np.sqrt(variance)), 0.0)
         return [_mean_error(values, weights), of_sd]
-
-
-def _influences(values: NDArray[Any], weights: NDArray[Any]) -> list[NDArray[Any]]:
-    """In the type of the predictions."""
-    return [_influence(values, weights).astype(values.dtype)]
 
 
 def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:

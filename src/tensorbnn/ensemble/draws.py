@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.errors import DataNotKeptError, NoDrawsError, RunError
+from tensorbnn.model.layout import own_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.storage.store import Store, with_prefix
@@ -19,12 +20,12 @@ Named = dict[str, NDArray[Any]]
 class Batch(NamedTuple):
     """Some networks of an ensemble: natural values by name, the networks as first axis."""
 
-    parameters: Named
-    hypers: Named
+    parameters: dict[str, Any]
+    hypers: dict[str, Any]
 
-    def of_likelihood(self, likelihood: Likelihood) -> Named:
-        """The likelihood's own hyper-parameters by argument name, each ``(networks,)``."""
-        return {name: self.hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
+    def of_likelihood(self, likelihood: Likelihood) -> "Batch":
+        """With no other hyper-parameters than the likelihood's own, by argument name."""
+        return Batch(self.parameters, own_hypers("likelihood", likelihood, self.hypers))
 
 
 class Draws(NamedTuple):
@@ -32,12 +33,10 @@ class Draws(NamedTuple):
 
     store: Store
     chains: int
-    pieces: Mapping[int, int]
-    """Numbers of the chunks that every chain has, and how many draws of each."""
+    pieces: Mapping[int, int]  # numbers of the chunks that every chain has, and draws of each
 
     @property
     def num_draws(self) -> int:
-        """Draws of each chain."""
         return sum(self.pieces.values())
 
     def read(self, prefix: str) -> Named:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
-from tensorbnn.data import Dataset, Prepared, as_dataset, prepare, with_targets
+from tensorbnn.data import Dataset, Prepared, as_dataset, prepare
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
@@ -16,20 +16,14 @@ from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thin
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
-from tensorbnn.ensemble.reweight import (
-    Weights,
-    check_weights,
-    other_posterior,
-    warn_where_untrustworthy,
-    weigh,
-)
+from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
 from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_length
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
-from tensorbnn.ensemble.verdict import PARETO_K_LIMIT
+from tensorbnn.findings import WeightsUntrusted
 from tensorbnn.inference.sampler import MAX_SEED, Sampler
-from tensorbnn.model.checks import DType
+from tensorbnn.model.checks import DType, as_rows
 from tensorbnn.model.layers import Relevance
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -39,8 +33,6 @@ from tensorbnn.storage.manifest import restore, sampler_class
 from tensorbnn.storage.store import Store
 
 Pair = Dataset | tuple[ArrayLike, ArrayLike]
-
-_CACHED = ("parameters", "hyperparameters", "info")
 
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
@@ -106,9 +98,8 @@ class Ensemble:
         manifest = store.manifest
         described = [manifest[name] for name in ("network", "likelihood", "scaling")]
         network, likelihood, scaling = restore(described, custom)
-        options: dict[str, Any] = {"scaling": scaling, "skip_damaged": skip_damaged}
-        options["sampler"] = sampler_class(manifest, custom)
-        return cls(store, network, likelihood, manifest["dtype"], **options)
+        model, sampler = (network, likelihood, manifest["dtype"]), sampler_class(manifest, custom)
+        return cls(store, *model, scaling=scaling, sampler=sampler, skip_damaged=skip_damaged)
 
     @property
     def num_draws(self) -> int:
@@ -119,7 +110,7 @@ class Ensemble:
         """See what a run that goes on has drawn meanwhile; returns the ensemble itself."""
         self._store.refresh()
         self._draws = find_draws(self._store, skip_damaged=self._skip_damaged)
-        for name in _CACHED:
+        for name in ("parameters", "hyperparameters", "info"):
             self.__dict__.pop(name, None)
         return self
 
@@ -190,8 +181,7 @@ class Ensemble:
         every = check_count("every", every, least=1)
         shares, likelihood = None, self.likelihood
         if weights is not None:
-            shares = self._thinned(weights, every).ravel()
-            likelihood = weights.likelihood
+            shares, likelihood = self._thinned(weights, every).ravel(), weights.likelihood
         return Prediction(
             self.network,
             likelihood.plain,
@@ -348,8 +338,9 @@ class Ensemble:
             points=points,
             hyperparameters=thin(self.hyperparameters, every),
             weights=None if weights is None else self._thinned(weights, every),
-            pareto_k=None if weights is None else weights.pareto_k,
-            pareto_k_limit=PARETO_K_LIMIT if weights is None else weights.pareto_k_limit,
+            untrusted=None
+            if weights is None or weights.trustworthy
+            else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
         )
@@ -419,7 +410,7 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = self._prepare(with_targets(x, y))
+        rows = self._prepare(Dataset(x, as_rows("y", y)))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
         prediction = self.predict(known.x, every=every, progress=progress)
@@ -456,12 +447,7 @@ class Ensemble:
         return self._new_targets(rows, every=every, seed=seed)
 
     def _predict_networks(
-        self,
-        x: ArrayLike,
-        places: NDArray[np.intp],
-        *,
-        seed: int | None = None,
-        progress: bool = True,
+        self, x: ArrayLike, places: NDArray[np.intp], *, seed: int | None, progress: bool
     ) -> NDArray[Any]:
         """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
@@ -599,7 +585,16 @@ class Ensemble:
 
     def _thinned(self, weights: Weights, every: int) -> NDArray[Any]:
         """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
-        chosen = self._by_draw(check_weights(weights, len(self)).weights)[:, ::every]
+        if not isinstance(weights, Weights):
+            raise TypeError(
+                f"`weights` must be what `reweight` returned, got {type(weights).__name__}"
+            )
+        if len(weights) != len(self):
+            raise ValueError(
+                f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
+                "are of another one, or of this one before it grew; reweight it anew"
+            )
+        chosen = self._by_draw(weights.weights)[:, ::every]
         return chosen / chosen.sum()
 
     def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:

@@ -33,7 +33,6 @@ class _Scaled(ABC):
     exp: bool = False
 
     name: ClassVar[str]
-    """Name in reports."""
 
     def __post_init__(self) -> None:
         check_number("mean", self.mean)
@@ -181,9 +180,6 @@ def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
     return found
 
 
-_KNOWN = {known.__name__: known for known in (SquaredError, PercentError, Accuracy)}
-
-
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Metrics by name for JSON: the library's own with their numbers, ``None`` for functions."""
     return {
@@ -194,7 +190,8 @@ def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
 
 def restore_metrics(described: Mapping[str, Any]) -> dict[str, Metric]:
     """The library's own metrics among those that `describe_metrics` described."""
-    return {name: restore(each, _KNOWN) for name, each in described.items() if each is not None}
+    known = {each.__name__: each for each in (SquaredError, PercentError, Accuracy)}
+    return {name: restore(each, known) for name, each in described.items() if each is not None}
 
 
 def _name(metric: Metric) -> str:

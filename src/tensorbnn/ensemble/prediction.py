@@ -11,20 +11,12 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_fraction
-from tensorbnn.data import prepare_targets
+from tensorbnn.data import model_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
-from tensorbnn.ensemble import statistics
+from tensorbnn.ensemble import statistics, targets
 from tensorbnn.ensemble.draws import Batch
-from tensorbnn.ensemble.targets import (
-    Mixture,
-    expected,
-    mixture_cdf,
-    mixture_log_density,
-    mixture_quantile,
-    mixture_variance,
-)
 from tensorbnn.errors import OptionError
-from tensorbnn.model.checks import DType
+from tensorbnn.model.checks import DType, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.noise import UNKNOWN_NOISE
@@ -196,14 +188,15 @@ class Prediction:
         ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included; `y` is given as it was
         to `Posterior`, and the density is per unit of it.
         """
+        rows = check_rows("y", y, self._scaling.user_dtype(self._dtype))
         model = self._network, self._likelihood, self._scaling, self._dtype
-        targets = prepare_targets(y, *model)
-        if len(targets) != self.num_rows:
-            raise ValueError(f"`y` has {len(targets)} rows but `x` has {self.num_rows}")
+        known = model_targets(rows, *model)
+        if len(known) != self.num_rows:
+            raise ValueError(f"`y` has {len(known)} rows but `x` has {self.num_rows}")
 
         def density(block: _Block) -> NDArray[Any]:
-            own = targets[block.rows].T
-            return np.asarray(mixture_log_density(self._likelihood, self._mixture(block), own))
+            mixture, own = self._mixture(block), known[block.rows].T
+            return np.asarray(targets.mixture_log_density(self._likelihood, mixture, own))
 
         return self._collect(density, axis=0) + self._scaling.log_jacobian
 
@@ -234,7 +227,7 @@ class Prediction:
             own = statistics.moments(block.values, self._weights)
             if not self.knows_noise:
                 return np.stack(own)
-            noise = mixture_variance(self._likelihood, self._mixture(block))
+            noise = targets.mixture_variance(self._likelihood, self._mixture(block))
             return np.stack([*own, self._scaling.natural_variance(np.asarray(noise, np.float64).T)])
 
         return self._collect(moments, axis=1)
@@ -252,7 +245,7 @@ class Prediction:
             narrow = np.maximum(narrow, 1e-6 * np.abs(at) + 1e-12)
             model = self._likelihood, self._mixture(block)
             found: list[NDArray[Any]] = [
-                np.asarray(mixture_quantile(*model, each, at, own, narrow)).T
+                np.asarray(targets.mixture_quantile(*model, each, at, own, narrow)).T
                 for each in np.atleast_1d(wanted).astype(self._dtype)
             ]
             if self._likelihood.whole_targets:  # the bisection ends just above one
@@ -264,18 +257,18 @@ class Prediction:
     def _cdf(self, block: "_Block", target: float) -> NDArray[Any]:
         """Probability ``(rows, outputs)`` that a new target is at most `target`."""
         same = self._inside(np.full(block.values.shape[1:], target))
-        found = mixture_cdf(self._likelihood, self._mixture(block), same)
+        found = targets.mixture_cdf(self._likelihood, self._mixture(block), same)
         return np.asarray(found, np.float64).T
 
-    def _inside(self, targets: NDArray[Any]) -> NDArray[Any]:
+    def _inside(self, values: NDArray[Any]) -> NDArray[Any]:
         """Targets ``(rows, outputs)`` of the user's as the likelihood takes them."""
-        return self._scaling.targets(targets).astype(self._dtype).T
+        return self._scaling.targets(values).astype(self._dtype).T
 
-    def _mixture(self, block: "_Block") -> Mixture:
+    def _mixture(self, block: "_Block") -> targets.Mixture:
         own = np.full(self.num_networks, 1 / self.num_networks)
         with np.errstate(divide="ignore"):  # a weight of 0 counts for nothing
             log_weights = np.log(own if self._weights is None else self._weights)
-        return Mixture(block.outputs, block.hypers, log_weights.astype(self._dtype))
+        return targets.Mixture(block.outputs, block.hypers, log_weights.astype(self._dtype))
 
     def _check_classes(self) -> None:
         if not self._likelihood.predicts_classes:
@@ -308,11 +301,11 @@ class Prediction:
         for batch in self._batches():
             result = _outputs(self._network, batch.parameters, inputs)
             outputs.append(np.asarray(result)[..., :count])
-            hypers.append(batch.of_likelihood(self._likelihood))
+            hypers.append(batch.of_likelihood(self._likelihood).hypers)
             bar.advance(len(result))
         joined = {name: np.concatenate([each[name] for each in hypers]) for name in hypers[0]}
         raw = np.concatenate(outputs)
-        values = np.asarray(expected(self._likelihood, raw, joined)).transpose(0, 2, 1)
+        values = np.asarray(targets.expected(self._likelihood, raw, joined)).transpose(0, 2, 1)
         return _Block(rows, raw, joined, self._scaling.natural(values))
 
 

@@ -29,7 +29,7 @@ from tensorbnn.engine.forward import Data, Outputs
 from tensorbnn.ensemble.draws import Batch
 from tensorbnn.errors import OtherModelError
 from tensorbnn.model.hyper import Prior
-from tensorbnn.model.layout import Layout
+from tensorbnn.model.layout import Layout, own_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.weighted import Weighted
@@ -57,7 +57,7 @@ class Side:
         total = self.theta.log_density(self.theta.flatten(named), named)
         total += self.phi.log_density(self.phi.flatten(named), named)
         if outputs is not None and data is not None:
-            own = {name: named[f"likelihood.{name}"] for name in self.likelihood.hypers()}
+            own = own_hypers("likelihood", self.likelihood, named)
             total += forward.log_likelihood_of_outputs(self.likelihood, own, outputs, data)
         return total
 
@@ -69,13 +69,15 @@ def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
     """
     _check_networks(run.network, other.network)
     _check_layouts(run, other)
-    names = {entry.name for entry in other.phi.entries}
-    kept = Layout(tuple(entry for entry in run.phi.entries if entry.name in names))
-    phis = (Layout(()), Layout(())) if held else (kept, other.phi)
-    return _without_common(
-        Side(run.network, run.likelihood, run.theta, phis[0]),
-        Side(other.network, other.likelihood, other.theta, phis[1]),
-    )
+    sides = []
+    for model, across in ((run, other), (other, run)):
+        known = {entry.name: entry.prior for entry in (*across.theta.entries, *across.phi.entries)}
+        # Priors on both sides cancel, and those of hyper-parameters that are numbers in the other.
+        theta = tuple(e for e in model.theta.entries if known.get(e.name) != e.prior)
+        phi = tuple(e for e in model.phi.entries if known.get(e.name, e.prior) != e.prior)
+        layouts = Layout(theta), Layout(() if held else phi)
+        sides.append(Side(model.network, model.likelihood, *layouts))
+    return sides[0], sides[1]
 
 
 def log_ratios(
@@ -108,19 +110,6 @@ def log_ratios(
             bar.advance(len(above))
     ratios = np.concatenate(found).T
     return ratios if moved else ratios[0]
-
-
-def _without_common(run: Side, other: Side) -> tuple[Side, Side]:
-    """Both sides without the priors that stand on both: these cancel, whatever their values."""
-    sides = []
-    for side, across in ((run, other), (other, run)):
-        known = {entry.name: entry.prior for entry in (*across.theta.entries, *across.phi.entries)}
-        theta, phi = (
-            Layout(tuple(e for e in layout.entries if known.get(e.name) != e.prior))
-            for layout in (side.theta, side.phi)
-        )
-        sides.append(dataclasses.replace(side, theta=theta, phi=phi))
-    return sides[0], sides[1]
 
 
 def _check_networks(run: Network, other: Network) -> None:

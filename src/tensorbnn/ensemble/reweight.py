@@ -183,15 +183,3 @@ def warn_where_untrustworthy(weights: Weights) -> None:
             too_few=worth > MOST * len(weights) and limit < PARETO_K_LIMIT,
         )
     )
-
-
-def check_weights(weights: Weights, networks: int) -> Weights:
-    """The user's weights, or an error where they are none of an ensemble of so many networks."""
-    if not isinstance(weights, Weights):
-        raise TypeError(f"`weights` must be what `reweight` returned, got {type(weights).__name__}")
-    if len(weights) != networks:
-        raise ValueError(
-            f"`weights` are of {len(weights)} networks, but the ensemble has {networks}: they "
-            "are of another one, or of this one before it grew; reweight it anew"
-        )
-    return weights

@@ -68,10 +68,9 @@ class Scores:
     pit: NDArray[Any]
 
     def __repr__(self) -> str:
-        shown = {name: _short(getattr(self, name)) for name in ("rmse", "crps", "sharpness")}
-        numbers = "".join(f", {name}={value}" for name, value in shown.items())
         return (
-            f"Scores(log_score={self.log_score:.4g}{numbers}, "
+            f"Scores(log_score={self.log_score:.4g}, rmse={_short(self.rmse)}, "
+            f"crps={_short(self.crps)}, sharpness={_short(self.sharpness)}, "
             f"coverage={_short(self.coverage)} of {self.level:g}, {len(self.pit)} rows)"
         )
 
@@ -145,13 +144,12 @@ def score_numbers(
 def score_classes(prediction: Prediction, y: NDArray[Any]) -> ClassScores:
     """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output."""
     probabilities = prediction.mean.clip(0.0, 1.0)  # rounding may go beyond
-    found = reliability(probabilities, y)
     return ClassScores(
         log_score=prediction.log_score(y),
         accuracy=Accuracy()(probabilities, y),
         brier=brier(probabilities, y),
-        ece=calibration_error(found),
-        reliability=found,
+        ece=ece(probabilities, y),
+        reliability=reliability(probabilities, y),
     )
 
 
@@ -323,11 +321,7 @@ def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
     >>> round(ece([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2), 4)
     0.3167
     """
-    return calibration_error(reliability(probabilities, y, bins=bins))
-
-
-def calibration_error(found: Reliability) -> float:
-    """The error of `ece`, of a reliability that is known."""
+    found = reliability(probabilities, y, bins=bins)
     gaps = np.abs(found.predicted - found.observed)
     return float(np.nansum(gaps * found.counts) / found.counts.sum())
 

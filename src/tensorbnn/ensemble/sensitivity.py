@@ -33,8 +33,7 @@ class Sweep(NamedTuple):
     names: tuple[str, ...]
     values: NDArray[Any]
     likelihoods: list[Likelihood]
-    sides: tuple[Side, Side]
-    """The run's density, and the same with the numbers as arguments."""
+    sides: tuple[Side, Side]  # the run's density, and the same with the numbers as arguments
 
 
 class Choice(NamedTuple):
@@ -173,35 +172,23 @@ def _moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Sid
     replaces, and those of their own priors, are left out on both sides.
     """
     changed = {name.rpartition(".")[0] for name in names}
-    gone = [
-        entry.name
-        for entry in model.phi.entries
-        if any(entry.name == name or entry.name.startswith(f"{name}.") for name in names)
-    ]
+    gone = tuple(f"{name}." for name in names)
     theta, phi = (
-        Layout(tuple(e for e in layout.entries if e.name in changed and e.name not in gone))
-        for layout in (model.theta, model.phi)
+        tuple(e for e in layout.entries if e.name in changed and not f"{e.name}.".startswith(gone))
+        for layout in (model.theta, Layout(()) if held else model.phi)
     )
-    phi = Layout(()) if held else phi
-    run = Side(model.network, model.likelihood, theta, phi)
+    opened = (
+        tuple(dataclasses.replace(e, prior=_opened(e.name, e.prior, names)) for e in entries)
+        for entries in (theta, phi)
+    )
     likelihood = _opened("likelihood", model.likelihood, names)
-    layouts = (
-        Layout(
-            tuple(
-                dataclasses.replace(e, prior=_opened(e.name, e.prior, names)) for e in own.entries
-            )
-        )
-        for own in (theta, phi)
-    )
-    return run, Side(model.network, likelihood, *layouts)
+    run = Side(model.network, model.likelihood, Layout(theta), Layout(phi))
+    return run, Side(model.network, likelihood, *map(Layout, opened))
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Part by part, so that ``*`` never stands for more than one."""
-    parts, wanted = name.split("."), pattern.split(".")
-    return len(parts) == len(wanted) and all(
-        fnmatch.fnmatchcase(part, each) for part, each in zip(parts, wanted, strict=True)
-    )
+    """Where both have as many dots, ``*`` can't stand for more than one part."""
+    return name.count(".") == pattern.count(".") and fnmatch.fnmatchcase(name, pattern)
 
 
 def _owners(model: Model) -> dict[str, tuple[Parametric, str]]:

@@ -24,7 +24,6 @@ from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.warning import LagWarning, warn
 
-# Values that are sorted at once.
 SORTED_AT_ONCE = 2**20
 # Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
 WINDOW = 5.0

@@ -37,12 +37,9 @@ _Named = dict[str, Array]
 class Mixture(NamedTuple):
     """The networks of a mixture for some rows."""
 
-    outputs: Any
-    """``(networks, outputs, rows)``."""
-    hypers: dict[str, Any]
-    """The likelihood's own hyper-parameters by argument name, each ``(networks,)``."""
-    log_weights: Any
-    """``(networks,)``."""
+    outputs: Any  # (networks, outputs, rows)
+    hypers: dict[str, Any]  # the likelihood's own by argument name, each (networks,)
+    log_weights: Any  # (networks,)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -107,15 +104,10 @@ def mixture_quantile(
     `mean` and `sd`, each ``(columns, rows)``. Where `sd` is infinite there is none: an interval is
     made from a `narrow` width by doubling.
     """
-
-    def share(end: Array) -> Array:
-        return mixture_cdf(likelihood, mixture, end)
-
+    share = functools.partial(mixture_cdf, likelihood, mixture)
     width = _wide_enough(share, probability, mean, narrow, jnp.isinf(sd))
-    below, above = (
-        jnp.sqrt((1 - probability) / probability),
-        jnp.sqrt(probability / (1 - probability)),
-    )
+    below = jnp.sqrt((1 - probability) / probability)
+    above = jnp.sqrt(probability / (1 - probability))
     lower = mean - jnp.where(jnp.isinf(sd), width, sd * below * 1.001)
     upper = mean + jnp.where(jnp.isinf(sd), width, sd * above * 1.001)
 
@@ -136,8 +128,8 @@ def log_likelihood(
         inputs, targets = pad_rows(jnp.asarray(rows.inputs.T)), jnp.asarray(rows.targets.T)
         found = []
         for batch in batches:
-            named = batch.parameters, batch.of_likelihood(likelihood)
-            found.append(_log_likelihood(network, likelihood, *named, inputs, targets))
+            own = batch.of_likelihood(likelihood)
+            found.append(_log_likelihood(network, likelihood, own, inputs, targets))
         return np.concatenate(found)
 
 
@@ -163,12 +155,10 @@ def new_targets(
         found: list[NDArray[Any]] = []
         first = 0
         for batch in batches:
-            named = batch.parameters, batch.of_likelihood(likelihood)
             last = first + len(next(iter(batch.parameters.values())))
             own = jnp.arange(first, last) if numbers is None else jnp.asarray(numbers[first:last])
-            found.append(
-                np.asarray(_new_targets(network, likelihood, key, own, *named, inputs, like))
-            )
+            networks = own, batch.of_likelihood(likelihood)
+            found.append(np.asarray(_new_targets(network, likelihood, key, networks, inputs, like)))
             first = last
         return np.concatenate(found).transpose(0, 2, 1)
 
@@ -186,18 +176,13 @@ def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _log_likelihood(
-    network: Network,
-    likelihood: Likelihood,
-    parameters: _Named,
-    hypers: _Named,
-    inputs: Array,
-    targets: Array,
+    network: Network, likelihood: Likelihood, batch: Batch, inputs: Array, targets: Array
 ) -> Array:
-    def one(each: tuple[_Named, _Named]) -> Array:
-        outputs = network.apply(each[0], inputs)[:, : targets.shape[1]]
-        return likelihood.bind(each[1]).log_density(outputs, targets)
+    def one(own: Batch) -> Array:
+        outputs = network.apply(own.parameters, inputs)[:, : targets.shape[1]]
+        return likelihood.bind(own.hypers).log_density(outputs, targets)
 
-    return jax.lax.map(one, (parameters, hypers))
+    return jax.lax.map(one, batch)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -205,20 +190,19 @@ def _new_targets(
     network: Network,
     likelihood: Likelihood,
     key: Array,
-    numbers: Array,
-    parameters: _Named,
-    hypers: _Named,
+    networks: tuple[Array, Batch],
     inputs: Array,
     targets: Array | None,
 ) -> Array:
-    def one(each: tuple[Array, _Named, _Named]) -> Array:
-        outputs, own = network.apply(each[1], inputs), jax.random.fold_in(key, each[0])
-        bound = likelihood.bind(each[2])
+    def one(numbered: tuple[Array, Batch]) -> Array:
+        number, batch = numbered
+        outputs, own = network.apply(batch.parameters, inputs), jax.random.fold_in(key, number)
+        bound = likelihood.bind(batch.hypers)
         if targets is None:
             return bound.sample(own, outputs)
         return bound.sample_again(own, outputs, targets)
 
-    return jax.lax.map(one, (numbers, parameters, hypers))
+    return jax.lax.map(one, networks)
 
 
 def _wide_enough(

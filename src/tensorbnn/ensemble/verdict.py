@@ -4,7 +4,7 @@ Predictions decide. Divergences, energies, acceptance and hyper-parameters add f
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -54,31 +54,18 @@ Rhat = Callable[[NDArray[Any]], NDArray[Any]]
 class Evidence(NamedTuple):
     """What a verdict rests on."""
 
-    values: NDArray[Any]
-    """Predictions ``(chains, draws, rows, outputs)``."""
-    rhat: NDArray[Any]
-    """``(rows, outputs)``."""
-    ess: NDArray[Any]
-    """The lesser of bulk and tail effective sample size, ``(rows, outputs)``."""
-    acceptance: NDArray[Any]
-    """``(chains,)``."""
-    divergent: NDArray[Any]
-    """Divergent transitions that led to each draw, ``(chains, draws)``."""
-    ebfmi: NDArray[Any]
-    """``(chains,)``."""
+    values: NDArray[Any]  # predictions (chains, draws, rows, outputs); weighted: their influences
+    rhat: NDArray[Any]  # (rows, outputs)
+    ess: NDArray[Any]  # the lesser of bulk and tail, (rows, outputs)
+    acceptance: NDArray[Any]  # (chains,)
+    divergent: NDArray[Any]  # divergent transitions that led to each draw, (chains, draws)
+    ebfmi: NDArray[Any]  # (chains,)
     hyper_rhat: Mapping[str, float]
-    points: Dataset | None = None
-    """The rows; without them they are named by their numbers."""
-    pareto_k: float | None = None
-    """k-hat of the weights, where networks have any; `values` are then their influences."""
-    pareto_k_limit: float = PARETO_K_LIMIT
-    """Up to which it is trusted."""
+    points: Dataset | None = None  # the rows, which are named by their numbers without them
+    untrusted: WeightsUntrusted | None = None  # if weights of networks are not to be trusted
     sampler: type[Sampler] | None = None
-    """Its class, where it is known."""
-    info: Mapping[str, NDArray[Any]] = MappingProxyType({})
-    """What the sampler has recorded, each ``(chains, draws)``."""
-    approximation: Approximate | None = None
-    """What the networks are draws of, where that is not the posterior."""
+    info: Mapping[str, NDArray[Any]] = MappingProxyType({})  # its records, each (chains, draws)
+    approximation: Approximate | None = None  # where draws are not of the posterior, but of this
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
@@ -86,10 +73,7 @@ def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
     if evidence.approximation is not None:  # chains that agree would say nothing
         return Verdict(VerdictKind.APPROXIMATION, (evidence.approximation,))
     decisive = _on_predictions(evidence, rhat)
-    bias: Sequence[Finding] = ()  # of a sampler that is not exact, which no number here shows
-    if evidence.sampler is not None and evidence.info:
-        bias = evidence.sampler.findings(evidence.info)
-    findings = (decisive, *bias, *_on_sampling(evidence))
+    findings = (decisive, *_on_sampling(evidence))
     kind = _KINDS[type(decisive)]
     if kind is VerdictKind.TRUSTWORTHY and any(each.doubtful for each in findings):
         kind = VerdictKind.USABLE
@@ -116,8 +100,7 @@ def pareto_k_limit(networks: int) -> float:
 
 def have_moved(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which chains of predictions ``(chains, draws, rows, outputs)`` have moved, ``(chains,)``."""
-    moved: NDArray[np.bool_] = np.ptp(values, axis=1).any(axis=(1, 2))
-    return moved
+    return np.ptp(values, axis=1).any(axis=(1, 2))
 
 
 def without_certain(
@@ -183,8 +166,11 @@ def _reason(values: NDArray[Any], rhat: Rhat) -> tuple[bool, int | None]:
 
 def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
     """What there is to note besides predictions."""
-    if evidence.pareto_k is not None and not evidence.pareto_k <= evidence.pareto_k_limit:
-        yield WeightsUntrusted(evidence.pareto_k, evidence.pareto_k_limit)
+    if evidence.sampler is not None and evidence.info:
+        # The bias of one that is not exact, which no number here shows.
+        yield from evidence.sampler.findings(evidence.info)
+    if evidence.untrusted is not None:
+        yield evidence.untrusted
     share = float(np.mean(evidence.divergent > 0))  # a draw may be several transitions
     if share > DIVERGENCE_LIMIT:
         yield Divergences(share)

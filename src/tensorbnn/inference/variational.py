@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.density import Model, Spread
+from tensorbnn.density import Model
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.inference.cycles import Batches, Losses, begin, make_batches, run
@@ -163,8 +163,10 @@ class Task:
         noise = side * jax.random.normal(key_draws, (1 + PRIOR_PAIRS, normals.mean.size))
         theta, own_phi = self.vectors(normals.at(noise[0]), phi)
         model, size = self.model, theta.size
-        thetas = Spread(normals.mean[:size], normals.sd[:size], theta, side)
-        log_likelihood = model.mean_log_likelihood(key_rows, thetas, own_phi, data, self.estimator)
+        thetas = normals.mean[:size], normals.sd[:size], theta
+        log_likelihood = model.mean_log_likelihood(
+            key_rows, thetas, side, own_phi, data, self.estimator
+        )
 
         def log_prior(standard: Array) -> Array:
             return self.log_prior(*self.vectors(normals.at(standard), phi))

@@ -3,14 +3,13 @@
 from tensorbnn.model import layers, priors
 from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.layers import Relevance
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.noise import HeteroscedasticGaussian, MeasuredGaussian, StudentTNoise
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 
 LAYERS: tuple[type[layers.Layer], ...] = (
-    *(layers.Dense, layers.GaussianDense, layers.CauchyDense, Relevance),
+    *(layers.Dense, layers.GaussianDense, layers.CauchyDense, layers.Relevance),
     *layers.ACTIVATIONS.values(),
 )
 PRIORS: tuple[type[Prior], ...] = (

@@ -329,9 +329,7 @@ class Relevance(Layer):
 
 ACTIVATIONS: dict[str, type[Layer]] = {
     activation.__name__.lower(): activation
-    for activation in (
-        *(Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU),  # the paper's
-    )
+    for activation in (Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU)
 }
 """Activations by lower-case name, as `Network` accepts them."""
 

@@ -19,11 +19,12 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tensorbnn.model.hyper import TRANSFORMS, Hyper, Parametric, Prior, Support, Transform
+from tensorbnn.model.hyper import TRANSFORMS, Parametric, Prior, Support
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import LogNormal
 
 _P = TypeVar("_P", bound=Parametric)
+_V = TypeVar("_V")
 
 # Below this mass above zero a truncated prior is taken for a mistake (and could not be sampled).
 SMALLEST_POSITIVE_MASS = 1e-4
@@ -41,12 +42,10 @@ class Entry:
     prior: Prior
     support: Support
     start: float | Prior | None
-    depth: int = 0
-    """0 for a parameter, 1 for a hyper-parameter of its prior, 2 for one of that one's, ..."""
+    depth: int = 0  # 1 for a hyper-parameter of a parameter's prior, 2 for one of that one's, ...
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -63,7 +62,6 @@ class Layout:
 
     @functools.cached_property
     def size(self) -> int:
-        """Length of the flat vector."""
         return sum(entry.size for entry in self.entries)
 
     def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
@@ -137,11 +135,9 @@ class Layout:
         }
         # The rest are drawn family by family: few draws of many numbers compile faster.
         drawn = [
-            dataclasses.replace(
-                entry, prior=entry.start if isinstance(entry.start, Prior) else entry.prior
-            )
-            for entry in self.entries
-            if entry.name not in named
+            dataclasses.replace(e, prior=e.start if isinstance(e.start, Prior) else e.prior)
+            for e in self.entries
+            if e.name not in named
         ]
         groups = Layout(tuple(sorted(drawn, key=_family)))._groups
         for group, subkey in zip(groups, jax.random.split(key, len(groups)), strict=True):
@@ -156,9 +152,7 @@ class Layout:
     @functools.cached_property
     def _groups(self) -> tuple["_Group", ...]:
         groups, offset = [], 0
-        for _, members in itertools.groupby(
-            self.entries, key=lambda entry: (*_family(entry), type(entry.prior))
-        ):
+        for _, members in itertools.groupby(self.entries, lambda e: (*_family(e), type(e.prior))):
             group = _Group(tuple(members), offset)
             groups.append(group)
             offset = group.stop
@@ -184,17 +178,13 @@ class _Group:
     def heavy_tailed(self) -> bool:
         return self.entries[0].prior.heavy_tailed and self.entries[0].support == "real"
 
-    @property
-    def transform(self) -> Transform:
-        return TRANSFORMS[self.entries[0].support]
-
     def bind(self, hypers: Mapping[str, ArrayLike]) -> Prior:
         """One prior whose arguments hold the numbers of every element of the group."""
-        first = self.entries[0].prior
-        return first.bind({name: self._argument(name, hypers) for name in first.arguments()})
+        known = [e.prior.numbers() | own_hypers(e.name, e.prior, hypers) for e in self.entries]
+        spread = {name: self._spread([each[name] for each in known]) for name in known[0]}
+        return self.entries[0].prior.bind(spread)
 
     def draw(self, key: Array, hypers: Mapping[str, ArrayLike]) -> Array:
-        """One draw for every element of the group."""
         prior, shape = self.bind(hypers), (self.stop - self.start,)
         values = prior.sample(key, shape)
         if np.shape(values) != shape:
@@ -206,10 +196,11 @@ class _Group:
 
     def log_density(self, prior: Prior, real: Array) -> Array:
         """Log-density of each unconstrained element under the bound `prior`."""
-        terms = prior.log_density(self.transform.from_real(real))
+        transform = TRANSFORMS[self.entries[0].support]
+        terms = prior.log_density(transform.from_real(real))
         if self.truncated:
             terms = terms - prior.log_positive_mass()
-        return terms + self.transform.log_jacobian(real)
+        return terms + transform.log_jacobian(real)
 
     def from_standard(self, z: Array, hypers: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
         """Unconstrained elements of standard coordinates, and the log-density of each in `z`."""
@@ -236,13 +227,6 @@ class _Group:
             location, scale = jnp.log(start), jnp.minimum(scale / start, 1.0)
         return location, scale
 
-    def _argument(self, argument: str, hypers: Mapping[str, ArrayLike]) -> Any:
-        values = []
-        for entry in self.entries:
-            value = getattr(entry.prior, argument)
-            values.append(hypers[f"{entry.name}.{argument}"] if isinstance(value, Hyper) else value)
-        return self._spread(values)
-
     def _spread(self, values: list[Any]) -> Any:
         """One value per entry to one value per element; a common number stays a number."""
         if all(isinstance(value, float) for value in values):
@@ -250,22 +234,20 @@ class _Group:
                 return values[0]
             sizes = [entry.size for entry in self.entries]
             return jnp.asarray(np.repeat(np.asarray(values, np.float64), sizes), dtype=float)
-        return jnp.concatenate(
-            [
-                jnp.broadcast_to(jnp.asarray(value, dtype=float), (entry.size,))
-                for value, entry in zip(values, self.entries, strict=True)
-            ]
-        )
+        pieces = [
+            jnp.broadcast_to(jnp.asarray(value, dtype=float), (entry.size,))
+            for value, entry in zip(values, self.entries, strict=True)
+        ]
+        return jnp.concatenate(pieces)
 
 
 def parameter_layout(network: Network) -> Layout:
     """Layout of theta: the network's parameters in the order of its layers."""
-    return Layout(
-        tuple(
-            Entry(name, parameter.shape, parameter.prior, parameter.prior.support, parameter.start)
-            for name, parameter in network.parameters.items()
-        )
-    )
+    entries = [
+        Entry(name, each.shape, each.prior, each.prior.support, each.start)
+        for name, each in network.parameters.items()
+    ]
+    return Layout(tuple(entries))
 
 
 def hyper_layout(owners: Mapping[str, Parametric]) -> Layout:
@@ -278,9 +260,14 @@ def hyper_layout(owners: Mapping[str, Parametric]) -> Layout:
     return Layout(tuple(sorted(entries, key=_family)))
 
 
+def own_hypers(name: str, owner: Parametric, hypers: Mapping[str, _V]) -> dict[str, _V]:
+    """The values ``hypers["<name>.<argument>"]`` of the `Hyper`s of `owner`, by argument."""
+    return {argument: hypers[f"{name}.{argument}"] for argument in owner.hypers()}
+
+
 def bind_hypers(name: str, owner: _P, hypers: Mapping[str, ArrayLike]) -> _P:
-    """`owner` with each `Hyper` replaced by its value ``hypers["<name>.<argument>"]``."""
-    return owner.bind({argument: hypers[f"{name}.{argument}"] for argument in owner.hypers()})
+    """`owner` with each `Hyper` replaced by its value."""
+    return owner.bind(own_hypers(name, owner, hypers))
 
 
 def _family(entry: Entry) -> tuple[int, str, str]:

@@ -61,8 +61,6 @@ class Weighted(Likelihood):
         for name in _AS_INSIDE:
             object.__setattr__(self, name, getattr(self.likelihood, name))
 
-    # Its numbers are those of the likelihood inside, under the same names.
-
     @property
     def plain(self) -> Likelihood:
         return self.likelihood
