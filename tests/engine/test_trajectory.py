@@ -119,7 +119,7 @@ def test_trajectories_follow_each_other(name, likelihood, dtype, held):
 
         def plain(position, momentum, step_size, num_steps):
             value, gradient = value_and_gradient(position)
-            start = hmc.Phase(position, momentum, value, gradient)
+            start = trajectory.Phase(position, momentum, value, gradient)
             return start, hmc.leapfrog(value_and_gradient, start, step_size, num_steps)
 
         arguments = (position, momentum, step_size, num_steps)
@@ -131,9 +131,8 @@ def test_trajectories_follow_each_other(name, likelihood, dtype, held):
         first = jax.tree.map(lambda leaf: leaf[0], (start, step_size, num_steps))
         for instruction_set in library.instruction_sets():
             library.use_instruction_set(instruction_set)
-            check(together(*start, step_size, num_steps), expected, dtype)
-            end = alone(*first[0], *first[1:])
-            check(end, jax.tree.map(lambda leaf: leaf[0], expected), dtype)
+            check(together(start, step_size, num_steps), expected, dtype)
+            check(alone(*first), jax.tree.map(lambda leaf: leaf[0], expected), dtype)
 
 
 def check(found, expected, dtype):
@@ -163,11 +162,11 @@ def test_diagonal_mass(chains):
             q = q + step_size * p / mass
             p = p + step_size / 2 * gradient(q)
         sizes = jnp.asarray(step_size / np.sqrt(mass))
-        start = (position, momentum, value(position), gradient(position))
+        start = trajectory.Phase(position, momentum, value(position), gradient(position))
         follow = jax.jit(jax.vmap(ours.value_and_gradient.follow))
         for instruction_set in library.instruction_sets():
             library.use_instruction_set(instruction_set)
-            found = follow(*start, sizes, jnp.full(chains, steps))
+            found = follow(start, sizes, jnp.full(chains, steps))
             check(found, (q, p / np.sqrt(mass), value(q), gradient(q)), "float64")
 
 
@@ -178,8 +177,8 @@ def test_batches_of_batches():
     follow = ours.value_and_gradient.follow
 
     def run(position):
-        value, gradient = ours.value_and_gradient(position)
-        return follow(position, position, value, gradient, jnp.asarray(0.01), jnp.asarray(2))
+        start = trajectory.Phase(position, position, *ours.value_and_gradient(position))
+        return follow(start, jnp.asarray(0.01), jnp.asarray(2))
 
     nested = jax.jit(jax.vmap(jax.vmap(run)))(positions)
     flat = jax.jit(jax.vmap(run))(positions.reshape(6, -1))
@@ -195,7 +194,7 @@ def test_priors_are_described_within_vmap():
 
     def run(position):
         density = ours.value_and_gradient
-        start = hmc.Phase(position, position, *density(position))
+        start = trajectory.Phase(position, position, *density(position))
         return hmc.leapfrog(density, start, jnp.asarray(0.01), jnp.asarray(1))
 
     ends = jax.jit(jax.vmap(run))(positions)
@@ -211,11 +210,11 @@ def test_no_steps_and_divergence(likelihood):
     rng = np.random.default_rng(2)
     position = jnp.asarray(rng.normal(size=ours.dimension), "float32")
     value, gradient = jax.value_and_grad(ours.log_density)(position)
-    start = hmc.Phase(position, jnp.ones_like(position), value, gradient)
-    end = follow(*start, jnp.asarray(0.1), jnp.asarray(0))
+    start = trajectory.Phase(position, jnp.ones_like(position), value, gradient)
+    end = follow(start, jnp.asarray(0.1), jnp.asarray(0))
     np.testing.assert_array_equal(end.position, start.position)
     assert end.log_density == start.log_density
-    end = follow(*start, jnp.asarray(1e3), jnp.asarray(50))
+    end = follow(start, jnp.asarray(1e3), jnp.asarray(50))
     assert not np.isfinite(end.log_density)
 
 
@@ -234,7 +233,7 @@ def test_threads_change_no_bit(rows, likelihood):
     results = []
     for threads in (1, 2, 5):
         library.use_threads(threads)
-        arguments = (positions, positions, values, gradients, sizes, steps)
+        arguments = (trajectory.Phase(positions, positions, values, gradients), sizes, steps)
         single = jax.tree.map(lambda leaf: leaf[7], arguments)
         results.append(jax.tree.map(np.asarray, (together(*arguments), alone(*single))))
     for result in results[1:]:

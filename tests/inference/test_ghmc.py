@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.engine.trajectory import Phase
 from tensorbnn.inference import ghmc
-from tensorbnn.inference.hmc import Phase
 from tensorbnn.posterior import precision
 from tests import oracle_cases as cases
 from tests.oracles import oracles

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import tensorbnn as tb
+from tensorbnn.engine.trajectory import Phase
 from tensorbnn.inference import hmc
 from tensorbnn.inference.sampler import TransitionInfo
 from tensorbnn.inference.target import TargetDensity
@@ -25,7 +26,7 @@ def quartic(position):
 
 
 def phase(log_density, position, momentum):
-    return hmc.Phase(position, momentum, *jax.value_and_grad(log_density)(position))
+    return Phase(position, momentum, *jax.value_and_grad(log_density)(position))
 
 
 def energy(point):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from scipy.stats import norm
 
 import tensorbnn as tb
@@ -72,9 +73,13 @@ def test_one_chain_that_accepts_little_decides_on_the_step_size():
     assert 2 * norm.cdf(-1600.0 * found**2) == pytest.approx(OVERALL - tuning.LAGGING, abs=1e-4)
 
 
+def share(state):
+    return ravel_pytree(tuning._report(state))[0]
+
+
 def shared_by(state, record):
     """What a chain shares whose outputs in a round were `record`."""
-    return tuning.share(state._replace(record=jnp.asarray(record, dtype=float)))
+    return share(state._replace(record=jnp.asarray(record, dtype=float)))
 
 
 def autoregression(rng, correlation, chains, count):
@@ -99,7 +104,7 @@ def test_scores_are_effective_draws(correlation):
     )
     rng = np.random.default_rng(3)
     series = autoregression(rng, correlation, chains, state.record.shape[1])
-    shared = jnp.zeros((chains, POOLING_ROUNDS, tuning.share(state).size))
+    shared = jnp.zeros((chains, POOLING_ROUNDS, share(state).size))
     shared = shared.at[:, tuning.SEARCH].set(jax.vmap(lambda each: shared_by(state, each))(series))
     reports = tuning._unravel(shared, state)
     tried = jnp.arange(POOLING_ROUNDS) == tuning.SEARCH
@@ -126,7 +131,7 @@ def search(monkeypatch, score, step_sizes, *, end=tuning.FINAL, **options):
         ),
     )
     state = state._replace(averaging=tuning.DualAveraging.begin(jnp.asarray(step_sizes[0])))
-    shared = jnp.zeros((1, POOLING_ROUNDS, tuning.share(state).size))
+    shared = jnp.zeros((1, POOLING_ROUNDS, share(state).size))
     shared = shared.at[:, :, 1].set(np.log(step_sizes))
     accepted = 2 * norm.cdf(norm.ppf(OVERALL / 2) * (step_sizes / step_sizes[-1]) ** 2)
     shared = shared.at[:, :, 2].set(accepted)

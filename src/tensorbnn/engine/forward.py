@@ -44,8 +44,10 @@ def arrange(
     network: Network, x: NDArray[np.generic] | Array, targets: NDArray[np.generic] | Array
 ) -> Data:
     """Arrange ``x`` of shape ``(rows, inputs)`` and targets ``(rows, columns)`` for the engine."""
-    rows, tile = len(x), _tile_rows(network, len(x))
-    tiles = rows // tile if tile else 0
+    widest, tiles, tile = max(network.units), 0, 0
+    if widest * len(x) > TILE_ABOVE:
+        tile = max(TILE_ELEMENTS // widest // ROW_MULTIPLE, 1) * ROW_MULTIPLE
+        tiles = len(x) // tile
     whole = tiles * tile
 
     def in_tiles(values: NDArray[np.generic] | Array) -> Array:
@@ -143,10 +145,8 @@ def log_likelihood_of_outputs(
     bound = likelihood.bind(hypers)
     total = jnp.sum(bound.log_density(found.rest, data.targets))
     if data.tile_targets.shape[0]:
-        each = jax.lax.map(
-            lambda tile: jnp.sum(bound.log_density(*tile)), (found.tiles, data.tile_targets)
-        )
-        total += jnp.sum(each)
+        tiles = (found.tiles, data.tile_targets)
+        total += jnp.sum(jax.lax.map(lambda tile: jnp.sum(bound.log_density(*tile)), tiles))
     return total
 
 
@@ -193,11 +193,3 @@ def _tiled_backward(
 
 
 _tiled.defvjp(_tiled_forward, _tiled_backward)
-
-
-def _tile_rows(network: Network, rows: int) -> int:
-    """Rows in a tile, or 0 where all rows are worked through at once."""
-    widest = max(network.units)
-    if widest * rows <= TILE_ABOVE:
-        return 0
-    return max(TILE_ELEMENTS // widest // ROW_MULTIPLE, 1) * ROW_MULTIPLE

@@ -9,9 +9,9 @@ or 0). Threads change no bit of a result, instruction sets the last digits.
 
 import ctypes
 import functools
-import importlib.machinery
 import os
 import threading
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,7 +79,11 @@ def _load() -> Library:
         )
     try:
         handle = ctypes.CDLL(str(path))
-        _declare(handle)
+        for name in ("numbers", "instruction_sets", "instruction_set"):
+            getattr(handle, f"tensorbnn_{name}").restype = ctypes.c_char_p
+        handle.tensorbnn_use_instruction_set.argtypes = [ctypes.c_char_p]
+        handle.tensorbnn_use_threads.argtypes = [ctypes.c_int]
+        handle.tensorbnn_use_threads.restype = None
         lines = map(str.split, handle.tensorbnn_numbers().decode().splitlines())
         difference = kernels.difference({name: int(number) for name, number in lines})
         if difference is not None:
@@ -99,19 +103,8 @@ def _load() -> Library:
 
 
 def _path() -> Path | None:
-    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name("_native" + suffix)
-        if path.exists():
-            return path
-    return None
-
-
-def _declare(handle: ctypes.CDLL) -> None:
-    for name in ("numbers", "instruction_sets", "instruction_set"):
-        getattr(handle, f"tensorbnn_{name}").restype = ctypes.c_char_p
-    handle.tensorbnn_use_instruction_set.argtypes = [ctypes.c_char_p]
-    handle.tensorbnn_use_threads.argtypes = [ctypes.c_int]
-    handle.tensorbnn_use_threads.restype = None
+    places = (Path(__file__).with_name("_native" + suffix) for suffix in EXTENSION_SUFFIXES)
+    return next((place for place in places if place.exists()), None)
 
 
 def _set_from_environment(handle: ctypes.CDLL) -> str | None:

@@ -41,6 +41,8 @@ FASTER_UP_TO = {
 # Of the widest vectors.
 LANES = 16
 
+Shape: Any = jax.ShapeDtypeStruct  # JAX has no types for its arguments
+
 
 class Program(NamedTuple):
     """A network as the kernels read it: four numbers and a slope a stage (native/network.hpp)."""
@@ -58,9 +60,9 @@ def choose(engine: str, network: Network, likelihood: Likelihood, rows: int) -> 
     if engine == "jax":
         return "jax"
     problem = why_not_native(network, likelihood)
-    if engine == "native" and problem is not None:
-        raise ValueError(f"`engine` can't be 'native': {problem}; use 'auto' or 'jax'")
     if engine == "native":
+        if problem is not None:
+            raise ValueError(f"`engine` can't be 'native': {problem}; use 'auto' or 'jax'")
         return "native"
     own = library.instruction_set()
     if problem is not None or own is None:
@@ -224,14 +226,14 @@ def _evaluate(program: Program) -> Any:
     @one.def_vmap
     def batch_one(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
         if any(jax.tree.leaves(batched[2])):
-            return _one_by_one(one, size, batched, (parameters, sd, data))
+            return one_by_one(one, size, batched, (parameters, sd, data)), _ALL
         both = broadcast(size, batched[:2], (parameters, sd))
         return several(*both, data), _ALL
 
     @several.def_vmap
     def batch_several(size: int, batched: Any, parameters: Array, sd: Array, data: Data) -> Any:
         if any(jax.tree.leaves(batched[2])):
-            return _one_by_one(several, size, batched, (parameters, sd, data))
+            return one_by_one(several, size, batched, (parameters, sd, data)), _ALL
         both = broadcast(size, batched[:2], (parameters, sd))
         chains = both[0].shape[1]
         merged = (leaf.reshape(size * chains, *leaf.shape[2:]) for leaf in both)
@@ -253,10 +255,9 @@ def _evaluate(program: Program) -> Any:
     return once
 
 
-def _one_by_one(function: Any, size: int, batched: Any, arguments: Any) -> tuple[Evaluated, Any]:
+def one_by_one(function: Any, size: int, batched: Any, arguments: Any) -> Any:
     """One call for each element, where data differ too."""
-    whole = broadcast(size, batched, arguments)
-    return jax.lax.map(lambda each: function(*each), whole), _ALL
+    return jax.lax.map(lambda each: function(*each), broadcast(size, batched, arguments))
 
 
 def broadcast(size: int, batched: Any, arguments: Any) -> Any:
@@ -276,7 +277,7 @@ def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluat
     chains, dtype = parameters.shape[0], parameters.dtype
     call = jax.ffi.ffi_call(
         f"tensorbnn_log_likelihood_{dtype.name}",
-        tuple(shape_of(shape, dtype) for shape in ((chains,), parameters.shape, sd.shape)),
+        tuple(Shape(shape, dtype) for shape in ((chains,), parameters.shape, sd.shape)),
     )
     return Evaluated(*call(parameters, sd, *data, **attributes(program)))
 
@@ -289,8 +290,3 @@ def attributes(program: Program) -> dict[str, Any]:
         "likelihood": np.int64(program.likelihood),
         "widths": np.int64(program.widths),
     }
-
-
-def shape_of(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-    """Shape and type of a result."""
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ Parameters of other layers, and those that must be positive, have one draw for a
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import jax
@@ -75,10 +75,9 @@ def log_likelihood(
     """
     if estimator == "shared":
         return forward.log_likelihood(network, likelihood, scatter.draw, hypers, data)
-    method = _FLIPOUT if estimator == "flipout" else _LOCAL
 
     def block(key: Array, inputs: Array, targets: Array) -> Array:
-        outputs = _outputs(network, method, key, scatter, inputs)[:, : targets.shape[1]]
+        outputs = _outputs(network, estimator, key, scatter, inputs)[:, : targets.shape[1]]
         return jnp.sum(likelihood.bind(hypers).log_density(outputs, targets))
 
     total, tiles = jnp.zeros((), data.inputs.dtype), data.tile_targets.shape[0]
@@ -113,9 +112,8 @@ def _flipout(own: Scatter, h: Array, signs: Array) -> Array:
 def _local(own: Scatter, h: Array, normals: Array) -> Array:
     """Outputs of a dense layer for ``h`` of shape ``(inputs, rows)``, drawn themselves."""
     mean = own.mean["weights"].T @ h + own.mean["biases"][:, None]
-    variance = (
-        jnp.square(own.sd["weights"]).T @ jnp.square(h) + jnp.square(own.sd["biases"])[:, None]
-    )
+    variance = jnp.square(own.sd["weights"]).T @ jnp.square(h)
+    variance += jnp.square(own.sd["biases"])[:, None]
     return mean + own.side * jnp.sqrt(variance) * normals
 
 
@@ -126,28 +124,22 @@ def _signs(key: Array, count: int, rows: int) -> Array:
     return 1 - 2 * bits.reshape(-1, rows)[:count].astype(float)
 
 
-class _Method(NamedTuple):
-    """How a dense layer sees the noise: what it draws for each row, how much, and what it does."""
-
-    draw: Callable[[Array, int, int], Array]
-    size: Callable[[int, int], int]
-    apply: Callable[[Scatter, Array, Array], Array]
-
-
-_FLIPOUT = _Method(_signs, lambda inputs, outputs: inputs + 2 * outputs, _flipout)
-_LOCAL = _Method(
-    lambda key, count, rows: jax.random.normal(key, (count, rows)), lambda _, out: out, _local
-)
-
-
-def _outputs(network: Network, method: _Method, key: Array, scatter: Scatter, h: Array) -> Array:
+def _outputs(
+    network: Network, estimator: Estimator, key: Array, scatter: Scatter, h: Array
+) -> Array:
     """Outputs of the network, in which each row has noise of its own."""
+    flipout = estimator == "flipout"
     pairs = zip(network.layers, itertools.pairwise(network.units), strict=True)
-    counts = [method.size(*pair) if has_own_rows(layer) else 0 for layer, pair in pairs]
+    counts = [
+        (inputs + 2 * outputs if flipout else outputs) if has_own_rows(layer) else 0
+        for layer, (inputs, outputs) in pairs
+    ]
     # All of it at once: every call of the generator takes long to compile.
-    noise = method.draw(key, sum(counts), h.shape[1])
+    shape = sum(counts), h.shape[1]
+    noise = _signs(key, *shape) if flipout else jax.random.normal(key, shape)
     parts = jnp.split(noise, np.cumsum(counts)[:-1])
+    apply = _flipout if flipout else _local
     for name, layer, part in zip(network.names, network.layers, parts, strict=True):
         own = scatter.of_layer(name)
-        h = method.apply(own, h, part) if has_own_rows(layer) else layer.apply(own.draw, h)
+        h = apply(own, h, part) if has_own_rows(layer) else layer.apply(own.draw, h)
     return h

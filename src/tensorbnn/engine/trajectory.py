@@ -38,8 +38,8 @@ class Coordinates(NamedTuple):
     constant: float
 
 
-class Point(NamedTuple):
-    """Where a trajectory is: the fields of `hmc.Phase`."""
+class Phase(NamedTuple):
+    """A point of a trajectory."""
 
     position: Array
     momentum: Array
@@ -55,15 +55,15 @@ class Chain(NamedTuple):
     hyper-parameters of the position are not read.
     """
 
-    start: Point
+    start: Phase
     step_size: Array
     num_steps: Array
     numbers: Array
     sd: Array
 
 
-Follow = Callable[[Array, Array, Array, Array, Array, Array], Point]
-"""Position, momentum, log-density, gradient, step size, number of steps to the point at the end.
+Follow = Callable[[Phase, Array, Array], Phase]
+"""From a point, by a step size and a number of steps, to the point at the end.
 
 The step size is one number, or one for each coordinate: with a diagonal mass ``m``, and momenta
 divided by its root, they are ``step_size / sqrt(m)``.
@@ -92,27 +92,19 @@ def follow(
     hypers: Mapping[str, Any] = starts if held is None else held
     entries = (*phi.entries, *theta.entries) if held is None else theta.entries
 
-    def run(
-        position: Array,
-        momentum: Array,
-        log_density: Array,
-        gradient: Array,
-        step_size: Array,
-        num_steps: Array,
-    ) -> Point:
-        dtype = position.dtype
+    def run(start: Phase, step_size: Array, num_steps: Array) -> Phase:
+        dtype = start.position.dtype
         numbers = jnp.stack([_location_scale(entry, hypers, dtype) for entry in entries])
         own = {name: hypers[f"likelihood.{name}"] for name in likelihood.hypers()}
         sd = native.widths(likelihood, own, dtype)
-        start = Point(position, momentum, log_density, gradient)
-        sizes = jnp.atleast_1d(step_size)
-        chain = Chain(start, sizes, num_steps.astype(jnp.int32), numbers, sd)
-        end: Point = _run(program, coordinates)(chain, data)
+        sizes, counts = jnp.atleast_1d(step_size), num_steps.astype(jnp.int32)
+        chain = Chain(start, sizes, counts, numbers, sd)
+        end: Phase = _run(program, coordinates)(chain, data)
         constant = native.omitted_constant(likelihood, data)
         if constant is None:
             return end
         # Without a step the log-density is the one that was given.
-        whole = jnp.where(num_steps > 0, end.log_density + constant, log_density)
+        whole = jnp.where(num_steps > 0, end.log_density + constant, start.log_density)
         return end._replace(log_density=whole)
 
     return run
@@ -173,23 +165,22 @@ def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
     if not entry.truncated:
         return whole, (dof, 0.0, 1.0), constant
     scale = getattr(prior, "scale")  # noqa: B009
-    constant += math.log(_truncated_scale(entry)) - math.log(scale) - _log_positive_mass(prior)
+    constant += math.log(_truncated(entry)[1]) - math.log(scale) - _log_positive_mass(prior)
     return whole, (dof, getattr(prior, "loc"), scale), constant  # noqa: B009
 
 
 def _location_scale(entry: Entry, hypers: Mapping[str, Any], dtype: Any) -> Array:
     """Where z = 0 is and how wide z is; both as a group of `Layout` has them."""
-    if entry.truncated:
-        assert isinstance(entry.start, float)
-        pair: tuple[Any, Any] = (math.log(entry.start), _truncated_scale(entry))
-    else:
-        pair = bind_hypers(entry.name, entry.prior, hypers).location_scale()
+    bound = bind_hypers(entry.name, entry.prior, hypers)
+    pair = _truncated(entry) if entry.truncated else bound.location_scale()
     return jnp.stack([jnp.asarray(number, dtype).reshape(()) for number in pair])
 
 
-def _truncated_scale(entry: Entry) -> float:
+def _truncated(entry: Entry) -> tuple[float, float]:
+    """`_location_scale` under a truncated prior."""
     assert isinstance(entry.start, float)
-    return min(getattr(entry.prior, "scale") / entry.start, 1.0)  # noqa: B009
+    scale = getattr(entry.prior, "scale")  # noqa: B009
+    return math.log(entry.start), min(scale / entry.start, 1.0)
 
 
 @functools.lru_cache(maxsize=256)
@@ -204,30 +195,29 @@ def _run(program: Program, coordinates: Coordinates) -> Any:
     """The call for one chain; a batch of chains is one call too."""
 
     @custom_vmap
-    def one(chain: Chain, data: Data) -> Point:
+    def one(chain: Chain, data: Data) -> Phase:
         chains = jax.tree.map(lambda leaf: leaf[None], chain)
-        return Point(*(leaf[0] for leaf in _call(program, coordinates, chains, data)))
+        return Phase(*(leaf[0] for leaf in _call(program, coordinates, chains, data)))
 
     @one.def_vmap
     def batch(size: int, batched: Any, chain: Chain, data: Data) -> Any:
-        (chains,) = native.broadcast(size, batched[:1], (chain,))
         if any(jax.tree.leaves(batched[1])):
-            (each_data,) = native.broadcast(size, batched[1:], (data,))
-            return jax.lax.map(lambda each: one(*each), (chains, each_data)), _ALL
+            return native.one_by_one(one, size, batched, (chain, data)), _ALL
+        (chains,) = native.broadcast(size, batched[:1], (chain,))
         return _call(program, coordinates, chains, data), _ALL
 
     return one
 
 
-_ALL: Any = Point(*(True for _ in Point._fields))  # type: ignore[arg-type]
+_ALL: Any = Phase(*(True for _ in Phase._fields))  # type: ignore[arg-type]
 
 
-def _call(program: Program, coordinates: Coordinates, chains: Chain, data: Data) -> Point:
+def _call(program: Program, coordinates: Coordinates, chains: Chain, data: Data) -> Phase:
     """The call for several chains, the first axis of every array in `chains`."""
     start = chains.start
     call = jax.ffi.ffi_call(
         f"tensorbnn_leapfrog_{start.position.dtype.name}",
-        tuple(native.shape_of(leaf.shape, leaf.dtype) for leaf in start),
+        tuple(native.Shape(leaf.shape, leaf.dtype) for leaf in start),
         vmap_method="sequential",  # of batches of batches
     )
     found = call(
@@ -241,4 +231,4 @@ def _call(program: Program, coordinates: Coordinates, chains: Chain, data: Data)
         sd_from=np.asarray(coordinates.sd_from, np.int64),
         constant=np.float64(coordinates.constant),
     )
-    return Point(*found)
+    return Phase(*found)

@@ -36,13 +36,8 @@ class DualAveraging(NamedTuple):
         """Start from a guess; the iterates are drawn towards `lift` times that guess."""
         log_step_size = jnp.log(step_size)
         zero = jnp.zeros_like(log_step_size)
-        return cls(
-            log_step_size=log_step_size,
-            log_average=log_step_size,
-            mean_error=zero,
-            updates=zero,
-            log_anchor=log_step_size + jnp.log(jnp.full_like(zero, lift)),
-        )
+        anchor = log_step_size + jnp.log(jnp.full_like(zero, lift))
+        return cls(log_step_size, log_step_size, mean_error=zero, updates=zero, log_anchor=anchor)
 
     @classmethod
     def of_chains(cls, step_size: float, chains: int) -> "DualAveraging":
@@ -70,9 +65,7 @@ class DualAveraging(NamedTuple):
     def pool(self, mean_error: Array, log_average: Array) -> "DualAveraging":
         """Go on from means over several adaptations that have made as many updates as this one."""
         log_step_size = self.log_anchor - jnp.sqrt(self.updates) / GAMMA * mean_error
-        return self._replace(
-            log_step_size=log_step_size, log_average=log_average, mean_error=mean_error
-        )
+        return DualAveraging(log_step_size, log_average, mean_error, self.updates, self.log_anchor)
 
 
 _begin = jax.jit(DualAveraging.begin)

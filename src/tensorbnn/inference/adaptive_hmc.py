@@ -29,10 +29,11 @@ from tensorbnn.checks import (
     check_positive,
     check_type,
 )
+from tensorbnn.engine.trajectory import Phase
 from tensorbnn.errors import OptionError
 from tensorbnn.inference import hyper_moves, trajectory_adapter
 from tensorbnn.inference.adaptation import DualAveraging
-from tensorbnn.inference.hmc import Phase, transition
+from tensorbnn.inference.hmc import transition
 from tensorbnn.inference.hyper_moves import Randomness
 from tensorbnn.inference.length_search import features
 from tensorbnn.inference.sampler import Sampler, Transition, check_options, over_chains

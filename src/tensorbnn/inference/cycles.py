@@ -12,11 +12,10 @@ them; the best by validation loss starts the next one, at a lower rate and with 
 start, the cycle and the epoch alone, so cutting a cycle into calls changes nothing.
 """
 
-import functools
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +30,6 @@ from tensorbnn.engine.forward import Data
 from tensorbnn.inference.sampler import over_chains, select
 from tensorbnn.model.network import Network
 from tensorbnn.progress import Bar
-
-if TYPE_CHECKING:
-    from optax import GradientTransformation
 
 # One call of the compiled program makes at most so many epochs, and is to take about this long, so
 # that progress moves and an interrupt is answered.
@@ -63,18 +59,14 @@ class Cycles:
         return self.cycles * self.epochs
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["data", "rows"],
-    meta_fields=["network", "count", "batch_size"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Batches:
     """Rows to train on, all at once or in batches; a pytree."""
 
-    network: Network
-    count: int
-    batch_size: int | None
+    network: Network = field(metadata={"static": True})
+    count: int = field(metadata={"static": True})
+    batch_size: int | None = field(metadata={"static": True})
     data: Data
     rows: tuple[Array, Array] | None
     """Inputs and targets row by row, where batches are drawn from them."""
@@ -139,14 +131,9 @@ def make_batches(network: Network, given: Prepared, batch_size: int | None) -> B
             f"`batch_size` ({batch_size}) must not be above the number of training rows, "
             f"{count} (validation rows not counted)"
         )
-    rows = (jnp.asarray(given.inputs), jnp.asarray(given.targets))
-    return Batches(
-        network=network,
-        count=count,
-        batch_size=batch_size,
-        data=forward.arrange(network, given.inputs, given.targets),
-        rows=None if batch_size is None else rows,
-    )
+    data = forward.arrange(network, given.inputs, given.targets)
+    rows = None if batch_size is None else (jnp.asarray(given.inputs), jnp.asarray(given.targets))
+    return Batches(network, count, batch_size, data, rows)
 
 
 @jax.jit
@@ -309,7 +296,7 @@ def _fresh(parameters: Any, held: Any, loss: Array) -> State:
     return State(parameters, held, optimiser, parameters, loss, epoch=zero, epochs_since_best=zero)
 
 
-def _amsgrad(rate: Array) -> "GradientTransformation":
+def _amsgrad(rate: Array) -> Any:
     import optax  # here, because it takes a while and most programs do without
 
     return optax.amsgrad(rate)

@@ -21,15 +21,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
-from tensorbnn.inference import tuning
-from tensorbnn.inference.hmc import (
-    DIVERGENCE,
-    Phase,
-    ValueAndGradient,
-    acceptance_of,
-    energy_of,
-    leapfrog,
-)
+from tensorbnn.engine.trajectory import Phase
+from tensorbnn.inference import hmc, tuning
 from tensorbnn.inference.sampler import (
     Sampler,
     Transition,
@@ -173,7 +166,7 @@ class Moves(NamedTuple):
 
 
 def move(
-    value_and_gradient: ValueAndGradient,
+    value_and_gradient: hmc.ValueAndGradient,
     start: Phase,
     slice_: Array,
     *,
@@ -187,10 +180,10 @@ def move(
     momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
     slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
-    end = leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
-    energy, energy_after = energy_of(begin), energy_of(end)
+    end = hmc.leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
+    energy, energy_after = hmc.energy_of(begin), hmc.energy_of(end)
     error = energy_after - energy
-    acceptance = acceptance_of(energy, energy_after)
+    acceptance = hmc.acceptance_of(energy, energy_after)
     accepted = jnp.abs(slice_) < acceptance
     turned = begin._replace(momentum=-momentum)
     return Moves(
@@ -199,7 +192,7 @@ def move(
         acceptance=acceptance,
         energy=energy,
         energy_error=error,
-        divergent=~(jnp.abs(error) < DIVERGENCE),
+        divergent=~(jnp.abs(error) < hmc.DIVERGENCE),
         num_leapfrog=num_leapfrog,
     )
 
@@ -244,8 +237,7 @@ def _follow(
     usual_leapfrog: Array,
 ) -> Moves:
     """All moves of a transition."""
-    value_and_gradient = target.value_and_gradient
-    settings = state.settings
+    value_and_gradient, settings = target.value_and_gradient, state.settings
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))

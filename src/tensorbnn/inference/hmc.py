@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import LARGEST_COUNT, check_count, check_fraction, check_positive
+from tensorbnn.engine.trajectory import Phase
 from tensorbnn.inference import tuning
 from tensorbnn.inference.sampler import (
     Sampler,
@@ -150,15 +151,6 @@ class HMCState(NamedTuple):
     settings: Settings
 
 
-class Phase(NamedTuple):
-    """A point of a trajectory."""
-
-    position: Array
-    momentum: Array
-    log_density: Array
-    gradient: Array
-
-
 def leapfrog(
     value_and_gradient: ValueAndGradient, start: Phase, step_size: Array, num_steps: Array
 ) -> Phase:
@@ -168,7 +160,7 @@ def leapfrog(
     whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged.
     """
     if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
-        return Phase(*value_and_gradient.follow(*start, step_size, num_steps))
+        return value_and_gradient.follow(start, step_size, num_steps)
 
     def advance(_: Array, phase: Phase) -> Phase:
         position = phase.position + step_size * phase.momentum

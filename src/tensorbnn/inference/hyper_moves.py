@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.inference.hmc import Phase, transition
+from tensorbnn.engine.trajectory import Phase
+from tensorbnn.inference.hmc import transition
 from tensorbnn.inference.target import TargetDensity
 
 # Leapfrog steps of a trajectory in which theta follows, a gradient of the network each.

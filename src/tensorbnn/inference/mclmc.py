@@ -105,11 +105,10 @@ class MCLMC(Sampler):
             decoherence_time=jnp.asarray(time or FIRST_TIME, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
+        first_step_size = self.step_size or FIRST_STEP_SIZE
         fields = {
             "momentum": jnp.zeros_like(positions),
-            "adaptation": DualAveraging.of_chains(
-                self.step_size or FIRST_STEP_SIZE, len(positions)
-            ),
+            "adaptation": DualAveraging.of_chains(first_step_size, len(positions)),
             "spread": Spread.begin(positions),
         }
         return start_state(MCLMCState, target, positions, settings, **fields)

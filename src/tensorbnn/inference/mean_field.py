@@ -29,7 +29,6 @@ class Normals(NamedTuple):
 
     @property
     def sd(self) -> Array:
-        """Standard deviations."""
         return jnp.exp(self.log_sd)
 
     def at(self, standard: Array) -> Array:
@@ -121,8 +120,8 @@ class MeanFieldState(NamedTuple):
 
 def _step(key: Array, state: MeanFieldState, target: TargetDensity) -> Transition[MeanFieldState]:
     vector = state.normals.at(jax.random.normal(key, state.normals.mean.shape))
-    theta, phi = vectors(vector, target.model.theta.size, target.held_phi)
-    position = target.position(theta, phi)
+    size, held_phi = target.model.theta.size, target.held_phi
+    position = target.position(vector[:size], vector[size:] if held_phi is None else held_phi)
     log_density = target.log_density(position)
     zero = jnp.zeros_like(log_density)
     info = TransitionInfo(
@@ -135,8 +134,3 @@ def _step(key: Array, state: MeanFieldState, target: TargetDensity) -> Transitio
         num_steps=jnp.zeros((), jnp.int32),
     )
     return state._replace(position=position, log_density=log_density), info
-
-
-def vectors(vector: Array, size: int, held_phi: Array | None) -> tuple[Array, Array]:
-    """Theta, of length `size`, and phi, which may be held."""
-    return vector[:size], vector[size:] if held_phi is None else held_phi

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import check_count, check_fraction, check_positive
+from tensorbnn.engine.trajectory import Phase
 from tensorbnn.inference.adaptation import DualAveraging
-from tensorbnn.inference.hmc import DIVERGENCE, Phase, energy_of
+from tensorbnn.inference.hmc import DIVERGENCE, energy_of
 from tensorbnn.inference.sampler import (
     Sampler,
     Transition,
@@ -108,9 +109,12 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUT
     momentum = jax.random.normal(key_momentum, state.position.shape)
     begin = Phase(state.position, momentum, state.log_density, state.gradient)
     energy = energy_of(begin)
-    adapting = state.iteration < state.settings.adapt_steps
+    most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
+    adapting = state.iteration < steps
     step_size = state.adaptation.step_size(adapting)
-    drawn, info = _tree(key_tree, begin, energy, step_size, _depth(state), target)
+    cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
+    depth = jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
+    drawn, info = _tree(key_tree, begin, energy, step_size, depth, target)
     updated = state.adaptation.update(info.acceptance, state.settings.target_acceptance)
     new_state = state._replace(
         position=drawn.position,
@@ -120,13 +124,6 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUT
         adaptation=select(adapting, updated, state.adaptation),
     )
     return new_state, info
-
-
-def _depth(state: NUTSState) -> Array:
-    """Most doublings of the next trajectory."""
-    most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
-    cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
-    return jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
 
 
 def _tree(

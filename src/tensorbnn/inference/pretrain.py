@@ -2,8 +2,8 @@
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from typing import Any, ClassVar, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -159,24 +159,28 @@ def pretrain(
     seed = check_count("seed", seed, least=0, most=MAX_SEED)
     check_posterior(posterior)
     check_type("same_start", same_start, bool, "True or False")
+    check_choice("objective", objective, get_args(Objective))
     networks = 1 if same_start else chains
     model = posterior.model
-    given = check_starts(
-        (model.theta, model.phi),
-        {} if start is None else start,
-        count=networks,
-        each="trained network",
-        dtype=posterior.dtype,
-    )
+    layouts, each = (model.theta, model.phi), "trained network"
+    start = {} if start is None else start
+    given = check_starts(layouts, start, count=networks, each=each, dtype=posterior.dtype)
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
         key_split, (key_start, key_shuffle) = split_keys(root_key(seed), STREAM, networks, 2)
-        training = posterior.prepare_own()
-        rows = split(training, validation_fraction, key_split)
+        own = posterior.prepare_own()
+        training, aside = split(own, validation_fraction, key_split)
         if validation is not None:
-            rows = training, posterior.prepare_validation(validation)
-        task = _task(model, rows, objective, batch_size)
+            training, aside = own, posterior.prepare_validation(validation)
+        batches = make_batches(model.network, training, batch_size)
+        held_out = None if aside is None else posterior.arrange(aside)
+        task = Task(model, objective, batches, held_out)
         state = begin(task, *draw_starts(model, key_start, given))
-        _check_start(state.best_loss)
+        for network, loss in enumerate(np.asarray(state.best_loss)):
+            if not np.isfinite(loss):
+                raise ValueError(
+                    f"the validation loss at the start of network {network} is {loss}: "
+                    "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
+                )
         trained = run(task, plan, key_shuffle, state, bar)
         named = named_networks(model, trained.best)
 
@@ -192,29 +196,19 @@ def pretrain(
     )
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["batches", "validation"],
-    meta_fields=["model", "objective", "num_validation"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Task:
     """The loss of theta, with phi held, and its data; a pytree."""
 
-    model: Model
-    objective: Objective
-    num_validation: int
+    model: Model = field(metadata={"static": True})
+    objective: Objective = field(metadata={"static": True})
     batches: Batches
     validation: Data | None
     """``None`` where the training loss serves."""
-
-    @property
-    def evaluate_every(self) -> int:
-        """After every epoch."""
-        return 1
+    evaluate_every: ClassVar[int] = 1
 
     def loss(self, key: Array, theta: Array, phi: Array, data: Data | None, rows: int) -> Array:
-        """The training loss by `data`, which are `rows` of the training rows."""
         del key
         loss = -self.model.log_likelihood(theta, phi, data) / rows
         if self.objective == "posterior":
@@ -223,13 +217,12 @@ class Task:
         return loss
 
     def losses(self, theta: Array, phi: Array) -> Losses:
-        """Both losses of a network, each by all its rows."""
         key = jax.random.key(0)  # nothing here is random
         training = self.loss(key, theta, phi, self.batches.data, self.batches.count)
         if self.validation is None:
             return Losses(training, training)
         log_likelihood = self.model.log_likelihood(theta, phi, self.validation)
-        return Losses(training, -log_likelihood / self.num_validation)
+        return Losses(training, -log_likelihood / forward.num_rows(self.validation))
 
 
 def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepared | None]:
@@ -277,27 +270,3 @@ def split_keys(seed: Array, stream: int, starts: int, each: int) -> tuple[Array,
         jnp.arange(starts)
     )
     return shared, [keys[:, number] for number in range(each)]
-
-
-def _task(
-    model: Model,
-    rows: tuple[Prepared, Prepared | None],
-    objective: Objective,
-    batch_size: int | None,
-) -> Task:
-    check_choice("objective", objective, get_args(Objective))
-    training, validation = rows
-    batches, count, held_out = make_batches(model.network, training, batch_size), 0, None
-    if validation is not None:
-        count = len(validation.inputs)
-        held_out = forward.arrange(model.network, validation.inputs, validation.targets)
-    return Task(model, objective, num_validation=count, batches=batches, validation=held_out)
-
-
-def _check_start(losses: Array) -> None:
-    for network, loss in enumerate(np.asarray(losses)):
-        if not np.isfinite(loss):
-            raise ValueError(
-                f"the validation loss at the start of network {network} is {loss}: "
-                "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
-            )

@@ -185,12 +185,8 @@ def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SG
     burning_in = state.iteration < settings.burn_in
 
     def one(index: Array, carry: tuple[Point, Sums]) -> tuple[Point, Sums]:
-        own = jax.random.fold_in(key_steps, index)
-        return jax.lax.cond(
-            burning_in,
-            lambda: _measured_step(own, carry, constants, target),
-            lambda: _plain_step(own, carry, constants, target),
-        )
+        given = (jax.random.fold_in(key_steps, index), carry, constants, target)
+        return jax.lax.cond(burning_in, lambda: _measured_step(*given), lambda: _plain_step(*given))
 
     zero = jnp.zeros_like(state.log_density)
     sums = Sums(zero, zero, zero, jnp.zeros_like(state.position))

@@ -101,8 +101,7 @@ class TargetDensity:
         z_theta = self.model.theta.to_standard(theta, hypers)
         if self.held_phi is not None:
             return z_theta
-        z_phi = self.model.phi.to_standard(phi, hypers)
-        return jnp.concatenate([z_theta, z_phi])
+        return jnp.concatenate([z_theta, self.model.phi.to_standard(phi, hypers)])
 
     def named(self, position: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         """Natural values of the parameters and of the hyper-parameters, each by name."""

@@ -190,11 +190,6 @@ class Report(NamedTuple):
     outputs: Summary
 
 
-def share(tuning: Tuning) -> Array:
-    """What one chain saw in the round that has just ended, as one vector."""
-    return ravel_pytree(_report(tuning))[0]
-
-
 def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
     """Go on after round `number` with what all chains shared, ``(chains, rounds, values)``.
 
@@ -208,20 +203,18 @@ def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
         path=jnp.zeros_like(tuning.path),
     )
     # What the search compares is measured in the same units throughout.
-    latest = length_search.common_units(
-        reports.outputs.mean[:, number], reports.outputs.variance[:, number]
-    )
+    told = reports.outputs
+    latest = length_search.common_units(told.mean[:, number], told.variance[:, number])
     tuning = tuning._replace(units=select(number < SEARCH, latest, tuning.units))
-    length = jnp.where(
-        tuning.settings.tunes_length, _next_length(tuning, reports, number), tuning.length
-    )
+    found = _next_length(tuning, reports, number)
+    length = jnp.where(tuning.settings.tunes_length, found, tuning.length)
     lengths = tuning.lengths.at[jnp.minimum(number + 1, POOLING_ROUNDS - 1)].set(length)
     return tuning._replace(length=length, lengths=lengths)
 
 
 def share_chains(state: Any) -> Array:
-    """What chains whose state has a `tuning` share, ``(chains, values)``."""
-    return jax.vmap(share)(state.tuning)
+    """What chains saw in the round that has just ended, a vector each: ``(chains, values)``."""
+    return jax.vmap(lambda tuning: ravel_pytree(_report(tuning))[0])(state.tuning)
 
 
 def pool_chains(state: Any, shared: Array, number: Array) -> Any:

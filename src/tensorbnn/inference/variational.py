@@ -13,9 +13,8 @@ in cycles, by gradients of an unbiased estimate of the bound: the first term wit
 entropy exactly. Hinton & van Camp (1993); Graves (2011); Blundell et al. (2015).
 """
 
-import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -28,7 +27,7 @@ from tensorbnn.density import Model
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.inference.cycles import Batches, Losses, begin, make_batches, run
-from tensorbnn.inference.mean_field import MeanField, Normals, vectors
+from tensorbnn.inference.mean_field import MeanField, Normals
 from tensorbnn.inference.pretrain import draw_starts, split_keys
 from tensorbnn.inference.sampler import over_chains, root_key
 from tensorbnn.model.checks import check_starts
@@ -103,20 +102,16 @@ def fit(
     )
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["batches", "key"],
-    meta_fields=["model", "estimator", "draws", "hyperparameters"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Task:
     """Minus the ELBO over the number of rows; a pytree."""
 
-    model: Model
-    estimator: Estimator
-    draws: int
+    model: Model = field(metadata={"static": True})
+    estimator: Estimator = field(metadata={"static": True})
+    draws: int = field(metadata={"static": True})
     """Estimates of the ELBO in a step."""
-    hyperparameters: bool
+    hyperparameters: bool = field(metadata={"static": True})
     """Whether the density is over phi, too."""
     batches: Batches | None
     """The rows; ``None`` for the prior."""
@@ -137,7 +132,6 @@ class Task:
         return max(EVALUATION_STEPS // steps, 1)
 
     def loss(self, key: Array, normals: Normals, phi: Array, data: Data | None, rows: int) -> Array:
-        """An estimate by `data`, which are `rows` of the rows."""
         one = jnp.ones(())
         keys = jax.random.split(key, self.draws)
         each = jax.vmap(lambda key: self.elbo(key, one, normals, phi, data, rows))(keys)
@@ -181,8 +175,8 @@ class Task:
 
     def vectors(self, vector: Array, phi: Array) -> tuple[Array, Array]:
         """Theta and phi of a draw, where `phi` is what it is held at."""
-        held = None if self.hyperparameters else phi
-        return vectors(vector, self.model.theta.size, held)
+        size = self.model.theta.size
+        return vector[:size], vector[size:] if self.hyperparameters else phi
 
 
 @jax.jit
