@@ -174,11 +174,11 @@ def _classifier() -> Case:
 
 
 def _table(folder: Path) -> Case:
-    """The concrete data of the UCI repository, standardised."""
+    """The concrete data of the UCI repository, standardized."""
     rows = np.loadtxt(folder / "concrete.csv", delimiter=",", skiprows=1)
     network = tb.Network(tb.Dense(50), tb.Tanh(), tb.Dense(1), inputs=rows.shape[1] - 1)
     x, y = rows[:, :-1], rows[:, -1]
-    posterior = tb.Posterior(network, tb.Gaussian(sd=0.3), x, y, standardise=True)
+    posterior = tb.Posterior(network, tb.Gaussian(sd=0.3), x, y, standardize=True)
     return Case("concrete", posterior, x[::20], 300, 100)
 
 
@@ -225,7 +225,7 @@ def _numpyro(case: Case) -> Found:
     # The plain JAX density: what its user would have.
     described = tb.Posterior(
         case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,
-        standardise=case.posterior.scaling, engine="jax",
+        standardize=case.posterior.scaling, engine="jax",
     )  # fmt: skip
     target = TargetDensity(described.model, described.data, phi)
     kernel = NUTS(potential_fn=lambda q: -target.log_density(q))

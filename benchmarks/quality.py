@@ -97,7 +97,7 @@ def make_posterior(name: str, x: Any, y: Any) -> tb.Posterior:
     units = HIDDEN.get(name, HIDDEN["UCI"])
     hidden = [layer for each in units for layer in (tb.Dense(each), tb.Tanh())]
     network = tb.Network(*hidden, tb.Dense(1), inputs=x.shape[1])
-    return tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), x, y, standardise=True)
+    return tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), x, y, standardize=True)
 
 
 def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]:

@@ -13,7 +13,7 @@ Paired = dict[tuple[str, int], tuple[float, float]]
 
 SETTINGS = (
     "One hidden layer of 50 units (airfoil: two of 20), tanh, the default prior, the noise "
-    "learned, columns standardised by the rows to train with; `tb.sample` with "
+    "learned, columns standardized by the rows to train with; `tb.sample` with "
     "`until=tb.Converged()`, four chains and {burn_in} transitions of burn-in, for at most "
     "{minutes} minutes (`quality.json` has the limits of gradients)."
 )

@@ -21,7 +21,7 @@ QUICK = {"burn_in": 100, "draws": 50, "until": None}
 
 
 def draw_probabilities(ax, classifier, X, y):
-    """The patients by probability of a malignant tumour, each with its interval of 90 %."""
+    """The patients by probability of a malignant tumor, each with its interval of 90 %."""
     probability = classifier.predict_proba(X)[:, 1]
     order = np.argsort(probability)
     lower, upper = (ends[order, 1] for ends in classifier.predict_interval(X, level=0.9))

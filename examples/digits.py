@@ -26,7 +26,7 @@ def draw_unsure(axes, classifier, X, y):
     probability = classifier.predict_proba(X)
     lower, upper = classifier.predict_interval(X, level=0.9)
     for (above, below), row in zip(axes.T, np.argsort(probability.max(axis=1)), strict=False):
-        above.imshow(X[row].reshape(8, 8), cmap="Greys")
+        above.imshow(X[row].reshape(8, 8), cmap="Grays")
         above.set(xticks=[], yticks=[], title=f"a {y[row]}")
         mean = probability[row]
         below.bar(range(10), mean, color=["C2" if k == y[row] else "C0" for k in range(10)])

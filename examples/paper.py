@@ -110,7 +110,7 @@ def make_sampler(name: str, *, quick: bool) -> Any:
 
 
 def regions(case: str) -> dict[str, np.ndarray]:
-    """Inputs at the data, midway between neighbours that are far apart, and outside."""
+    """Inputs at the data, midway between neighbors that are far apart, and outside."""
     x = inputs(case)
     thin = x if case == "sparse" else np.linspace(-1, 1, 7)
     at_data = x if case == "sparse" else np.concatenate([thin, x[:2048:32]])
@@ -197,7 +197,7 @@ def on_spread(case: str, spread: dict[str, float]) -> list[Statement]:
 
 
 def on_gap(name: str, gap: tuple[float, float], ensemble: tb.Ensemble) -> list[Statement]:
-    """Between two neighbouring points, where the curve dips far below both."""
+    """Between two neighboring points, where the curve dips far below both."""
     inside = band(ensemble, np.linspace(*gap, 41)[1:-1])
     ends = band(ensemble, np.array(gap))
     curve = truth(inside.x)

@@ -2,7 +2,7 @@
 
     python examples/wine.py
 
-A network learns the cultivar of 178 wines from their flavanoids and the intensity of their colour.
+A network learns the cultivar of 178 wines from their flavanoids and the intensity of their color.
 The picture is a map of both: which cultivar is how probable, how unsure that is, and by how much
 networks disagree, which is the part that more data would settle.
 """
@@ -36,7 +36,7 @@ def draw_map(ax, values, X, y, title, **options):
     for kind, marker in enumerate("os^"):
         points = X[y == kind].to_numpy().T
         ax.plot(*points, marker, color=COLORS[kind], mec="w", ms=5, label=f"cultivar {kind}")
-    ax.set(xlabel="flavanoids", ylabel="colour intensity", title=title)
+    ax.set(xlabel="flavanoids", ylabel="color intensity", title=title)
     if values.ndim == 2:
         ax.figure.colorbar(image, ax=ax, label="nats")
 
@@ -51,11 +51,11 @@ def main(out, settings):
     map_of = classifier.ensemble_.predict(places(), progress=False)
     mixed = 1 - 0.6 * (1 - map_of.mean @ COLORS)
     figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
-    draw_map(axes[0], mixed, X, y, "probabilities, as mixed colours")
+    draw_map(axes[0], mixed, X, y, "probabilities, as mixed colors")
     axes[0].legend(fontsize="small")
-    draw_map(axes[1], map_of.entropy, X, y, "how unsure (entropy)", cmap="Greys")
+    draw_map(axes[1], map_of.entropy, X, y, "how unsure (entropy)", cmap="Grays")
     disagreement = map_of.mutual_information
-    draw_map(axes[2], disagreement, X, y, "by how much networks disagree", cmap="Greys")
+    draw_map(axes[2], disagreement, X, y, "by how much networks disagree", cmap="Grays")
     figure.savefig(out, dpi=80)
     print(f"wrote {out}")
 

@@ -232,7 +232,7 @@ def first_and_last(values) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gaussian_prior(units, location, scale, thresholds=(-2.0, 0.5, 1.0)) -> Case:
-    """Without data; the location's hyper-prior must be centred at zero."""
+    """Without data; the location's hyper-prior must be centered at zero."""
     exact = oracles.hier_gauss_prior(*location, *scale)
     prior = hierarchical(tb.Normal, location, scale)
 
@@ -270,7 +270,7 @@ def gamma_precision_prior(units, width, dof) -> Case:
 
 
 def cauchy_prior(units, location=(0.0, 0.2), scale=(0.5, 0.5), thresholds=(-5.0, 0.3, 2.0)) -> Case:
-    """Without data; the location's hyper-prior must be centred at zero."""
+    """Without data; the location's hyper-prior must be centered at zero."""
     exact = oracles.hier_cauchy_prior(*location, *scale)
     scale_mean = oracles.hier_gauss_prior(*location, *scale)["beta_mean"]
     prior = hierarchical(tb.Cauchy, location, scale)
@@ -399,7 +399,7 @@ def deep(x, y, xs, truths, errors, *, sd, hidden, activation="tanh", last_sd=0.5
 
 
 PAPER = {"location": (0.0, 0.1), "scale": (1.0, 0.1)}
-# Under these a missing Jacobian or normaliser is seen at once.
+# Under these a missing Jacobian or normalizer is seen at once.
 WIDE = {"location": (0.0, 0.5), "scale": (0.5, 0.5)}
 
 

@@ -188,7 +188,7 @@ TEXTS = [
         warning.CoarsePrecision(1e9, "float32", 64.0),
         "log-densities are about 1e+09, which float32 rounds to multiples of 64, too coarsely to "
         "accept or reject by: give tb.Posterior dtype='float64', or a noise that suits the targets "
-        "(`standardise=True`, or one that is learned)",
+        "(`standardize=True`, or one that is learned)",
     ),
     (
         warning.OtherVersion("jax", "0.1", "0.2"),

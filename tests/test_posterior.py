@@ -494,13 +494,13 @@ def test_other_vectors_of_the_wrong_length(posterior):
         posterior.unflatten_hypers([0.0])
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_data_that_jax_traces_are_refused_in_words(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_data_that_jax_traces_are_refused_in_words(standardize):
     network = tb.Network(tb.Dense(1), inputs=1)
 
     @jax.jit
     def traced(x):
-        tb.Posterior(network, tb.Gaussian(), x, [0.0, 1.0], standardise=standardise)
+        tb.Posterior(network, tb.Gaussian(), x, [0.0, 1.0], standardize=standardize)
 
     with pytest.raises(TypeError, match=r"`x` must hold numbers, but JAX is tracing it: use it"):
         traced(jnp.zeros(2))

@@ -53,7 +53,7 @@ class Agree(Finding):
 
     @property
     def facts(self) -> str:
-        """The same without the judgement."""
+        """The same without the judgment."""
         least = f"the ESS at least {self.ess:.0f} in bulk and tails"
         return f"R-hat is at most {self.rhat:.3f} and {least}"
 

@@ -21,7 +21,7 @@ from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.model.scaling import Scaling, standardisation
+from tensorbnn.model.scaling import Scaling, standardization
 from tensorbnn.model.shapes import check_shapes
 
 
@@ -42,7 +42,7 @@ class Posterior:
     y
         Targets ``(rows,)`` or ``(rows, outputs)``; class labels ``(rows,)`` for `Categorical`, half
         as many columns as outputs for `HeteroscedasticGaussian`.
-    standardise
+    standardize
         Whether the columns of `x`, and of `y` where targets are real numbers (`Gaussian`), are
         shifted and scaled to mean 0 and standard deviation 1; constant ones are only shifted. The
         priors, and numbers of the likelihood such as ``sd``, are then about these columns, while
@@ -59,7 +59,7 @@ class Posterior:
     engine : str
         The engine in use, ``"jax"`` or ``"native"``; it can be set.
     scaling : Scaling
-        The shifts and scales of `standardise`.
+        The shifts and scales of `standardize`.
     num_parameters, num_hyperparameters : int
         Lengths of theta and phi.
 
@@ -86,7 +86,7 @@ class Posterior:
         x: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
-        standardise: bool | Scaling = False,
+        standardize: bool | Scaling = False,
         dtype: DType = "float32",
         engine: Literal["auto", "jax", "native"] = "auto",
     ) -> None:
@@ -99,7 +99,7 @@ class Posterior:
         self.likelihood = likelihood
         self.dtype: DType = dtype
         given = _given(x, y, self.network)
-        self.scaling = _scaling(standardise, given, likelihood, self.network)
+        self.scaling = _scaling(standardize, given, likelihood, self.network)
         own = None if given is None else self.prepare(given)
         self.dataset = None if own is None else own.dataset
         self.data = None if own is None else self.arrange(own)
@@ -142,12 +142,12 @@ class Posterior:
             return _concrete(_log_likelihood(self.model, *self._vectors(theta, phi), self.data))
 
     def log_prior(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
-        """``log p(theta | phi)``, normalised, with the log-Jacobians of positive parameters."""
+        """``log p(theta | phi)``, normalized, with the log-Jacobians of positive parameters."""
         with precision(self.dtype):
             return _concrete(_log_prior(self.model, *self._vectors(theta, phi)))
 
     def log_hyper_prior(self, phi: ArrayLike) -> NDArray[Any]:
-        """``log p(phi)``, normalised, with the log-Jacobians of positive hyper-parameters."""
+        """``log p(phi)``, normalized, with the log-Jacobians of positive hyper-parameters."""
         with precision(self.dtype):
             return _concrete(_log_hyper_prior(self.model, self._check("phi", phi)))
 
@@ -269,22 +269,22 @@ def _given(x: ArrayLike | None, y: ArrayLike | None, network: Network) -> Datase
 
 
 def _scaling(
-    standardise: bool | Scaling, given: Dataset | None, likelihood: Likelihood, network: Network
+    standardize: bool | Scaling, given: Dataset | None, likelihood: Likelihood, network: Network
 ) -> Scaling:
-    if isinstance(standardise, Scaling):
-        _check_scaling(standardise, likelihood, network)
-        return standardise
-    check_type("standardise", standardise, bool, "True, False or a tb.Scaling")
-    if not standardise:
+    if isinstance(standardize, Scaling):
+        _check_scaling(standardize, likelihood, network)
+        return standardize
+    check_type("standardize", standardize, bool, "True, False or a tb.Scaling")
+    if not standardize:
         return Scaling()
     if given is None or given.y is None:
         raise ValueError(
-            "`standardise` takes means and standard deviations from the data, but there are none: "
+            "`standardize` takes means and standard deviations from the data, but there are none: "
             "give `x` and `y`, or a tb.Scaling"
         )
     x, y = check_rows("x", given.x, "float64"), check_rows("y", given.y, "float64")
     observed, weights = likelihood.observed(y, network.outputs), likelihood.weights(y)
-    return standardisation(x, observed, targets=likelihood.real_targets, weights=weights)
+    return standardization(x, observed, targets=likelihood.real_targets, weights=weights)
 
 
 def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -> None:
@@ -294,11 +294,11 @@ def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -
     ):
         if count not in (0, wanted):
             raise ValueError(
-                f"`standardise` scales {count} columns of `{name}`, but the network has {wanted}"
+                f"`standardize` scales {count} columns of `{name}`, but the network has {wanted}"
             )
     if scaling.y_scale and not likelihood.real_targets:
         raise ValueError(
-            f"`standardise` scales targets, but those of a {type(likelihood).__name__} likelihood "
+            f"`standardize` scales targets, but those of a {type(likelihood).__name__} likelihood "
             "are no real numbers in some unit: leave `y_shift` and `y_scale` out"
         )
 

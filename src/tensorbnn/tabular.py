@@ -1,6 +1,6 @@
 """From the columns of a table to a posterior: the one recipe of command line and estimators.
 
-Dense layers with one activation between them, inputs and real targets standardised, and the
+Dense layers with one activation between them, inputs and real targets standardized, and the
 likelihood that goes with the targets. Front-ends differ by the values of a `TabularModel` alone.
 """
 
@@ -19,7 +19,7 @@ from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.network import Network
 from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.model.priors import HalfNormal, Normal
-from tensorbnn.model.scaling import standardisation
+from tensorbnn.model.scaling import standardization
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 
@@ -67,7 +67,7 @@ class TabularModel:
                 likelihood = MeasuredGaussian()
             elif classes is not None:
                 likelihood = Bernoulli() if classes == 2 else Categorical()
-        scaling = standardisation(
+        scaling = standardization(
             x, y, targets=likelihood.real_targets, weights=sample_weight, inputs_name=inputs_name
         )
         if isinstance(likelihood, Gaussian) and isinstance(self.noise, tuple):
@@ -87,7 +87,7 @@ class TabularModel:
             layers += [Dense(units, prior, self.bias_prior), self.activation]
             before = units
         network = Network(*layers[:-1], inputs=x.shape[1])
-        return Posterior(network, likelihood, x, y, standardise=scaling, dtype=dtype)
+        return Posterior(network, likelihood, x, y, standardize=scaling, dtype=dtype)
 
 
 def scaled_prior(inputs: int) -> Normal:

@@ -156,7 +156,7 @@ class CoarsePrecision(Raised, RunWarning):
     text = (
         "log-densities are about {size:.2g}, which {dtype} rounds to multiples of {spacing:.2g}, "
         "too coarsely to accept or reject by: give tb.Posterior {other}a noise that suits the "
-        "targets (`standardise=True`, or one that is learned)"
+        "targets (`standardize=True`, or one that is learned)"
     )
     size: float
     dtype: str

@@ -18,12 +18,12 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     size = rng.uniform(-1, 1, ROWS).round(4)
-    colour = rng.choice(["red", "blue"], ROWS)
-    price = (50 + 20 * size + 5 * (colour == "red") + rng.normal(0, 1, ROWS)).round(3)
+    color = rng.choice(["red", "blue"], ROWS)
+    price = (50 + 20 * size + 5 * (color == "red") + rng.normal(0, 1, ROWS)).round(3)
     shown = [*map(str, size)]
     shown[7] = ""
-    write(folder / "prices.csv", {"size": shown, "colour": colour, "price": price, "id": shown})
-    write(folder / "new.csv", {"colour": ["blue", "red", "red"], "size": [0.1, "NA", 0.5]})
+    write(folder / "prices.csv", {"size": shown, "color": color, "price": price, "id": shown})
+    write(folder / "new.csv", {"color": ["blue", "red", "red"], "size": [0.1, "NA", 0.5]})
     kinds = np.digitize(size, [-0.3, 0.3])
     names = np.array(["low", "<b>mid</b>", "high"])[kinds]
     write(folder / "kinds.csv", {"size": size, "kind": names})

@@ -23,7 +23,7 @@ def test_a_run_knows_its_table(folder):
     notes = DirectoryStore(folder / "prices").manifest["notes"]
     assert notes["table"]["inputs"] == [
         {"name": "size", "categories": None},
-        {"name": "colour", "categories": ["blue", "red"]},
+        {"name": "color", "categories": ["blue", "red"]},
     ]
     assert (notes["table"]["rows"], notes["table"]["held_out"]) == (44, 15)
     assert notes["table"]["dropped"] == 1
@@ -61,7 +61,7 @@ def test_prediction_options(inside, capsys):
     assert found["networks"] == 30  # each second one of 30 draws of two chains
     with open("p.tsv") as lines:
         head, first = (next(lines).rstrip("\n").split("\t") for _ in range(2))
-    assert head == ["colour", "size", "mean", "sd", "sd_total", "new_q0.25"]
+    assert head == ["color", "size", "mean", "sd", "sd_total", "new_q0.25"]
     ensemble = tb.load("prices")
     prior = tb.Normal(tb.Hyper(0, tb.Normal(0, 0.1)), tb.Hyper(1, tb.Normal(1, 0.11)))
     layers = [tb.Dense(3, prior, prior), tb.Tanh(), tb.Dense(1, prior, prior)]
@@ -122,7 +122,7 @@ def test_info(inside, capsys):
     assert main(["info", "prices"]) == 0
     text = capsys.readouterr().out
     assert "3 inputs → Dense(3) → Tanh → Dense(1)" in text
-    assert "price of prices.csv from size, colour" in text
+    assert "price of prices.csv from size, color" in text
 
 
 def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
@@ -250,7 +250,7 @@ def test_weights_that_cannot_be_trusted(inside, capsys):
 
 def test_a_table_of_parquet_keeps_its_numbers(inside, capsys):
     columns = {"id": [12345678901, 12345678902], "size": [0.123456789012, 0.5]}
-    content = pyarrow.table(columns | {"colour": ["red", "blue"]})
+    content = pyarrow.table(columns | {"color": ["red", "blue"]})
     parquet.write_table(content, "ids.parquet")
     options = ["--out", "ids.csv", "--with-inputs", "--force"]
     result(capsys, "predict", "prices", "ids.parquet", *options)

@@ -77,20 +77,20 @@ def numbers(file, *names):
 
 
 def test_the_posterior_is_that_of_weighted_least_squares(at_lines, capsys):
-    """Of a ridge of 1 in standardised units, and with each row's own error."""
+    """Of a ridge of 1 in standardized units, and with each row's own error."""
     data = DirectoryStore("lines").data()
     x, (y, sd) = data["x"][:, 0], data["y"].T
-    centre, scale = np.array([x.mean(), y.mean()]), np.array([x.std(), y.std()])
+    center, scale = np.array([x.mean(), y.mean()]), np.array([x.std(), y.std()])
 
     def design(values):
-        return np.column_stack([(values - centre[0]) / scale[0], np.ones(len(values))])
+        return np.column_stack([(values - center[0]) / scale[0], np.ones(len(values))])
 
     weighted = design(x).T / np.square(sd / scale[1])
     covariance = np.linalg.inv(weighted @ design(x) + np.eye(2))
-    best = covariance @ weighted @ ((y - centre[1]) / scale[1])
+    best = covariance @ weighted @ ((y - center[1]) / scale[1])
     new = numbers("new.csv", "x")
     at = design(new[:, 0])
-    mean = centre[1] + scale[1] * at @ best
+    mean = center[1] + scale[1] * at @ best
     spread = scale[1] * np.sqrt(np.einsum("ri,ij,rj->r", at, covariance, at))
 
     result(capsys, "predict", "lines", "new.csv", "--out", "p.csv", "--force")
@@ -101,7 +101,7 @@ def test_the_posterior_is_that_of_weighted_least_squares(at_lines, capsys):
     assert np.all(np.abs(found - mean) < 5 * spread / np.sqrt(ess))
     assert np.all(np.abs(found_sd / spread - 1) < 5 / np.sqrt(2 * ess))
     # A fit that takes all rows as equal would be told apart.
-    plain = centre[1] + scale[1] * at @ np.linalg.lstsq(design(x), (y - centre[1]) / scale[1])[0]
+    plain = center[1] + scale[1] * at @ np.linalg.lstsq(design(x), (y - center[1]) / scale[1])[0]
     assert np.any(np.abs(plain - mean) > 20 * spread / np.sqrt(ess))
 
 

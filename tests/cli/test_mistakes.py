@@ -52,7 +52,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT[:5], "prices", "--ignore", "id", *DROP], "already holds a run: choose another"),
         ([*FIT[:5], "new.csv", *DROP], "new.csv exists and is not a run: choose another --out"),
         (["predict", "none", "new.csv", "--out", "m.csv"], "there is no run none"),
-        (["predict", "prices", "kinds.csv", "--out", "m.csv"], "has no column 'colour'"),
+        (["predict", "prices", "kinds.csv", "--out", "m.csv"], "has no column 'color'"),
         (["predict", "prices", "none.csv", "--out", "m.csv"], "there is no file none.csv"),
         ([*PREDICT[:4], "prices.csv"], "prices.csv exists: choose another --out"),
         ([*PREDICT[:4], "m.xls"], "m.xls is no kind of table"),

@@ -71,7 +71,7 @@ def made(run, folder, capsys):
     ("run", "figures", "said"),
     [
         # Log-density, five of agreement, truth, two of calibration, hyper-parameters, prior.
-        ("prices", 11, ["For 15 held-out rows", "colour=red", "1 rows with missing values"]),
+        ("prices", 11, ["For 15 held-out rows", "color=red", "1 rows with missing values"]),
         # The same without a PIT; and the label as text, which an element b would not have.
         ("kinds", 10, ["<b>mid</b>", "were fitted to them, so this says little about new data"]),
     ],

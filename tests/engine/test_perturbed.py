@@ -142,7 +142,7 @@ def test_signs_are_independent_and_even():
     assert set(np.unique(signs)) == {-1.0, 1.0}
     count = signs.size
     assert abs(signs.sum()) < 4 * count**0.5
-    # Every pair of rows of the array, neighbours of one word included: sums of 3000 signs.
+    # Every pair of rows of the array, neighbors of one word included: sums of 3000 signs.
     products = (signs @ signs.T)[np.triu_indices(70, 1)] / 3000**0.5
     assert np.abs(products).max() < oracles.z_crit(len(products))
 

@@ -14,7 +14,7 @@ PREDICTED, TRUE = RNG.normal(size=(2, 7, 3))
 
 @pytest.mark.parametrize("exp", [False, True])
 @pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (-3.0, 0.5), (10, 2)])
-def test_squared_and_percent_error_undo_the_normalisation_of_both_sides(mean, sd, exp):
+def test_squared_and_percent_error_undo_the_normalization_of_both_sides(mean, sd, exp):
     total_squared = total_percent = 0.0
     for predicted, true in zip(PREDICTED.flat, TRUE.flat, strict=True):
         predicted, true = predicted * sd + mean, true * sd + mean
@@ -62,7 +62,7 @@ def test_accuracy_of_many_classes():
     assert tb.Accuracy(mean=3, sd=2, exp=True)(probabilities, [[0], [2], [1], [1]]) == 0.75
 
 
-def test_accuracy_of_normalised_classes():
+def test_accuracy_of_normalized_classes():
     classes = np.asarray([[0.0], [1.0], [1.0], [0.0]])
     mean, sd = 0.3, 0.4
     predicted = (np.asarray([[0.4], [0.6], [0.4], [0.6]]) - mean) / sd

@@ -86,7 +86,7 @@ def test_log_score_is_that_of_the_mixture(gaussian):
 
 
 @pytest.mark.usefixtures("blocks")
-def test_density_is_a_normalised_histogram(gaussian):
+def test_density_is_a_normalized_histogram(gaussian):
     edges = np.array([-10.0, -1.0, 0.0, 0.25, 1.0, 10.0])
     density = gaussian.predict(NEW).density(edges)
     assert density.shape == (45, 2, 5)

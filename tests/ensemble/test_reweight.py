@@ -258,7 +258,7 @@ def hyper_ensemble():
 
 
 def test_another_hyper_prior(hyper_ensemble):
-    """Both hyper-priors are normalised: the evidence ratio of the prior with itself is one."""
+    """Both hyper-priors are normalized: the evidence ratio of the prior with itself is one."""
     network = linear(hierarchical((0.2, 0.4), (0.9, 0.25)), tb.Normal(0.0, 1.0))
     w = hyper_ensemble.reweight(network=network)
     assert w.trustworthy

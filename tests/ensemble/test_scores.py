@@ -41,9 +41,9 @@ def test_crps_by_all_pairs():
 
 def simulated(rows, networks=99, width=1.0):
     """Targets from the middle of a mixture, and an ensemble `width` times as wide as they are."""
-    centre = RNG.normal(size=(rows, 1))
-    y = centre + RNG.normal(size=(rows, 1))
-    return centre + width * RNG.normal(size=(networks, rows, 1)), y
+    center = RNG.normal(size=(rows, 1))
+    y = center + RNG.normal(size=(rows, 1))
+    return center + width * RNG.normal(size=(networks, rows, 1)), y
 
 
 def test_pit_of_a_calibrated_ensemble_is_uniform():

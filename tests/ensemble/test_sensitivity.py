@@ -94,8 +94,8 @@ def test_a_hyper_parameter_is_moved_as_a_number_or_by_its_own_prior():
     both = ensemble.sensitivity("*.*.scale", [1.8], [0.0])
     assert both.names == ("dense_0.weights.scale", "dense_0.biases.scale")
     np.testing.assert_allclose(both.weights[0].log_ratios, w.log_ratios, atol=1e-9)
-    centred = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(1.9, 0.2)))
-    w = ensemble.reweight(network=linear(centred, centred))
+    centered = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(1.9, 0.2)))
+    w = ensemble.reweight(network=linear(centered, centered))
     found = ensemble.sensitivity(
         ["dense_0.weights.scale.loc", "dense_0.biases.scale.loc"], [1.9], [0.0]
     )

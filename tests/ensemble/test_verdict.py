@@ -142,7 +142,7 @@ def test_neither_of_two_chains_is_the_odd_one():
     assert verdict(values).findings[0].remedy is Remedy.SEPARATE_MODES
 
 
-def test_a_short_burn_in_is_recognised():
+def test_a_short_burn_in_is_recognized():
     values = noise()
     values[:, :100, 0] += np.array([0.0, 4.0, 8.0, -4.0])[:, None, None]
     (found,) = verdict(values).findings

@@ -54,7 +54,7 @@ def classifier():
 
 @dataclass(frozen=True)
 class Exact:
-    """Posterior of ``y = X w + b`` in standardised columns, back in the user's units."""
+    """Posterior of ``y = X w + b`` in standardized columns, back in the user's units."""
 
     weights: np.ndarray
     noise: float
@@ -442,12 +442,12 @@ def test_a_regressor_wants_numbers(targets):
 
 @pytest.mark.parametrize("factor", [1e200, 1e-200])
 def test_units_beyond_all_numbers(factor):
-    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardised: it goes from "):
+    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardized: it goes from "):
         tb.BNNRegressor(**FEW, noise=0.1).fit(X * [1.0, factor], Y)
-    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardised: it goes from "):
+    with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardized: it goes from "):
         tb.BNNClassifier(**FEW).fit(X * [1.0, factor], LABELS)
     for noise in (None, 0.1):
-        with pytest.raises(ValueError, match=r"column 0 of `y` can't be standardised: it goes "):
+        with pytest.raises(ValueError, match=r"column 0 of `y` can't be standardized: it goes "):
             tb.BNNRegressor(**FEW, noise=noise).fit(X, Y * factor)
 
 

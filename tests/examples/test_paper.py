@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def paper():
-    """The example as a module; it imports its neighbour as scripts do."""
+    """The example as a module; it imports its neighbor as scripts do."""
     folder = str(ROOT / "examples")
     sys.path.insert(0, folder)
     try:

@@ -118,8 +118,8 @@ def check(sampler, every):
     assert all(verdicts(truths, draws))
 
     # The same with a bug planted: every posterior a fifth too narrow.
-    centre = draws.mean(-1, keepdims=True)
-    assert not any(verdicts(truths, centre + 0.8 * (draws - centre)))
+    center = draws.mean(-1, keepdims=True)
+    assert not any(verdicts(truths, center + 0.8 * (draws - center)))
 
 
 def test_ranks_under_the_default():

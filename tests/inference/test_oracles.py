@@ -11,7 +11,7 @@ from tests.oracles import oracles
 pytestmark = pytest.mark.slow
 
 PAPER = {"location": (0.0, 0.1), "scale": (1.0, 0.1)}
-# Under these a missing Jacobian or normaliser is seen at once.
+# Under these a missing Jacobian or normalizer is seen at once.
 WIDE = {"location": (0.0, 0.5), "scale": (0.5, 0.5)}
 
 

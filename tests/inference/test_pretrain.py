@@ -112,7 +112,7 @@ def test_the_validation_loss_is_the_mean_of_validation_rows():
     np.testing.assert_allclose(result.best_loss, [expected], rtol=1e-12)
 
 
-def test_rates_are_divided_and_the_optimiser_starts_anew():
+def test_rates_are_divided_and_the_optimizer_starts_anew():
     """The first step of AMSGrad moves every parameter by the rate."""
     start = {"dense_0.weights": np.zeros((2, 1)), "dense_0.biases": [-9.0]}
     options = {"epochs": 1, "learning_rate": 0.1, "learning_rate_division": 4.0, "start": start}
@@ -452,7 +452,7 @@ def test_progress_reaches_its_end(monkeypatch):
         ),
         (
             {"start": {"dense_0.biases": [1e300]}},
-            "validation loss at the start of network 0 is inf: standardise the data .*, or give",
+            "validation loss at the start of network 0 is inf: standardize the data .*, or give",
         ),
     ],
     ids=str,

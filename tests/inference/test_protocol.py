@@ -66,7 +66,7 @@ FIELDS = {
     "HMC": """
         position log_density gradient iteration tuning.averaging.log_step_size
         tuning.averaging.log_average tuning.averaging.mean_error tuning.averaging.updates
-        tuning.averaging.log_anchor tuning.length tuning.lengths tuning.units.centre
+        tuning.averaging.log_anchor tuning.length tuning.lengths tuning.units.center
         tuning.units.scale tuning.record tuning.acceptance tuning.path
         tuning.settings.round_length tuning.settings.end tuning.settings.tunes_step_size
         tuning.settings.tunes_length tuning.settings.target_acceptance tuning.settings.max_steps
@@ -76,7 +76,7 @@ FIELDS = {
     "GHMC": """
         position momentum log_density gradient slice iteration tuning.averaging.log_step_size
         tuning.averaging.log_average tuning.averaging.mean_error tuning.averaging.updates
-        tuning.averaging.log_anchor tuning.length tuning.lengths tuning.units.centre
+        tuning.averaging.log_anchor tuning.length tuning.lengths tuning.units.center
         tuning.units.scale tuning.record tuning.acceptance tuning.path
         tuning.settings.round_length tuning.settings.end tuning.settings.tunes_step_size
         tuning.settings.tunes_length tuning.settings.target_acceptance tuning.settings.max_steps
@@ -179,7 +179,7 @@ def test_shapes_and_types_of_one_chain_in_float32(name):
 MOVES = {"position", "momentum", "log_density", "gradient", "slice", "rows", "iteration"}
 
 
-def learnt(state):
+def learned(state):
     """The bits of all that does not move with the chain."""
     kept = {name: each for name, each in state._asdict().items() if name not in MOVES}
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(kept)]
@@ -203,8 +203,8 @@ def test_several_chains(name):
         np.testing.assert_allclose(alone.position[0], after.position[1], rtol=1e-10)
         for index in range(6):  # burn-in ends among these
             before, (after, info) = after, step(keys(3, index), after, target)
-            # Whatever is learnt is learnt in burn-in, which is 3 transitions.
-            assert learnt(before) != learnt(after) if index < 2 else learnt(before) == learnt(after)
+            # Whatever is learned is learned in burn-in, which is 3 transitions.
+            assert learned(before) != learned(after) if index < 2 else learned(before) == learned(after)
             value, gradient = value_and_gradient(after.position[0])
             np.testing.assert_allclose(after.log_density[0], value, rtol=1e-12)
             np.testing.assert_allclose(after.gradient[0], gradient, rtol=1e-9, atol=1e-9)

@@ -79,8 +79,8 @@ def bias_of_the_sd(sampler, rows=200):
     widths = np.sqrt(np.diag(exact.cov))
     ratios = [each.std() / width - 1 for each, width in zip(values, widths, strict=True)]
     errors = [1 / np.sqrt(2 * oracles.ess(each**2)) for each in values]
-    centre = (values.mean((1, 2)) - exact.mean) / widths
-    return np.mean(ratios), np.sqrt(np.mean(np.square(errors))), np.abs(centre).max(), run
+    center = (values.mean((1, 2)) - exact.mean) / widths
+    return np.mean(ratios), np.sqrt(np.mean(np.square(errors))), np.abs(center).max(), run
 
 
 def test_the_bias_falls_with_the_step_size():
@@ -91,17 +91,17 @@ def test_the_bias_falls_with_the_step_size():
     assert run.diagnose(np.eye(3)).verdict.findings[1].doubtful
     small, error, _, _ = bias_of_the_sd(tb.SGHMC(step_size=0.01, **options))
     assert small < large / 1.5
-    found, error, centre, run = bias_of_the_sd(tb.SGHMC(**options))
+    found, error, center, run = bias_of_the_sd(tb.SGHMC(**options))
     assert abs(found) < 0.02 + 3 * error
-    assert centre < 0.15
+    assert center < 0.15
     assert not run.diagnose(np.eye(3)).verdict.findings[1].doubtful
 
 
 def test_steps_and_friction_are_found_where_rows_are_many():
     """One row in twenty: the gradients' noise is large, and the posterior narrow."""
-    found, error, centre, run = bias_of_the_sd(tb.SGHMC(num_steps=100), rows=5000)
+    found, error, center, run = bias_of_the_sd(tb.SGHMC(num_steps=100), rows=5000)
     assert abs(found) < 0.02 + 3 * error
-    assert centre < 0.15
+    assert center < 0.15
     assert abs(np.mean(run.info["energy_error"])) < 0.02  # the kinetic temperature minus one
     assert np.all(run.diagnose(np.eye(3)).rhat < 1.01)
 

@@ -193,7 +193,7 @@ def test_tuned_length_is_efficient_on_a_gaussian():
     )
     steps = np.mean([each["leapfrog_steps"] for each in ensemble.reports if each["epoch"] > 1000])
     best = max(gaussian_efficiency(np.linspace(0.5, 4, 100)))
-    # Neighbouring lengths differ by the root of two, over which efficiency falls to 0.7.
+    # Neighboring lengths differ by the root of two, over which efficiency falls to 0.7.
     assert gaussian_efficiency(0.2 * steps) > 0.7 * best
 
 

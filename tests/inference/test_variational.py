@@ -1,7 +1,7 @@
 """The ELBO is the one of the formula, and the fitted Gaussian the best there is.
 
 Where the mean log-likelihood under a Gaussian has a closed form, or is a sum of integrals over one
-variable, so has the ELBO: `best` maximises it by SciPy. What is fitted errs by the random numbers
+variable, so has the ELBO: `best` maximizes it by SciPy. What is fitted errs by the random numbers
 with which epochs are compared: the mean of ``e**2`` over K pairs moves the best log-sd by a normal
 error of variance ``(2 / K) / 4`` at most, at which the ELBO is lower by ``1 / (2 K)`` on average,
 that is by a chi-squared over 2 K for each parameter. (Means are not moved where the log-likelihood
@@ -49,9 +49,9 @@ def moments(found):
     return np.asarray(found.normals.mean), np.asarray(found.normals.sd)
 
 
-def normal_mean(mean, sd, centre, width):
-    """``E log N(v; centre, width)`` for ``v ~ N(mean, sd)``."""
-    return stats.norm.logpdf(mean, centre, width) - 0.5 * (sd / width) ** 2
+def normal_mean(mean, sd, center, width):
+    """``E log N(v; center, width)`` for ``v ~ N(mean, sd)``."""
+    return stats.norm.logpdf(mean, center, width) - 0.5 * (sd / width) ** 2
 
 
 def entropy(sd):
@@ -102,7 +102,7 @@ def test_the_best_gaussian_of_a_line(estimator):
     found = fitted(line(), estimator=estimator)
     highest, error = check(found, line_elbo, 3)
     exact = oracles.linreg(X, Y, SD, WIDTH, WIDTH)
-    # Of all factorised Gaussians, the one with the diagonal of the precision.
+    # Of all factorized Gaussians, the one with the diagonal of the precision.
     diagonal = np.diag(np.linalg.inv(exact.cov))
     divergence = 0.5 * (np.log(diagonal).sum() + np.linalg.slogdet(exact.cov)[1])
     assert divergence > 0.05
@@ -113,7 +113,7 @@ def test_the_best_gaussian_of_a_line(estimator):
     assert found.log_ratios.mean() < exact.logZ - divergence + 4 * error
 
 
-def test_the_bound_is_the_evidence_where_the_posterior_factorises():
+def test_the_bound_is_the_evidence_where_the_posterior_factorizes():
     x = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] * 7 + [[0.0, 0.0]] * 2)
     y = x @ [0.8, -0.2] + 0.3 + 0.4 * np.random.default_rng(3).normal(size=ROWS)
     found = fitted(line(x, y))

@@ -105,8 +105,8 @@ def test_autocorrelation_length_is_that_of_tensorbnn_without_its_bias(name, tmp_
     values = ensemble.predict(own["x"], progress=False).networks[:, :, 0]
     for row, series in zip(own["x"], values.T, strict=True):
         assert np.ptp(series) > 0, row
-        centred = series - series.mean()
-        biased = np.array([centred[: count - n] @ centred[n:] for n in range(count)])
+        centered = series - series.mean()
+        biased = np.array([centered[: count - n] @ centered[n:] for n in range(count)])
         sums = 2 * np.cumsum(biased / biased[0]) - 1
         lengths.append(sums[np.argmax(np.arange(count) >= 5 * sums)])
     assert np.mean(lengths) == pytest.approx(float(own["autoCorrelationLength"]), rel=1e-4)
@@ -134,7 +134,7 @@ def test_weights_for_other_hyper_priors_are_those_of_tensorbnn(name):
     found = loaded(name).reweight(network=other_network(name), progress=False)
     new = found.log_ratios[: int(own["numNetworks"])]
     old = own["neglogp_old"].astype(np.float64) - own["neglogp_new"]
-    # Of two float32 sums of that size; the hyper-prior's normaliser is the same for all networks.
+    # Of two float32 sums of that size; the hyper-prior's normalizer is the same for all networks.
     size = np.abs(own["neglogp_old"]).max() + np.abs(own["neglogp_new"]).max()
     error = float(4 * size * np.finfo(np.float32).eps)
     assert np.abs((new - new.mean()) - (old - old.mean())).max() < error
@@ -172,7 +172,7 @@ FIRST = {
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted:UserWarning")
 def test_densities_are_the_papers_where_those_of_tensorbnn_are_not(name):
     # A number in place of both hyper-parameters of the first weights, and other hyper-priors of the
-    # first biases: each weight has its own normaliser, and the tails of a Cauchy fall.
+    # first biases: each weight has its own normalizer, and the tails of a Cauchy fall.
     ensemble = loaded(name)
     kind, hyper = FIRST[name]
     bias = type(ensemble.network.layers[0].bias_prior)(

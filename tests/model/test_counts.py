@@ -89,20 +89,20 @@ def test_large_counts_are_drawn():
     np.testing.assert_allclose(drawn.std(axis=1), np.sqrt(rates), rtol=5 / np.sqrt(2 * 4000))
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_log_likelihood_and_scaling(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_log_likelihood_and_scaling(standardize):
     """Inputs alone are scaled; a last exponential is the link; JAX computes it."""
     network = tb.Network(tb.Dense(2), tb.Exp(), inputs=1)
     counts = np.column_stack([Y, Y[::-1]])
-    options = {"standardise": standardise, "dtype": "float64"}
+    options = {"standardize": standardize, "dtype": "float64"}
     posterior = tb.Posterior(network, POISSON, X, counts, **options)
     assert posterior.engine == "jax"
     assert posterior.network.layers == (tb.Dense(2),)
     assert posterior.scaling.y_scale == ()
-    assert bool(posterior.scaling.x_scale) == standardise
+    assert bool(posterior.scaling.x_scale) == standardize
     weights, biases = np.array([[0.4, -0.3]]), np.array([0.5, 0.2])
     theta = posterior.flatten({"dense_0.weights": weights, "dense_0.biases": biases})
-    inside = (X - X.mean()) / X.std() if standardise else X
+    inside = (X - X.mean()) / X.std() if standardize else X
     expected = stats.poisson.logpmf(counts, np.exp(inside[:, None] @ weights + biases)).sum()
     found = posterior.log_likelihood(theta, np.zeros(posterior.num_hyperparameters))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -162,7 +162,7 @@ def test_posterior_of_one_weight(tmp_path):
          r"whole numbers of at least 0 for a Poisson likelihood, but has -1, 0\.5: give counts"),
         (lambda: tb.Posterior(WEIGHT, tb.Weighted(POISSON), X, np.column_stack([Y + 0.1, Y])),
          r"but has 0\.1, 1\.1, 2\.1, \.\.\.: give counts, not rates"),
-        (lambda: tb.Posterior(WEIGHT, POISSON, standardise=tb.Scaling((), (), (0.0,), (1.0,))),
+        (lambda: tb.Posterior(WEIGHT, POISSON, standardize=tb.Scaling((), (), (0.0,), (1.0,))),
          "those of a Poisson likelihood are no real numbers in some unit"),
         (lambda: tb.Posterior(tb.Network(tb.Dense(1), tb.Sigmoid(), inputs=1), POISSON),
          "a Poisson likelihood applies Exp to its outputs: leave the last activation out"),

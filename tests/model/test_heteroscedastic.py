@@ -50,14 +50,14 @@ def test_extreme_outputs(dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("standardise", "weighted"), [(False, False), (True, True)])
-def test_everything_is_in_the_users_units(tmp_path, standardise, weighted):
+@pytest.mark.parametrize(("standardize", "weighted"), [(False, False), (True, True)])
+def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     """Shapes ``(rows, targets)``, noise in units of `y`; a run is saved, loaded and resumed."""
     likelihood = tb.Weighted(LIKELIHOOD) if weighted else LIKELIHOOD
     y = np.column_stack([Y, [2.0, 1, 0.5, 3, 1, 2, 1]]) if weighted else Y
-    posterior = tb.Posterior(NETWORK, likelihood, X, y, standardise=standardise, dtype="float64")
+    posterior = tb.Posterior(NETWORK, likelihood, X, y, standardize=standardize, dtype="float64")
     assert posterior.engine == "jax"
-    assert len(posterior.scaling.y_scale) == 2 * standardise
+    assert len(posterior.scaling.y_scale) == 2 * standardize
     sampler = tb.HMC(step_size=0.05, num_leapfrog=5)
     tb.sample(
         posterior, sampler, chains=2, burn_in=5, draws=20, path=tmp_path / "run",
@@ -167,8 +167,8 @@ def _exact_noise(groups):
          r"`y` has 1 columns but the network has 4 outputs, 2 for each column: end the network in "
          r"Dense\(2\), or give `y` with 2 columns"),
         (lambda: tb.Posterior(NETWORK, LIKELIHOOD,
-                              standardise=tb.Scaling((), (), (0,) * 4, (1,) * 4)),
-         "`standardise` scales 4 columns of `y`, but the network has 2"),
+                              standardize=tb.Scaling((), (), (0,) * 4, (1,) * 4)),
+         "`standardize` scales 4 columns of `y`, but the network has 2"),
     ],
 )  # fmt: skip
 def test_errors(make, message):

@@ -151,7 +151,7 @@ def test_gradients_stay_finite_at_extreme_inputs(layer):
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradients))
 
 
-def test_softmax_normalises_over_units():
+def test_softmax_normalizes_over_units():
     out = Softmax().apply({}, jnp.asarray(H, "float32"))
     np.testing.assert_allclose(out.sum(axis=0), np.ones(4), rtol=1e-6)
     # A row's outputs do not depend on the other rows.

@@ -236,7 +236,7 @@ def test_log_density_of_the_hyper_parameters():
     ],
 )
 @precision("float64")
-def test_a_truncated_prior_is_renormalised(prior, truth):
+def test_a_truncated_prior_is_renormalized(prior, truth):
     layout = hyper_layout({"likelihood": Gaussian(sd=Hyper(1.0, prior))})
     assert layout.entries[0].truncated
     # The integral over the unconstrained value, from exp(-30) to exp(45), by the trapezoid rule,
@@ -253,7 +253,7 @@ def test_a_truncated_prior_is_renormalised(prior, truth):
 
 @precision("float64")
 def test_priors_with_their_own_numbers_are_kept_apart():
-    # Neighbours of one family are evaluated in one go, each with its own numbers.
+    # Neighbors of one family are evaluated in one go, each with its own numbers.
     network = Network(Dense(2, Normal(1, 2), Normal(-1.0, 0.5)), inputs=2)
     layout = parameter_layout(network)
     flat = jnp.arange(6.0)

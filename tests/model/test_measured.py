@@ -44,14 +44,14 @@ def expected_outputs(posterior, theta):
 
 
 @pytest.mark.parametrize("engine", ["jax", "auto"])
-@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_log_likelihood(outputs, standardise, engine):
+def test_log_likelihood(outputs, standardize, engine):
     """Per row in the user's units, whatever the scaling; a shared sd is that of each target."""
     y, sd = Y[:, :outputs], SD[:, :outputs]
     likelihood = tb.MeasuredGaussian(tb.Hyper(1.3))
     for columns, sds in ((sd, sd), (sd[:, :1], np.broadcast_to(sd[:, :1], y.shape))):
-        posterior = made(likelihood, y, columns, outputs=outputs, standardise=standardise,
+        posterior = made(likelihood, y, columns, outputs=outputs, standardize=standardize,
                          engine=engine)  # fmt: skip
         theta, phi = vectors(posterior)
         factor = posterior.unflatten_hypers(phi)["likelihood.factor"]
@@ -61,14 +61,14 @@ def test_log_likelihood(outputs, standardise, engine):
         np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_equal_deviations_are_one_gaussian(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_equal_deviations_are_one_gaussian(standardize):
     """Values and gradients, that of the factor, too."""
     same = made(tb.MeasuredGaussian(tb.Hyper(1.0)), Y[:, 0], np.full(ROWS, 0.7),
-                standardise=standardise)  # fmt: skip
+                standardize=standardize)  # fmt: skip
     sd = 0.7 / (same.scaling.y_scale or (1.0,))[0]
     prior = tb.LogNormal(np.log(sd), 1.0)  # that of the factor, times the sd
-    plain = made(tb.Gaussian(tb.Hyper(sd, prior)), Y[:, 0], standardise=standardise)
+    plain = made(tb.Gaussian(tb.Hyper(sd, prior)), Y[:, 0], standardize=standardize)
     assert same.scaling == plain.scaling
     theta, phi = vectors(same)
     hypers = same.unflatten_hypers(phi)
@@ -83,14 +83,14 @@ def test_equal_deviations_are_one_gaussian(standardise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("standardise", [False, True])
-def test_weights_of_measured_rows(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_weights_of_measured_rows(standardize):
     """A whole weight is as good as the row so often, with columns y, sd, weight."""
     weights = np.array([2, 1, 0, 3, 1, 0, 1])
     again = np.repeat(np.arange(ROWS), weights)
     for columns, outputs in (((Y[:, 0], SD[:, 0]), 1), ((Y, SD[:, 0]), 2), ((Y, SD), 2)):
         inside = tb.MeasuredGaussian(tb.Hyper(1.2))
-        options = {"outputs": outputs, "standardise": standardise}
+        options = {"outputs": outputs, "standardize": standardize}
         weighted = made(tb.Weighted(inside), *columns, weights, **options)
         repeated = made(inside, *(each[again] for each in columns), x=X[again], **options)
         at = vectors(weighted)
@@ -127,7 +127,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     likelihood = tb.MeasuredGaussian(tb.Hyper(1.0))
     columns = (y, sd, weights) if weighted else (y, sd)
     likelihood = tb.Weighted(likelihood) if weighted else likelihood
-    posterior = made(likelihood, *columns, standardise=True)
+    posterior = made(likelihood, *columns, standardize=True)
     tb.sample(
         posterior,
         tb.HMC(step_size=0.05, num_leapfrog=5),
@@ -249,10 +249,10 @@ def test_only_the_same_columns_are_reweighted(ensemble):
         ((Y[:, 0], np.r_[SD[1:, 0], np.nan]), 1, "`y`"),
     ],
 )
-@pytest.mark.parametrize("standardise", [False, True])
-def test_bad_deviations(columns, outputs, message, standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_bad_deviations(columns, outputs, message, standardize):
     with pytest.raises(ValueError, match=message):
-        made(tb.MeasuredGaussian(), *columns, outputs=outputs, standardise=standardise)
+        made(tb.MeasuredGaussian(), *columns, outputs=outputs, standardize=standardize)
 
 
 def test_description():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from tensorbnn.model.catalogue import PRIORS
+from tensorbnn.model.catalog import PRIORS
 from tensorbnn.model.hyper import TRANSFORMS, Hyper, Number, Prior
 from tensorbnn.model.priors import (
     Cauchy,
@@ -205,7 +205,7 @@ def test_prior_is_a_value(prior, truth):
 
 @pytest.mark.parametrize("prior", [prior for prior, _ in LIBRARY_PRIORS], ids=str)
 @precision("float64")
-def test_location_and_scale_standardise(prior):
+def test_location_and_scale_standardize(prior):
     location, scale = prior.location_scale()
     z = jnp.linspace(-3.0, 3.0, 41)
     transform = TRANSFORMS[prior.support]

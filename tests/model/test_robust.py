@@ -51,11 +51,11 @@ def test_moments_and_extremes():
     np.testing.assert_allclose(noise.log_density(far, -far), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_log_likelihood_is_in_the_users_units(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_log_likelihood_is_in_the_users_units(standardize):
     likelihood = tb.StudentTNoise(tb.Hyper(0.4), tb.Hyper(3.0))
     network, y = tb.Network(tb.Dense(2), inputs=1), np.column_stack([Y, 100 * Y[::-1]])
-    posterior = tb.Posterior(network, likelihood, X, y, standardise=standardise, dtype="float64")
+    posterior = tb.Posterior(network, likelihood, X, y, standardize=standardize, dtype="float64")
     assert posterior.engine == "jax"
     rng = np.random.default_rng(0)
     theta, phi = rng.normal(size=posterior.num_parameters), rng.normal(size=6)

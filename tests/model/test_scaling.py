@@ -1,4 +1,4 @@
-"""Standardised data: the model sees columns of mean 0 and sd 1, the user never does."""
+"""Standardized data: the model sees columns of mean 0 and sd 1, the user never does."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import tensorbnn as tb
-from tensorbnn.model.scaling import standardisation
+from tensorbnn.model.scaling import standardization
 from tests.ensemble.made import ensemble_of
 
 RNG = np.random.default_rng(0)
@@ -27,16 +27,16 @@ def by_hand():
 
 @pytest.fixture(scope="module")
 def both():
-    """The same run, standardised by the library and by hand."""
+    """The same run, standardized by the library and by hand."""
     x, y, _ = by_hand()
     likelihood = tb.Gaussian(sd=tb.Hyper(0.2))
-    inside = tb.Posterior(NETWORK, likelihood, X, Y, standardise=True)
+    inside = tb.Posterior(NETWORK, likelihood, X, Y, standardize=True)
     outside = tb.Posterior(NETWORK, likelihood, x, y)
     return tb.sample(inside, **OPTIONS), tb.sample(outside, **OPTIONS)
 
 
-def test_the_model_sees_standardised_columns():
-    posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True, dtype="float64")
+def test_the_model_sees_standardized_columns():
+    posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True, dtype="float64")
     x, y, _ = by_hand()
     np.testing.assert_allclose(posterior.data.inputs.T[:30], x, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(posterior.data.targets.T, y, rtol=1e-6, atol=1e-9)
@@ -86,7 +86,7 @@ def test_scores_and_reports_are_in_the_units_of_the_user(both):
     ours, _ = both
     scores = ours.score(X, Y)
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((ours.predict(X).mean - Y) ** 2, 0)))
-    posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True)
+    posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True)
     validation = (NEW, Y[::3])
     ensemble = tb.sample(posterior, **OPTIONS, metrics=[tb.SquaredError()], validation=validation)
     last = [report for report in ensemble.reports if report["chain"] == 1][-1]
@@ -96,7 +96,7 @@ def test_scores_and_reports_are_in_the_units_of_the_user(both):
 
 
 def test_a_run_keeps_its_scaling_and_the_data_of_the_user(tmp_path):
-    posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True)
+    posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True)
     ensemble = tb.sample(posterior, **OPTIONS, path=tmp_path / "run")
     kept = json.loads((tmp_path / "run" / "run.json").read_text())["scaling"]
     assert kept["x_shift"] == list(posterior.scaling.x_shift)
@@ -113,8 +113,8 @@ def test_a_run_keeps_its_scaling_and_the_data_of_the_user(tmp_path):
 
 
 def test_a_scaling_can_be_given_and_shared():
-    scaling = standardisation(X, Y, targets=True)
-    prior = tb.Posterior(NETWORK, tb.Gaussian(), standardise=scaling)
+    scaling = standardization(X, Y, targets=True)
+    prior = tb.Posterior(NETWORK, tb.Gaussian(), standardize=scaling)
     shapes = {name: each.shape for name, each in NETWORK.parameters.items()}
     named = {name: np.zeros((2, 5, *shape)) for name, shape in shapes.items()}
     for entry in prior.model.phi.entries:
@@ -135,7 +135,7 @@ def test_re_weighting_is_in_the_units_of_the_model(both):
 
 def test_labels_are_not_scaled():
     network = tb.Network(tb.Dense(1), inputs=3)
-    posterior = tb.Posterior(network, tb.Bernoulli(), X, X[:, 0] > 20, standardise=True)
+    posterior = tb.Posterior(network, tb.Bernoulli(), X, X[:, 0] > 20, standardize=True)
     assert posterior.scaling.y_scale == ()
     np.testing.assert_array_equal(posterior.data.targets[0], X[:, 0] > 20)
 
@@ -143,7 +143,7 @@ def test_labels_are_not_scaled():
 def test_pretraining_is_on_scaled_data():
     x, y, _ = by_hand()
     options = {"chains": 1, "cycles": 1, "epochs": 5, "progress": False}
-    scaled = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True)
+    scaled = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True)
     given = tb.Posterior(NETWORK, tb.Gaussian(), x, y)
     ours = tb.pretrain(scaled, validation=(X, Y), **options)
     theirs = tb.pretrain(given, validation=(x, y), **options)
@@ -157,30 +157,30 @@ def test_pretraining_is_on_scaled_data():
         (lambda: tb.Scaling((0.0,), (0.0,)), "`x_scale` of a Scaling must be positive"),
         (lambda: tb.Scaling((np.nan,), (1.0,)), "`x_shift` of a Scaling must be finite"),
         (
-            lambda: tb.Posterior(NETWORK, tb.Gaussian(), standardise=True),
+            lambda: tb.Posterior(NETWORK, tb.Gaussian(), standardize=True),
             "but there are none: give `x` and `y`",
         ),
         (
-            lambda: tb.Posterior(NETWORK, tb.Gaussian(), standardise=tb.Scaling((0.0,), (1.0,))),
+            lambda: tb.Posterior(NETWORK, tb.Gaussian(), standardize=tb.Scaling((0.0,), (1.0,))),
             "scales 1 columns of `x`, but the network has 3",
         ),
         (
             lambda: tb.Posterior(
                 tb.Network(tb.Dense(1), inputs=1),
                 tb.Bernoulli(),
-                standardise=tb.Scaling((), (), (0.0,), (1.0,)),
+                standardize=tb.Scaling((), (), (0.0,), (1.0,)),
             ),
             "those of a Bernoulli likelihood are no real numbers",
         ),
         (
-            lambda: tb.Posterior(NETWORK, tb.Gaussian(), X, Y[:, :1], standardise=True),
+            lambda: tb.Posterior(NETWORK, tb.Gaussian(), X, Y[:, :1], standardize=True),
             "`y` has 1 columns but the network has 2 outputs",
         ),
         (
-            lambda: tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise=True).prepare(
+            lambda: tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True).prepare(
                 tb.Dataset(X, Y[:, :1])
             ),
-            "`y` has 1 columns, but 2 were standardised",
+            "`y` has 1 columns, but 2 were standardized",
         ),
     ],
 )
@@ -190,20 +190,20 @@ def test_bad_input(make, message):
 
 
 @pytest.mark.parametrize("factor", [1e200, 1e-200])
-def test_a_column_that_can_not_be_standardised_is_named(factor):
-    message = r"column 2 of `x` can't be standardised: it goes from .* to .*, but its standard dev"
+def test_a_column_that_can_not_be_standardized_is_named(factor):
+    message = r"column 2 of `x` can't be standardized: it goes from .* to .*, but its standard dev"
     with pytest.raises(ValueError, match=message):
-        tb.Posterior(NETWORK, tb.Gaussian(), X * [1.0, 1.0, factor * 1e-9], Y, standardise=True)
+        tb.Posterior(NETWORK, tb.Gaussian(), X * [1.0, 1.0, factor * 1e-9], Y, standardize=True)
     message = r"column 1 of `y` can't be .* between 1e-75 and 1e\+75; give it in another unit"
     with pytest.raises(ValueError, match=message):
-        tb.Posterior(NETWORK, tb.Gaussian(), X, Y * [1.0, factor], standardise=True)
+        tb.Posterior(NETWORK, tb.Gaussian(), X, Y * [1.0, factor], standardize=True)
 
 
 def test_a_constant_column_may_have_any_value():
     rows = np.column_stack([np.full(40, 1e308), np.arange(40.0)])
-    assert standardisation(rows, rows, targets=False).x_shift[0] == 1e308
+    assert standardization(rows, rows, targets=False).x_shift[0] == 1e308
 
 
-def test_standardise_must_be_a_choice():
-    with pytest.raises(TypeError, match=r"`standardise` must be True, False or a tb.Scaling"):
-        tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardise="yes")
+def test_standardize_must_be_a_choice():
+    with pytest.raises(TypeError, match=r"`standardize` must be True, False or a tb.Scaling"):
+        tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize="yes")

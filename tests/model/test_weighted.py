@@ -31,13 +31,13 @@ def vectors(posterior):
 
 
 @pytest.mark.parametrize(("likelihood", "y", "outputs"), CASES, ids=lambda each: str(each)[:12])
-@pytest.mark.parametrize("standardise", [False, True])
-def test_whole_weights_are_repeated_rows(likelihood, y, outputs, standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_whole_weights_are_repeated_rows(likelihood, y, outputs, standardize):
     weights = np.array([2, 1, 0, 3, 1, 0])
     columns = np.column_stack([y, weights])
-    weighted = made(tb.Weighted(likelihood), columns, outputs, standardise=standardise)
+    weighted = made(tb.Weighted(likelihood), columns, outputs, standardize=standardize)
     again = np.repeat(np.arange(6), weights)
-    repeated = made(likelihood, y[again], outputs, X[again], standardise=standardise)
+    repeated = made(likelihood, y[again], outputs, X[again], standardize=standardize)
     at = vectors(weighted)
     for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
         ours, theirs = (getattr(each.scaling, name) for each in (weighted, repeated))
@@ -104,7 +104,7 @@ def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
 def test_a_weighted_run_is_saved_and_scored(tmp_path):
     """With all that looks at targets: reports, scores, leave-one-out, other likelihoods, ArviZ."""
     likelihood, weights = tb.Weighted(tb.Gaussian(sd=0.5)), np.array([2.0, 1.0, 0.5, 3.0, 0.0, 2.0])
-    posterior = made(likelihood, np.column_stack([REAL, weights]), 1, standardise=True)
+    posterior = made(likelihood, np.column_stack([REAL, weights]), 1, standardize=True)
     ensemble = tb.sample(
         posterior,
         tb.HMC(step_size=0.1, num_leapfrog=5),
@@ -165,10 +165,10 @@ def test_description():
         (np.column_stack([REAL, REAL, np.ones(6)]), "`y` has 2 columns but the network has 1"),
     ],
 )
-@pytest.mark.parametrize("standardise", [False, True])
-def test_bad_weights(y, message, standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_bad_weights(y, message, standardize):
     with pytest.raises(ValueError, match=message):
-        made(tb.Weighted(tb.Gaussian()), y, 1, standardise=standardise)
+        made(tb.Weighted(tb.Gaussian()), y, 1, standardize=standardize)
 
 
 @pytest.mark.parametrize("inside", [0.1, tb.Weighted(tb.Gaussian())])

@@ -359,7 +359,7 @@ def test_few_draws_are_not_judged():
 
 
 def test_predictions_of_a_run_that_grows():
-    target = posterior(standardise=True)
+    target = posterior(standardize=True)
     run = draw(target=target, draws=150)
     grown = GrowingPredictions(run._store, target, AT[:, None])
     expected = run.predict(AT).networks.reshape(2, 150, 3, 1)

@@ -170,7 +170,7 @@ def test_patience_may_end_before_the_first_look_was_due():
 
 
 def test_what_never_has_a_bound_is_an_error():
-    with pytest.raises(ValueError, match="the ELBO was never finite: standardise the data"):
+    with pytest.raises(ValueError, match="the ELBO was never finite: standardize the data"):
         fit(start_sd=1e30, patience=1)
 
 

@@ -13,7 +13,7 @@ from tensorbnn.tables.reading import Table, TableError
 
 TEXTS = {
     "age": ["30", "41.5", None, "22"],
-    "colour": ["red", "blue", "red", "green"],
+    "color": ["red", "blue", "red", "green"],
     "zip": ["10", "9", "10", "10.0"],
     "y": ["1", "2", "3", "4"],
 }
@@ -27,7 +27,7 @@ def test_numbers_categories_and_missing_rows():
     encoding = learn(table(TEXTS), ["y"], categorical=["zip"], missing="drop")
     # Texts in their order, numbers by their size; the category of a dropped row alone is none.
     assert encoding.columns == (
-        *("age", "colour=blue", "colour=green", "colour=red", "zip=9", "zip=10"),
+        *("age", "color=blue", "color=green", "color=red", "zip=9", "zip=10"),
     )
     found = encoding.encode(table(TEXTS), targets=True)
     np.testing.assert_array_equal(found.rows, [1, 2, 4])

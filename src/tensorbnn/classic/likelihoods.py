@@ -62,7 +62,7 @@ class Metric:
     scaleExp
         Whether targets are logarithms, whose exponentials are to be compared.
     mean, sd
-        The normalisation of the targets, which is undone first.
+        The normalization of the targets, which is undone first.
     """
 
     _library: ClassVar[Any]

@@ -9,7 +9,7 @@ by Flipout (Wen et al. 2018): one draw ``D`` of ``s e`` for all rows, with rando
 
     W_n.T h_n = M.T h_n + (D.T (h_n * r_n)) * q_n,        r_n, q_n random vectors of -1 and 1
 
-or by the local reparametrisation (Kingma et al. 2015), which draws what comes out of the layer,
+or by the local reparametrization (Kingma et al. 2015), which draws what comes out of the layer,
 
     W_n.T h_n ~ N(M.T h_n, (S**2).T h_n**2)
 
@@ -71,7 +71,7 @@ def log_likelihood(
 
     The network's parameters in `scatter` are by full name; the rest is as for
     `forward.log_likelihood`. By `estimator`, dense layers see the noise by ``"flipout"`` or the
-    ``"local"`` reparametrisation, or it is ``"shared"`` by all rows.
+    ``"local"`` reparametrization, or it is ``"shared"`` by all rows.
     """
     if estimator == "shared":
         return forward.log_likelihood(network, likelihood, scatter.draw, hypers, data)

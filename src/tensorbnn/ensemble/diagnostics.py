@@ -48,7 +48,7 @@ class Diagnosis:
     Attributes
     ----------
     rhat
-        Rank-normalised split R-hat of the prediction, ``(rows, outputs)``; near 1 where chains
+        Rank-normalized split R-hat of the prediction, ``(rows, outputs)``; near 1 where chains
         agree (Vehtari et al. 2021). NaN for one chain, and for a value that never changes.
     ess
         Bulk effective sample size over all chains, ``(rows, outputs)``: how many independent

@@ -57,7 +57,7 @@ class Ensemble:
     likelihood : Likelihood
         Its likelihood.
     scaling : Scaling
-        The shifts and scales by which data were standardised; none by default.
+        The shifts and scales by which data were standardized; none by default.
     dtype : str
         ``"float32"`` or ``"float64"``.
     num_chains, num_draws : int
@@ -211,8 +211,8 @@ class Ensemble:
             has a `Hyper`, but not the other way round: a hyper-parameter that was not sampled can't
             be made up.
         likelihood
-            Another likelihood of the same data, in the units of the model (standardised, where data
-            were standardised).
+            Another likelihood of the same data, in the units of the model (standardized, where data
+            were standardized).
 
         Returns
         -------
@@ -259,7 +259,7 @@ class Ensemble:
         name
             The number to move, such as ``"dense_0.weights.scale"``; several, or a pattern such as
             ``"*.weights.scale"``, are moved together. A hyper-parameter is moved as if it were a
-            number; ``"dense_0.weights.scale.loc"`` is the centre of its own prior.
+            number; ``"dense_0.weights.scale.loc"`` is the center of its own prior.
         values
             The values to give it, ``(n,)``.
         held_out
@@ -348,7 +348,7 @@ class Ensemble:
     def autocorrelation(
         self, x: ArrayLike, max_lag: int = 75, *, every: int = 1, progress: bool = True
     ) -> NDArray[Any]:
-        """Normalised autocorrelation of the predictions, averaged over the rows of `x`.
+        """Normalized autocorrelation of the predictions, averaged over the rows of `x`.
 
         ``rho(n) = C(n) / C(0)``, ``C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar)`` over
         the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks.

@@ -1,6 +1,6 @@
 """Metrics: how far a network's predictions are from the targets, in the user's own units.
 
-The three of the paper undo a normalisation of the targets, and a logarithm, before they compare:
+The three of the paper undo a normalization of the targets, and a logarithm, before they compare:
 both sides, predictions and targets alike.
 """
 
@@ -76,7 +76,7 @@ class SquaredError(_Scaled):
     Parameters
     ----------
     mean, sd
-        The normalisation of the targets, which is undone first: ``y * sd + mean``.
+        The normalization of the targets, which is undone first: ``y * sd + mean``.
     exp
         Whether the targets are logarithms: their exponentials are compared.
 
@@ -134,7 +134,7 @@ class Accuracy(_Scaled):
     Parameters
     ----------
     mean, sd, exp
-        As for `SquaredError`, for targets 0 and 1 that were normalised. Labels are compared as they
+        As for `SquaredError`, for targets 0 and 1 that were normalized. Labels are compared as they
         are: these options would not change which probability is the largest.
 
     Examples

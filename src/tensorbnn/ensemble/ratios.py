@@ -7,7 +7,7 @@ log of
   / p1(D | theta_j, phi_j) p1(theta_j | phi_j) p1(phi_j)
 
 Where model 2 has a number in place of a hyper-parameter ``h`` of model 1, the same ``p1(h)`` stands
-above and below the line and cancels: any normalised density of ``h`` may stand above, since
+above and below the line and cancels: any normalized density of ``h`` may stand above, since
 integrating over ``h`` gives back model 2.
 """
 

@@ -1,7 +1,7 @@
 """Re-weighting: what the networks of a run would say under another prior or likelihood.
 
 Weights are proportional to the `ratios` of two densities, whose mean is that of the evidences. The
-largest are smoothed by a generalised Pareto distribution fitted to them (PSIS), whose shape, k-hat,
+largest are smoothed by a generalized Pareto distribution fitted to them (PSIS), whose shape, k-hat,
 says whether the weights can be trusted (Vehtari et al. 2024, JMLR 25:72).
 """
 
@@ -41,7 +41,7 @@ class Weights:
         Their logarithms.
     log_ratios
         Logarithms of the ratios of the two models' densities, ``(networks,)``, as they are: neither
-        smoothed nor normalised.
+        smoothed nor normalized.
     effective_size
         ``1 / sum(weights ** 2)``: how many networks of equal weight are worth as much. That draws
         of a chain are correlated is not in it, but in ``diagnose(x, weights=...)``.
@@ -94,13 +94,13 @@ def other_posterior(
     return Posterior(
         run.network if network is None else network,
         run.likelihood if likelihood is None else likelihood,
-        standardise=scaling,
+        standardize=scaling,
         dtype="float64",
     )
 
 
 def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
-    """Smoothed and normalised weights of log-ratios ``(chains, draws)``."""
+    """Smoothed and normalized weights of log-ratios ``(chains, draws)``."""
     flat = ratios.ravel()
     bad = int(np.sum(np.isnan(flat) | (flat == np.inf)))
     if bad:
@@ -149,7 +149,7 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
         except ValueError:  # the largest are all the same
             return flat, -np.inf
     least = int(np.argmin(np.where(np.isfinite(shifted), shifted, np.inf)))
-    # ArviZ has normalised them; the smallest ratio is never smoothed.
+    # ArviZ has normalized them; the smallest ratio is never smoothed.
     smoothed = np.asarray(found) + flat[least] - found[least]
     if not np.isfinite(pareto_k) or not np.isfinite(smoothed.max()):
         return flat, np.inf

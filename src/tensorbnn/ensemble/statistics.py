@@ -95,7 +95,7 @@ def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
     _check_lag(max_lag, values.shape[1])
     total, count = np.zeros((max_lag, values.shape[3])), np.zeros(values.shape[3])
     for row in range(values.shape[2]):
-        rho = _normalised(values[:, :, row], max_lag)
+        rho = _normalized(values[:, :, row], max_lag)
         defined = np.isfinite(rho[0])
         total[:, defined] += rho[1:, defined]
         count += defined
@@ -111,7 +111,7 @@ def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> 
     """
     max_lag = max(values.shape[1] // 2, 1) if max_lag is None else max_lag
     _check_lag(max_lag, values.shape[1])
-    found = [_lengths(_normalised(values[:, :, row], max_lag)) for row in range(values.shape[2])]
+    found = [_lengths(_normalized(values[:, :, row], max_lag)) for row in range(values.shape[2])]
     lengths, ended = (np.stack(each) for each in zip(*found, strict=True))
     defined = np.isfinite(lengths)
     if not np.all(ended | ~defined):
@@ -144,14 +144,14 @@ def _terms(probabilities: NDArray[Any]) -> NDArray[Any]:
     return 0.0 - safe * np.log(safe)
 
 
-def _normalised(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
+def _normalized(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
     """``rho(n)`` of ``(chains, draws, outputs)`` for n of 0 to `max_lag`, ``(lags, outputs)``."""
     values = np.asarray(series, np.float64)
     draws = values.shape[1]
-    centred = values - values.mean(axis=(0, 1))
+    centered = values - values.mean(axis=(0, 1))
     # The padding with zeros keeps the end of a chain from meeting its start.
     length = 1 << (draws + max_lag - 1).bit_length()  # a power of two is fast
-    transform = np.fft.rfft(centred, length, axis=1)
+    transform = np.fft.rfft(centered, length, axis=1)
     power = np.square(transform.real) + np.square(transform.imag)
     sums = np.fft.irfft(power.mean(axis=0), length, axis=0)[: max_lag + 1]
     covariance = sums / (draws - np.arange(max_lag + 1))[:, None]

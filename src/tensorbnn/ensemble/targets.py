@@ -206,12 +206,12 @@ def _new_targets(
 
 
 def _wide_enough(
-    share: Callable[[Array], Array], probability: Array, centre: Array, width: Array, wanted: Array
+    share: Callable[[Array], Array], probability: Array, center: Array, width: Array, wanted: Array
 ) -> Array:
-    """`width`, doubled where `wanted` until the quantile lies within it of the `centre`."""
+    """`width`, doubled where `wanted` until the quantile lies within it of the `center`."""
 
     def is_short(width: Array) -> Array:
-        beyond = (share(centre - width) > probability) | (share(centre + width) < probability)
+        beyond = (share(center - width) > probability) | (share(center + width) < probability)
         return wanted & beyond
 
     def double(tried: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
 
     Probabilities are averages over networks sampled from the posterior, so that they say less far
     from the data. Two classes have one output (`Bernoulli`), more have one each (`Categorical`).
-    Inputs are standardised by themselves; `fit` samples and warns as that of `BNNRegressor`.
+    Inputs are standardized by themselves; `fit` samples and warns as that of `BNNRegressor`.
 
     Parameters
     ----------

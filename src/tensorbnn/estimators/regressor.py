@@ -19,7 +19,7 @@ from tensorbnn.posterior import Posterior
 class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     """Bayesian neural network for numbers, as a scikit-learn estimator.
 
-    Inputs and targets are standardised by themselves. `fit` samples networks from the posterior
+    Inputs and targets are standardized by themselves. `fit` samples networks from the posterior
     with several chains until their predictions for the training data (up to 100 rows) are known
     well, and warns with the verdict (`ConvergenceWarning`) where they are not. Weights of a layer
     with ``n`` inputs are ``N(0, s)`` with ``s ~ HalfNormal(2 / sqrt(n))``, biases ``N(0, 1)``.

@@ -33,7 +33,7 @@ class DualAveraging(NamedTuple):
 
     @classmethod
     def begin(cls, step_size: Array, lift: float = 10.0) -> "DualAveraging":
-        """Start from a guess; the iterates are drawn towards `lift` times that guess."""
+        """Start from a guess; the iterates are drawn toward `lift` times that guess."""
         log_step_size = jnp.log(step_size)
         zero = jnp.zeros_like(log_step_size)
         anchor = log_step_size + jnp.log(jnp.full_like(zero, lift))

@@ -80,7 +80,7 @@ class Losses(NamedTuple):
 
 
 class Task(Protocol):
-    """What is minimised; a pytree, so that its arrays are arguments when compiled.
+    """What is minimized; a pytree, so that its arrays are arguments when compiled.
 
     `parameters` is a pytree of what is trained, `held` what it depends on besides.
     """
@@ -105,7 +105,7 @@ class State(NamedTuple):
 
     parameters: Any
     held: Any
-    optimiser: Any
+    optimizer: Any
     best: Any
     best_loss: Array
     epoch: Array
@@ -226,12 +226,12 @@ def _advance(
 
 def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[State, Losses]:
     """One epoch of one start: its steps, its losses, and whether it is the best so far."""
-    parameters, optimiser = _steps(task, key, state, settings.learning_rate)
+    parameters, optimizer = _steps(task, key, state, settings.learning_rate)
     losses = _evaluate(task, parameters, state, settings)
     fallen = losses.validation < state.best_loss  # never where it is NaN
     new_state = state._replace(
         parameters=parameters,
-        optimiser=optimiser,
+        optimizer=optimizer,
         best=select(fallen, parameters, state.best),
         best_loss=jnp.where(fallen, losses.validation, state.best_loss),
         epoch=state.epoch + 1,
@@ -258,14 +258,14 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
     """The steps of an epoch: one for each batch."""
 
     def step(carry: tuple[Any, Any], key: Array, data: Data | None, rows: int) -> tuple[Any, Any]:
-        parameters, optimiser = carry
+        parameters, optimizer = carry
         gradient = jax.grad(task.loss, argnums=1)(key, parameters, state.held, data, rows)
         # Optax multiplies whole numbers by floating-point ones, which JAX may be told to refuse.
         with jax.numpy_dtype_promotion("standard"):
-            update, optimiser = _amsgrad(rate).update(gradient, optimiser)
-        return jax.tree.map(jnp.add, parameters, update), optimiser
+            update, optimizer = _amsgrad(rate).update(gradient, optimizer)
+        return jax.tree.map(jnp.add, parameters, update), optimizer
 
-    start, given = (state.parameters, state.optimiser), task.batches
+    start, given = (state.parameters, state.optimizer), task.batches
     key_steps, key_order = jax.random.split(key)
     if given is None:
         return step(start, key_steps, None, 1)
@@ -286,14 +286,14 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
 
 @jax.jit
 def _begin_cycle(state: State) -> State:
-    """The best so far, with a fresh optimiser."""
+    """The best so far, with a fresh optimizer."""
     return over_chains(_fresh, state.best, state.held, state.best_loss)
 
 
 def _fresh(parameters: Any, held: Any, loss: Array) -> State:
     zero = jnp.zeros((), jnp.int32)
-    optimiser = _amsgrad(jnp.zeros(())).init(parameters)
-    return State(parameters, held, optimiser, parameters, loss, epoch=zero, epochs_since_best=zero)
+    optimizer = _amsgrad(jnp.zeros(())).init(parameters)
+    return State(parameters, held, optimizer, parameters, loss, epoch=zero, epochs_since_best=zero)
 
 
 def _amsgrad(rate: Array) -> Any:

@@ -1,6 +1,6 @@
 """HMC with persistent momentum, and a slice variable that decides on acceptance.
 
-Generalised HMC (Horowitz 1991) does not throw the momentum away. A *move* refreshes a part of it,
+Generalized HMC (Horowitz 1991) does not throw the momentum away. A *move* refreshes a part of it,
 
     p <- a p + sqrt(1 - a^2) N(0, 1),        a = exp(-time of the move / decoherence time),
 

@@ -157,7 +157,7 @@ def leapfrog(
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
     `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
-    whose engine has an integrator of its own is left to that. Neighbouring half kicks are merged.
+    whose engine has an integrator of its own is left to that. Neighboring half kicks are merged.
     """
     if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
         return value_and_gradient.follow(start, step_size, num_steps)

@@ -4,7 +4,7 @@ In each round of the search all chains use one length, and record the outputs ``
 Squared jumps of ``f`` over 1, 2, 4, ... transitions, against the variance of ``f`` over all chains,
 give autocorrelations, and these the effective draws of a transition for each output. Their harmonic
 mean, in which slow outputs count most, over the length is the score. (Jumps over one transition
-alone see what is fast in ``f``, and favour lengths two to three times too short; so do, less so,
+alone see what is fast in ``f``, and favor lengths two to three times too short; so do, less so,
 jumps over as many transitions as a round has. Where even the best length seen gives few effective
 draws a transition, the root of the length counts, as in the paper's reward. It is not the number of
 steps, as the step size still varies.) The search climbs by factors of two, then by their root.
@@ -44,9 +44,9 @@ _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
 
 class Units(NamedTuple):
-    """Centre and spread of each output over all chains, in which its jumps are measured."""
+    """Center and spread of each output over all chains, in which its jumps are measured."""
 
-    centre: Array
+    center: Array
     scale: Array
 
 
@@ -96,14 +96,14 @@ def stride(round_length: Array) -> Array:
     return jnp.maximum((round_length + RECORD - 1) // RECORD, 1)
 
 
-def summarise(record: Array, round_length: Array, units: Units) -> Summary:
+def summarize(record: Array, round_length: Array, units: Units) -> Summary:
     """The summary of a `record` ``(RECORD, outputs)``, filled as far as a round goes."""
     each = stride(round_length)
     count = (jnp.maximum(round_length, 1) + each - 1) // each
     rows = jnp.arange(RECORD, dtype=jnp.int32)
     mean = _mean(record, rows < count)
     # In units of their spread, bounded so that heavy tails don't drown the rest.
-    bounded = jnp.tanh((record - units.centre[None]) / units.scale[None])
+    bounded = jnp.tanh((record - units.center[None]) / units.scale[None])
     jumps = [_mean(jnp.square(bounded[lag:] - bounded[:-lag]), rows[lag:] < count) for lag in LAGS]
     return Summary(
         mean=mean,
@@ -162,7 +162,7 @@ def best_and_next(
 ) -> tuple[Array, Array]:
     """The best of the lengths `tried`, and the one to try next, given `scores` of the rounds."""
     best = lengths[jnp.argmax(_smooth(scored, lengths, tried))]
-    # Neighbours of the best that were not tried, the best itself where all were.
+    # Neighbors of the best that were not tried, the best itself where all were.
     ladder = best * jnp.asarray(_LADDER, dtype=best.dtype)
     near = jnp.abs(jnp.log(ladder[:, None] / lengths[None])) < _NEAR
     known = jnp.any(near & tried[None], axis=1)

@@ -179,7 +179,7 @@ def pretrain(
             if not np.isfinite(loss):
                 raise ValueError(
                     f"the validation loss at the start of network {network} is {loss}: "
-                    "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
+                    "standardize the data (`standardize=True` of tb.Posterior), or give `start`"
                 )
         trained = run(task, plan, key_shuffle, state, bar)
         named = named_networks(model, trained.best)

@@ -206,20 +206,20 @@ def _next(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
     reward = adapter.reward_sum / adapter.trajectories.astype(adapter.reward_sum.dtype)
     # Conditioning a Gaussian on one more number, phi . weights + noise = reward.
     phi = adapter.features
-    towards = adapter.covariance @ phi
-    variance = NOISE_VARIANCE + phi @ towards
-    learnt = adapter._replace(
-        weights=adapter.weights + towards * (reward - phi @ adapter.weights) / variance,
-        covariance=adapter.covariance - towards[:, None] * towards[None, :] / variance,
+    toward = adapter.covariance @ phi
+    variance = NOISE_VARIANCE + phi @ toward
+    learned = adapter._replace(
+        weights=adapter.weights + toward * (reward - phi @ adapter.weights) / variance,
+        covariance=adapter.covariance - toward[:, None] * toward[None, :] / variance,
         highest=jnp.maximum(adapter.highest, reward),
         tried=adapter.tried + 1,
         reward_sum=jnp.zeros_like(reward),
         trajectories=jnp.zeros_like(adapter.trajectories),
     )
     return jax.lax.cond(
-        learnt.tried < constants.random_steps,
-        lambda: _choose(learnt, constants, _random(key, constants)),
-        lambda: _choose(learnt, constants, _highest(_upper_confidence_bound(learnt, constants))),
+        learned.tried < constants.random_steps,
+        lambda: _choose(learned, constants, _random(key, constants)),
+        lambda: _choose(learned, constants, _highest(_upper_confidence_bound(learned, constants))),
     )
 
 
@@ -252,7 +252,7 @@ def _on_grid(constants: Constants, weights: Array) -> Array:
 
 def _highest(grid: Array) -> Array:
     """Number of the highest point of the grid, step sizes major."""
-    # XLA vectorises the maximum over step sizes, but searches a flat grid number by number.
+    # XLA vectorizes the maximum over step sizes, but searches a flat grid number by number.
     column = jnp.argmax(jnp.max(grid, axis=0))
     return jnp.argmax(grid[:, column]) * grid.shape[1] + column
 

@@ -230,7 +230,7 @@ def _report(tuning: Tuning) -> Report:
         log_average=averaging.log_average,
         acceptance=tuning.acceptance / length,
         path=tuning.path / length,
-        outputs=length_search.summarise(tuning.record, settings.round_length, tuning.units),
+        outputs=length_search.summarize(tuning.record, settings.round_length, tuning.units),
     )
 
 
@@ -320,11 +320,11 @@ def _next_length(tuning: Tuning, reports: Report, number: Array) -> Array:
     rounds = jnp.arange(POOLING_ROUNDS, dtype=jnp.int32)
     tried = (rounds >= SEARCH) & (rounds <= number)
     scored = length_search.scores(reports.outputs, reports.path, tried, settings.round_length)
-    best, neighbour = length_search.best_and_next(scored, tuning.lengths, tried, shortest, most)
+    best, neighbor = length_search.best_and_next(scored, tuning.lengths, tried, shortest, most)
     following = number + 1
     # The step size may have grown since a length was tried, and the least length with it.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
-        [tuning.length, first, neighbour, jnp.maximum(best, shortest)],
+        [tuning.length, first, neighbor, jnp.maximum(best, shortest)],
         jnp.maximum(tuning.length, jnp.where(following < LAST, shortest, in_the_end)),
     )

@@ -81,12 +81,12 @@ def fit(
         draws, batches = options.gradient_draws, _batches(posterior, options.batch_size)
         task = Task(model, options.estimator, draws, hyperparameters, batches, key=shared)
         thetas, phis = draw_starts(model, key_start, given)
-        centres = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
-        first = Normals(centres, jnp.full_like(centres, np.log(options.start_sd)))
+        centers = jnp.concatenate([thetas, phis], axis=1) if hyperparameters else thetas
+        first = Normals(centers, jnp.full_like(centers, np.log(options.start_sd)))
         trained = run(task, plan, key_fit, begin(None, first, phis), bar)
         if not np.any(np.isfinite(trained.best_loss)):
             raise ValueError(
-                "the ELBO was never finite: standardise the data (`standardise=True` of "
+                "the ELBO was never finite: standardize the data (`standardize=True` of "
                 "tb.Posterior), give `start`, a smaller `start_sd` or a smaller `learning_rate`"
             )
         ratios = np.asarray(_log_ratios(task, key_elbo, trained.best, phis), np.float64)

@@ -104,7 +104,7 @@ class Poisson(Likelihood):
     """Targets are counts 0, 1, 2, ... with expectation ``exp(output)``, each output by itself.
 
     The link is the exponential, which a network may end in (`Exp`) or leave out. Predictions are of
-    the expected count. ``standardise=True`` scales inputs alone.
+    the expected count. ``standardize=True`` scales inputs alone.
 
     Examples
     --------

@@ -56,7 +56,7 @@ class Hyper:
         Its value at the start of a chain, and the value it keeps when hyper-parameters are held.
     prior
         Its prior density. Where the number must be positive, a prior on the whole real line is
-        truncated to positive values (and renormalised), and no prior at all means log-normal
+        truncated to positive values (and renormalized), and no prior at all means log-normal
         around `start` with a log-sd of 1.
 
     Examples
@@ -136,7 +136,7 @@ class Prior(Parametric, ABC):
 
     support: ClassVar[Support] = "real"
     heavy_tailed: ClassVar[bool] = False
-    """Whether samplers should move in ``asinh`` of the standardised value (Cauchy, Student-t)."""
+    """Whether samplers should move in ``asinh`` of the standardized value (Cauchy, Student-t)."""
 
     fixed_where_truncated: ClassVar[tuple[str, ...]] = ()
     """Arguments in which `log_positive_mass` can't be differentiated."""
@@ -150,14 +150,14 @@ class Prior(Parametric, ABC):
 
     @abstractmethod
     def log_density(self, value: Array) -> Array:
-        """Normalised log-density at `value`, elementwise; `value` lies in the support."""
+        """Normalized log-density at `value`, elementwise; `value` lies in the support."""
 
     @abstractmethod
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         """Independent draws of the given shape."""
 
     def location_scale(self) -> tuple[Any, Any]:
-        """Centre and width of the prior on the unconstrained scale, elementwise.
+        """Center and width of the prior on the unconstrained scale, elementwise.
 
         They whiten the coordinates of a sampler. They need not be exact, only of the right size:
         a wrong value costs speed, never correctness.
@@ -165,7 +165,7 @@ class Prior(Parametric, ABC):
         return 0.0, 1.0
 
     def standard(self) -> Self | None:
-        """The same prior with centre 0 and width 1, where `location_scale` standardises it exactly.
+        """The same prior with center 0 and width 1, where `location_scale` standardizes it exactly.
 
         That is, where ``(u - location) / scale`` of the unconstrained value ``u`` has a density
         free of both, as in every location-scale family; ``None`` where it has not.

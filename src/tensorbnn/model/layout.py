@@ -50,7 +50,7 @@ class Entry:
 
     @property
     def truncated(self) -> bool:
-        """Whether the prior, itself on the real line, is cut off at zero and renormalised."""
+        """Whether the prior, itself on the real line, is cut off at zero and renormalized."""
         return self.support == "positive" and self.prior.support == "real"
 
 
@@ -104,7 +104,7 @@ class Layout:
         """Standard coordinates to the unconstrained vector, and the log prior density of `z`.
 
         Standard coordinates measure each element in the width of its prior, from the prior's
-        centre; for heavy-tailed priors, on a scale in which the tails are short. The second value
+        center; for heavy-tailed priors, on a scale in which the tails are short. The second value
         is `log_density` at the first, plus ``log |d flat / d z|``. Hyper-parameters that stand in
         this vector themselves need not be in `hypers`.
         """
@@ -161,7 +161,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Group:
-    """Neighbouring entries with priors of one family: their densities are evaluated in one go."""
+    """Neighboring entries with priors of one family: their densities are evaluated in one go."""
 
     entries: tuple[Entry, ...]
     start: int

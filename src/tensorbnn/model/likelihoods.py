@@ -37,7 +37,7 @@ class Likelihood(Parametric, ABC):
     """The activation this likelihood applies itself; a network may end in it or leave it out."""
 
     real_targets: ClassVar[bool] = False
-    """Whether targets are real numbers in some unit, which `standardise` may shift and scale."""
+    """Whether targets are real numbers in some unit, which `standardize` may shift and scale."""
 
     whole_targets: ClassVar[bool] = False
     """Whether targets are whole numbers, such as counts; then quantiles of new ones are, too."""
@@ -189,7 +189,7 @@ class Gaussian(Likelihood):
     ----------
     sd
         A number (known noise) or a `Hyper` (learned noise). ``Hyper(0.1)`` has a log-normal prior
-        around 0.1 with a log-sd of 1. Where targets are standardised it is in units of their
+        around 0.1 with a log-sd of 1. Where targets are standardized it is in units of their
         standard deviation. Several columns of `y` share it, or have their own: a list with a number
         or a `Hyper` for each, named ``sd.0``, ``sd.1``, ...
 

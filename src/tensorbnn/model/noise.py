@@ -41,7 +41,7 @@ class MeasuredGaussian(Likelihood):
 
     The standard deviations are further columns of the training data's `y` (and of data to validate
     on, and to score), after the targets: ``np.column_stack([y, sd])``. There are as many of them as
-    targets, in the same order, or one that all targets of a row share. ``standardise=True`` scales
+    targets, in the same order, or one that all targets of a row share. ``standardize=True`` scales
     them with the targets.
 
     Predictions are about the quantity that was measured. What a new measurement of it gives depends
@@ -136,7 +136,7 @@ class StudentTNoise(Likelihood):
     ----------
     scale
         Width of the noise: a number, or a `Hyper` where it is learned. Where targets are
-        standardised it is in units of their standard deviation. Several columns of `y` share it, or
+        standardized it is in units of their standard deviation. Several columns of `y` share it, or
         have their own: a list with a number or a `Hyper` for each.
     dof
         Degrees of freedom, likewise. The fewer, the heavier the tails: 1 is Cauchy noise, above 30
@@ -186,7 +186,7 @@ class HeteroscedasticGaussian(Likelihood):
     the means of all columns, then, in the same order, what gives their standard deviations by a
     softplus, ``log(1 + exp(output))``, which is at least 2e-9. Predictions are of the means,
     ``(rows, columns)``, with the noise of each row in ``sd_noise``, ``sd_total`` and all that takes
-    ``noise=True``. With ``standardise=True`` the outputs are about standardised targets, and
+    ``noise=True``. With ``standardize=True`` the outputs are about standardized targets, and
     predictions, noise included, in units of `y`.
 
     Examples

@@ -22,7 +22,7 @@ WIDEST_INPUTS, WIDEST_TARGETS = 1e150, 1e75
 class Scaling:
     """Shifts and scales of the columns of ``x`` and ``y``; none at all by default.
 
-    Made by ``Posterior(..., standardise=True)``. One of your own can be given in its place, such as
+    Made by ``Posterior(..., standardize=True)``. One of your own can be given in its place, such as
     that of another posterior, so that two models share their units.
 
     Parameters
@@ -100,7 +100,7 @@ class Scaling:
         return -float(np.sum(np.log(self.y_scale))) if self.y_scale else 0.0
 
 
-def standardisation(
+def standardization(
     x: NDArray[Any],
     y: NDArray[Any],
     *,
@@ -131,7 +131,7 @@ def _moments(
     fits = (sd >= 1 / widest) & (sd <= widest)
     for column in np.flatnonzero(varies & ~fits):
         raise ValueError(
-            f"column {column} of `{name}` can't be standardised: it goes from {low[column]:g} to "
+            f"column {column} of `{name}` can't be standardized: it goes from {low[column]:g} to "
             f"{high[column]:g}, but its standard deviation must lie between {1 / widest:g} and "
             f"{widest:g}; give it in another unit"
         )
@@ -146,6 +146,6 @@ def _to_inside(
         return values
     if values.shape[-1] != len(scale):
         raise ValueError(
-            f"`{name}` has {values.shape[-1]} columns, but {len(scale)} were standardised"
+            f"`{name}` has {values.shape[-1]} columns, but {len(scale)} were standardized"
         )
     return (values - np.asarray(shift)) / np.asarray(scale)

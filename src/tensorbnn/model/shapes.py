@@ -60,7 +60,7 @@ def _check_priors(layout: Layout, hypers: dict[str, Array]) -> None:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(
                 f"`location_scale` of {kind}, the prior of {entry.name}, must return a pair, "
-                f"centre and width, but returned {pair!r}"
+                f"center and width, but returned {pair!r}"
             )
         _check(
             f"`log_density` of {kind}, the prior of {entry.name},",

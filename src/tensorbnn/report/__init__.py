@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a run: what was modelled, and whether to believe it."""
+"""One self-contained HTML page about a run: what was modeled, and whether to believe it."""
 
 from tensorbnn.report.page import write_report
 

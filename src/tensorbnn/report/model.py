@@ -1,4 +1,4 @@
-"""Sections of a report: what was modelled with which data, how it was sampled, do chains agree."""
+"""Sections of a report: what was modeled with which data, how it was sampled, do chains agree."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def model_section(context: ReportContext) -> Html:
     )
     return section(
         "model",
-        "What was modelled",
+        "What was modeled",
         paragraph(
             f"A Bayesian neural network that predicts {', '.join(context.encoding.targets)}. "
             f"Instead of one best network there are {len(ensemble):,}, sampled from the posterior; "
@@ -100,7 +100,7 @@ def sampler_section(context: ReportContext) -> Html:
     info = ensemble.info
     if not info:  # of a run that another program has made
         said = paragraph("The run has no records of its sampler.")
-        return section("sampler", "Sampler behaviour", said)
+        return section("sampler", "Sampler behavior", said)
     rows = [
         (
             f"chain {chain}",
@@ -127,7 +127,7 @@ def sampler_section(context: ReportContext) -> Html:
             "the same level, without a trend."
         )
         inside.append(figures(drawn(ax, "Log-density of each chain against transitions", caption)))
-    return section("sampler", "Sampler behaviour", *inside)
+    return section("sampler", "Sampler behavior", *inside)
 
 
 def functions_section(context: ReportContext) -> Html:

@@ -125,9 +125,9 @@ def _width(context: ReportContext) -> tuple[str | None, float]:
 
 
 def _scale(prior: Prior) -> tuple[str, float] | None:
-    """What is moved: a scale that is a number, or the centre of the prior of one that is not."""
+    """What is moved: a scale that is a number, or the center of the prior of one that is not."""
     scale = getattr(prior, "scale", None)
     if isinstance(scale, Hyper):
-        centre = getattr(scale.prior, "loc", None)
-        return (".loc", float(centre)) if isinstance(centre, int | float) and centre > 0 else None
+        center = getattr(scale.prior, "loc", None)
+        return (".loc", float(center)) if isinstance(center, int | float) and center > 0 else None
     return ("", float(scale)) if isinstance(scale, int | float) else None

@@ -44,7 +44,7 @@ class RunningSums(NamedTuple):
     """Sums that go on from call to call."""
 
     begun: Array
-    """Transitions made towards a draw that is not complete yet."""
+    """Transitions made toward a draw that is not complete yet."""
     draw: Sums
     """Over these transitions."""
     report: Sums

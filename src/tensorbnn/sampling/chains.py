@@ -87,7 +87,7 @@ class ChainGroup:
         try:
             self._report()  # one that was due when the chain was stopped
             while not self.is_done and not self.is_spent and not self.stop.requested:
-                pooled = self._pooling.synchronise(self.at)
+                pooled = self._pooling.synchronize(self.at)
                 if pooled is not None:
                     self.at = pooled
                     if self._until_pooled and self._pooling.room(pooled) is None:

@@ -159,7 +159,7 @@ def _check_densities(chains: Sequence[int], log_densities: Array) -> None:
         if not np.isfinite(value):
             raise ValueError(
                 f"the log-density at the start of chain {chain} is {value}: "
-                "standardise the data (`standardise=True` of tb.Posterior), or give `start`"
+                "standardize the data (`standardize=True` of tb.Posterior), or give `start`"
             )
 
 

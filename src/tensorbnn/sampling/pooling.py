@@ -57,7 +57,7 @@ class Pooling:
             return None
         return self._due[at.rounds_done] - at.transitions
 
-    def synchronise(self, at: Checkpoint) -> Checkpoint | None:
+    def synchronize(self, at: Checkpoint) -> Checkpoint | None:
         """The chains after a round, if one is due; ``None`` while others have not arrived."""
         if self.room(at) != 0:
             return at

@@ -194,7 +194,7 @@ def make_posterior(
     options = {
         "dtype": manifest["dtype"],
         "engine": manifest["engine"],
-        "standardise": restore(manifest["scaling"], {}),
+        "standardize": restore(manifest["scaling"], {}),
     }
     _check_engine(manifest, network, likelihood)
     posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)

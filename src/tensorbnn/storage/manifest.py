@@ -23,7 +23,7 @@ from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.sghmc import SGHMC
-from tensorbnn.model.catalogue import CLASSES
+from tensorbnn.model.catalog import CLASSES
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.storage.files import canonical, check_format, check_inside, digest

@@ -60,7 +60,7 @@ class Encoding:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """A name for each input of the network: ``age``, ``colour=red``."""
+        """A name for each input of the network: ``age``, ``color=red``."""
         found: list[str] = []
         for each in self.inputs:
             values = each.categories

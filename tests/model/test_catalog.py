@@ -15,7 +15,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn import model as package
-from tensorbnn.model import catalogue
+from tensorbnn.model import catalog
 
 ROOT = Path(__file__).parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -35,9 +35,9 @@ def library_classes(base):
 @pytest.mark.parametrize(
     ("base", "listed"),
     [
-        (tb.Layer, catalogue.LAYERS),
-        (tb.Prior, catalogue.PRIORS),
-        (tb.Likelihood, catalogue.LIKELIHOODS),
+        (tb.Layer, catalog.LAYERS),
+        (tb.Prior, catalog.PRIORS),
+        (tb.Likelihood, catalog.LIKELIHOODS),
     ],
 )
 def test_no_class_is_left_out(base, listed):
@@ -97,7 +97,7 @@ def add_activation(copy):
 
 def add_prior(copy):
     copy.append("model/priors.py", skeleton("Gumbel"))
-    copy.edit("model/catalogue.py", "GammaPrecision)", "GammaPrecision, priors.Gumbel)")
+    copy.edit("model/catalog.py", "GammaPrecision)", "GammaPrecision, priors.Gumbel)")
     copy.export("priors", "Gumbel")
 
 
@@ -109,8 +109,8 @@ def add_likelihood(copy):
     )
     copy.append("model/failures.py", f"{head}\n\n\n{skeleton('Geometric')}")
     line = "from tensorbnn.model.failures import Geometric\n"
-    copy.edit("model/catalogue.py", "from tensorbnn.model.hy", f"{line}from tensorbnn.model.hy")
-    copy.edit("model/catalogue.py", "Poisson, Weighted)", "Poisson, Weighted, Geometric)")
+    copy.edit("model/catalog.py", "from tensorbnn.model.hy", f"{line}from tensorbnn.model.hy")
+    copy.edit("model/catalog.py", "Poisson, Weighted)", "Poisson, Weighted, Geometric)")
     copy.export("failures", "Geometric")
 
 
