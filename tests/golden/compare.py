@@ -1,8 +1,8 @@
 """`make golden`: an earlier commit and the present tree, the same draws bit for bit?
 
-Both run the scenarios of ``scenarios.py`` on this machine, side by side. Then every array, report,
-manifest and printed result is compared, and every run that was stopped and resumed with the one
-that was not. Exits with 1 if anything differs.
+Both run the same scenarios on this machine, side by side: ``scenarios_base.py`` has the names of the
+earlier commit, ``scenarios.py`` the present ones. Then every array, report and printed result is
+compared, and, file by file, every run that was stopped and resumed with the one that was not. Exits with 1 if anything differs.
 
 Most of the time is compilation. To compile what has not changed only once, set
 ``JAX_COMPILATION_CACHE_DIR`` and ``JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0``.
@@ -26,6 +26,7 @@ from safetensors import safe_open
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "golden"
 SCRIPT = Path(__file__).with_name("scenarios.py")
+BASE_SCRIPT = Path(__file__).with_name("scenarios_base.py")
 # What may differ between versions or from run to run, by name, in JSON at any depth.
 NOISE = {"seconds", "created", "library", "sha256", "check"}
 SHOWN = 5
@@ -110,8 +111,9 @@ def run_all(trees, names):
     processes = {}
     for tree, package in trees.items():
         (FOLDER / tree).mkdir(parents=True)
+        script = BASE_SCRIPT if tree == "base" else SCRIPT
         processes[tree] = subprocess.Popen(
-            [sys.executable, SCRIPT, package, ".", *names],
+            [sys.executable, script, package, ".", *names],
             cwd=FOLDER / tree,
             env=environment(package),
             stdout=subprocess.PIPE,
@@ -143,11 +145,12 @@ def compare_scenario(name):
     differences = []
     for root in (base, present):
         tree = root.parent.name
-        pairs += [(f"{tree}, cut: ", cut.with_suffix(""), cut) for cut in root.glob("*.cut")]
+        if tree == "present":
+            pairs += [("cut: ", cut.with_suffix(""), cut) for cut in root.glob("*.cut")]
         errors = [file.read_text() for file in root.glob("error.txt")]
         differences += [f"{tree}: {each.splitlines()[-1]}" for each in errors]
     for label, one, other in pairs:
-        names = [{p.relative_to(e) for p in e.rglob("*") if p.is_file()} for e in (one, other)]
+        names = [files_of(each, within_runs=bool(label)) for each in (one, other)]
         differences += [f"{label}{file} is only in one" for file in sorted(names[0] ^ names[1])]
         if not names[0]:
             differences.append(f"{label}no files")
@@ -156,6 +159,15 @@ def compare_scenario(name):
             files, arrays = files + 1, arrays + count
             differences += [f"{label}{file}: {each}" for each in found]
     return files, arrays, differences
+
+
+def files_of(folder, *, within_runs):
+    """Relative paths of all files; those of run directories only where they are asked for."""
+    files = {file for file in folder.rglob("*") if file.is_file()}
+    if not within_runs:
+        runs = {file.parent for file in files if file.name == "run.json"}
+        files = {file for file in files if runs.isdisjoint(file.parents)}
+    return {file.relative_to(folder) for file in files}
 
 
 def compare_files(one, other):

@@ -5,7 +5,9 @@ first on ``PYTHONPATH``. Everything that is to be the same goes to FOLDER/NAME: 
 arrays, what commands print. A directory ``run.cut`` beside ``run`` is of the same run, stopped four
 times on the way, and must be the same too.
 
-The script works with both versions, so it uses only public names.
+This script has the names of the present version. What it reads of a run it writes beside it, as
+``NAME.dump.npz`` and ``NAME.dump.json``, by the names of the earlier version in both: files of a run
+may be named and packed in other ways, its numbers may not.
 """
 
 import contextlib
@@ -292,7 +294,7 @@ def classes(folder):
     y = (x[:, 0] > 3).astype(int) + (x[:, 1] > 3)
     layers = (tb.Relevance(), tb.CauchyDense(3), tb.PReLU(), tb.GaussianDense(3), tb.Softmax())
     network = tb.Network(*layers, inputs=2)
-    model = tb.Posterior(network, tb.Categorical(), x, y, standardise=True)
+    model = tb.Posterior(network, tb.Categorical(), x, y, standardize=True)
     metrics = {"metrics": [tb.Accuracy()], "report_every": 10}
     whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG | metrics)
 
@@ -340,11 +342,24 @@ def tensorbnn(folder, name, *arguments):
 
 
 def save_draws(file, ensemble):
-    groups = ("parameters", "hyperparameters", "info")
+    groups = {
+        "parameters": ensemble.parameters,
+        "hyperparameters": ensemble.hyperparameters,
+        "info": ensemble.info,
+    }
     np.savez(
-        file,
-        **{f"{each}/{name}": a for each in groups for name, a in getattr(ensemble, each).items()},
+        file, **{f"{group}/{n}": a for group, named in groups.items() for n, a in named.items()}
     )
+
+
+def dump_runs(folder):
+    """Write what is read of each run beside it."""
+    for file in sorted(folder.rglob("run.json")):
+        run = file.parent
+        ensemble = tb.load(run)
+        save_draws(run.with_name(f"{run.name}.dump.npz"), ensemble)
+        reports = {f"{each['chain']}/{each['epoch']}": each for each in ensemble.reports}
+        save_json(run.with_name(f"{run.name}.dump.json"), reports)
 
 
 def save_json(file, value):
@@ -359,6 +374,7 @@ def main(tree, folder, *names):
         own.mkdir(parents=True)
         try:
             SCENARIOS[name](own)
+            dump_runs(own)
         except Exception:
             (own / "error.txt").write_text(traceback.format_exc())
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)

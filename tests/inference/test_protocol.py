@@ -204,7 +204,11 @@ def test_several_chains(name):
         for index in range(6):  # burn-in ends among these
             before, (after, info) = after, step(keys(3, index), after, target)
             # Whatever is learned is learned in burn-in, which is 3 transitions.
-            assert learned(before) != learned(after) if index < 2 else learned(before) == learned(after)
+            assert (
+                learned(before) != learned(after)
+                if index < 2
+                else learned(before) == learned(after)
+            )
             value, gradient = value_and_gradient(after.position[0])
             np.testing.assert_allclose(after.log_density[0], value, rtol=1e-12)
             np.testing.assert_allclose(after.gradient[0], gradient, rtol=1e-9, atol=1e-9)
