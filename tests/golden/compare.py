@@ -1,8 +1,9 @@
 """`make golden`: an earlier commit and the present tree, the same draws bit for bit?
 
-Both run the same scenarios on this machine, side by side: ``scenarios_base.py`` has the names of the
-earlier commit, ``scenarios.py`` the present ones. Then every array, report and printed result is
-compared, and, file by file, every run that was stopped and resumed with the one that was not. Exits with 1 if anything differs.
+Both run the same scenarios on this machine, side by side: ``scenarios_base.py`` has the names of
+the earlier commit, ``scenarios.py`` the present ones. Then every array, report and printed result
+is compared, and, file by file, every run that was stopped and resumed with the one that was not.
+Exits with 1 if anything differs.
 
 Most of the time is compilation. To compile what has not changed only once, set
 ``JAX_COMPILATION_CACHE_DIR`` and ``JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0``.

@@ -210,7 +210,7 @@ class _Group:
         prior = self.bind(hypers)
         standard = None if self.truncated else prior.standard()
         if standard is not None:
-            # (value - location) / scale has a density free of both: the Jacobian has cancelled.
+            # (value - location) / scale has a density free of both: the Jacobian cancels.
             terms = self.log_density(standard, inner)
         else:
             terms = self.log_density(prior, real) + jnp.log(scale)

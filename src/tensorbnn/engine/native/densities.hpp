@@ -44,7 +44,7 @@ TENSORBNN_INLINE Vector<T> log_cosh(Vector<T> z) {
   return magnitude + log1p_of_fraction<T>(exp<T>(T(-2) * magnitude)) - T(0.6931471805599453);
 }
 
-// Of z, location and scale being cancelled.
+// Of z, which location and scale cancel from.
 template <class T>
 TENSORBNN_INLINE Term<T> standard_term(Family family, T dof, Vector<T> z) {
   switch (family) {
