@@ -6,8 +6,8 @@ arrays, what commands print. A directory ``run.cut`` beside ``run`` is of the sa
 times on the way, and must be the same too.
 
 This script has the names of the earlier version. What it reads of a run it writes beside it, as
-``NAME.dump.npz`` and ``NAME.dump.json``, by the names of the earlier version in both: files of a run
-may be named and packed in other ways, its numbers may not.
+``NAME.dump.npz`` and ``NAME.dump.json``, by the names of the earlier version in both: files of a
+run may be named and packed in other ways, its numbers may not.
 """
 
 import contextlib
