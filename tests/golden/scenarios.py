@@ -303,7 +303,7 @@ def classes(folder):
 def estimators(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, (30, 2))
-    options = {"hidden": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
+    options = {"hidden_layer_sizes": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
     options |= {"max_minutes": None, "random_state": 1}
     regressor = tb.BNNRegressor(**options).fit(x, 10 * x[:, 0] + x[:, 1])
     mean, sd = regressor.predict(x, return_std=True)
