@@ -137,7 +137,7 @@ def import_original(
         chains=1,
         burn_in=0,
         draws=found.networks,
-        every=1,
+        thin=1,
         networks_per_file=found.networks_per_file,
         seed=0,
         sample_hyperparameters=not found.held,

@@ -33,7 +33,7 @@ KNOWN = {known.__name__: known for known in (*CLASSES, *SAMPLERS)}
 STATUSES = ("running", "complete", "interrupted", "stopped")
 # What makes the chains of a run what they are; the number of draws may grow.
 _IDENTITY = (
-    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
+    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "thin", "networks_per_file",
     "seed", "sample_hyperparameters",
 )  # fmt: skip
 # A list of numbers, which is written in one line.
@@ -218,7 +218,7 @@ _DESCRIPTION = _of_type(dict, "a description")
 _FIELDS: dict[str, _Check] = {
     **dict.fromkeys(("library", "jax"), _of_type(str, "a version")),
     **dict.fromkeys(("network", "likelihood", "scaling", "sampler"), _DESCRIPTION),
-    **dict.fromkeys(("chains", "draws", "every", "networks_per_file", "report_every"), _count(1)),
+    **dict.fromkeys(("chains", "draws", "thin", "networks_per_file", "report_every"), _count(1)),
     **dict.fromkeys(("burn_in", "seed"), _count(0)),
     **dict.fromkeys(("sample_hyperparameters", "together"), _of_type(bool, "true or false")),
     "status": _one_of(*STATUSES),
