@@ -34,7 +34,7 @@ class Dataset:
     x
         Inputs ``(rows, inputs)``, or ``(rows,)`` for one input.
     y
-        Targets ``(rows,)`` or ``(rows, columns)``, as `Posterior` takes them; they keep their shape.
+        Targets ``(rows,)`` or ``(rows, columns)``, as `Posterior` takes them; they keep this shape.
     rows
         The number by which you know each row, ``(rows,)``: 0, 1, ... by default. A part of a
         dataset keeps those of the whole.

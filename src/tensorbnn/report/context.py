@@ -101,9 +101,9 @@ def read_context(
     else:
         points = diagnosed_rows(notes, kept["x"])
         # Targets apart from weights of rows and from measured standard deviations.
-        targets = [name for name in kept if name.endswith("y")]
-        data = kept | {name: likelihood.observed(as_rows("y", kept[name]), outputs) for name in targets}
-        sds = _deviations(likelihood.unweighted(as_rows("y", kept["y"])), ensemble)
+        columns = {name: as_rows("y", kept[name]) for name in kept if name.endswith("y")}
+        data = kept | {name: likelihood.observed(y, outputs) for name, y in columns.items()}
+        sds = _deviations(likelihood.unweighted(columns["y"]), ensemble)
         if sds is not None:
             data["y_sd"] = sds
     return ReportContext(
