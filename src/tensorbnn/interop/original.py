@@ -95,6 +95,7 @@ def load_original(
         "status": "complete",
         "sample_hyperparameters": not found.held,
         "data": fingerprint(found.posterior) or UNKNOWN_DATA,
+        "output_shape": list(found.posterior.output_shape),
     }
     store = MemoryStore(manifest, pack_dataset(found.posterior.dataset) or None)
     _write(store, found)

@@ -210,6 +210,10 @@ def _is_data(value: Any) -> bool:
     return isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256) is not None
 
 
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= 1 and all(_is_count(n, 1) for n in value)
+
+
 def _is_metrics(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict | None) for each in value.values())
 
@@ -224,6 +228,7 @@ _FIELDS: dict[str, _Check] = {
     "status": _one_of(*STATUSES),
     "dtype": _one_of("float32", "float64"),
     "engine": _of_type(str, "a name"),
+    "output_shape": (_is_shape, "[] or [outputs]"),
     "data": _or_null((_is_data, "shapes and a SHA-256")),
     "metrics": (_is_metrics, "descriptions by name"),
     "notes": _of_type(dict, "a dict"),
