@@ -276,7 +276,7 @@ def test_mistakes_are_told(tmp_path, sampled):
     folder = tmp_path / "run"
     likelihood = classic.FixedGaussianLikelihood(sd=0.1)
     model.train(30, 1, likelihood, folderName=str(folder), progress=False)
-    assert (folder / "architecture.txt").read_text() == "denseGaussian\nDense\n"
+    assert (folder / "architecture.txt").read_text() == "denseGaussian\ndenseGaussian\n"
     with pytest.raises(FileExistsError, match="replace it with `overwrite=True`"):
         model.train(30, 1, likelihood, folderName=str(folder), progress=False)
     model.train(31, 1, likelihood, folderName=str(folder), overwrite=True, progress=False)
