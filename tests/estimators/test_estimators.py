@@ -170,7 +170,7 @@ def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
     state = np.random.RandomState(1)
     chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
     few = regressor.sample_predictions(X, 7, noise=True, random_state=1)
-    every = regressor.ensemble_.new_targets(X.to_numpy(), seed=seed)[..., 0]
+    every = regressor.ensemble_.posterior_predictive(X.to_numpy(), seed=seed)[..., 0]
     np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
     many = regressor.sample_predictions(X, 500, noise=True, random_state=1)
     assert len(np.unique(many[:, 0])) > 490  # but for ties of float32

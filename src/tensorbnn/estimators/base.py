@@ -97,8 +97,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(self._posterior(x, targets, weights), at)
-        every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
-        self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
+        thin = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
+        self.diagnostics_ = self.ensemble_.diagnose(at, thin=thin, progress=False)
         if not self.diagnostics_.trustworthy:
             # Chains may agree, but have seen divergences, say.
             findings = self.diagnostics_.verdict.findings
@@ -153,9 +153,9 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             if chosen is not None:
                 found.append(ensemble._predict_networks(part, chosen, seed=seed, progress=show))
             elif seed is not None:
-                found.append(ensemble.new_targets(part, seed=seed))
+                found.append(ensemble.posterior_predictive(part, seed=seed))
             else:
-                found.append(ensemble.predict(part, progress=show).networks)
+                found.append(ensemble.predict(part, progress=show).samples)
         return self._shaped(np.concatenate(found, axis=1), are_targets=noise)
 
     @abstractmethod
