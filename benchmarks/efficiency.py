@@ -189,7 +189,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
         began = time.perf_counter()
         ensemble = tb.sample(
             case.posterior, sampler, start=case.start, path=path, sample_hyperparameters=False,
-            chains=CHAINS, burn_in=case.burn_in, draws=case.draws, every=1, progress=False,
+            chains=CHAINS, burn_in=case.burn_in, draws=case.draws, thin=1, progress=False,
         )  # fmt: skip
         first = time.perf_counter() - began
         ensemble, seconds, timed = _resumed(path, ensemble, case.draws)

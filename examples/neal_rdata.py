@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--burn-in", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=1000, help="networks from each chain")
-    parser.add_argument("--every", type=int, default=5)
+    parser.add_argument("--thin", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
@@ -86,7 +86,7 @@ def main() -> None:
         chains=options.chains,
         burn_in=options.burn_in,
         draws=options.draws,
-        every=options.every,
+        thin=options.thin,
         seed=options.seed,
     )
     seconds = time.monotonic() - began

@@ -36,7 +36,7 @@ class Length(NamedTuple):
     chains: int
     burn_in: int
     draws: int
-    every: int
+    thin: int
 
 
 class Band(NamedTuple):

@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--burn-in", type=int, default=1000, help="epochs (the paper's: 1000)")
     parser.add_argument("--epochs", type=int, default=5000, help="epochs after burn-in")
-    parser.add_argument("--every", type=int, default=10, help="epochs between saved networks")
+    parser.add_argument("--thin", type=int, default=10, help="epochs between saved networks")
     parser.add_argument(
         "--leapfrog-max",
         type=int,
@@ -92,8 +92,8 @@ def main() -> None:
         start=start,
         chains=options.chains,
         burn_in=options.burn_in,
-        draws=options.epochs // options.every,
-        every=options.every,
+        draws=options.epochs // options.thin,
+        thin=options.thin,
         seed=options.seed,
         path=out / "run",
         overwrite=True,
@@ -111,7 +111,7 @@ def main() -> None:
     gradients = int(ensemble.sample_stats["num_steps"].sum())
     print(f"time         {seconds:.0f} s, {gradients:,} gradients after burn-in")
     print(f"step size    {ensemble.sample_stats['step_size'][:, -1]}")
-    print(f"leapfrogs    {ensemble.sample_stats['num_steps'][:, -1] // options.every}")
+    print(f"leapfrogs    {ensemble.sample_stats['num_steps'][:, -1] // options.thin}")
     print(f"acceptance   {diagnosis.acceptance.round(2)}")
     print(f"R-hat        at most {np.nanmax(diagnosis.rhat):.3f}")
     print(f"ESS          at least {np.nanmin(diagnosis.ess):.0f}")

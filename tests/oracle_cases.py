@@ -64,7 +64,7 @@ def passes(statistics: list[Statistic], least_ess: float) -> bool:
     return z < oracles.z_crit(len(statistics)) and ess >= least_ess and rhat < 1.01
 
 
-def check(case: Case, sampler=None, *, draws: int = 2000, every: int = 1, seed: int = 1) -> None:
+def check(case: Case, sampler=None, *, draws: int = 2000, thin: int = 1, seed: int = 1) -> None:
     def run(seed: int, draws: int) -> bool:
         ensemble = tb.sample(
             case.posterior,
@@ -72,7 +72,7 @@ def check(case: Case, sampler=None, *, draws: int = 2000, every: int = 1, seed: 
             chains=CHAINS,
             burn_in=1000,
             draws=draws,
-            every=every,
+            thin=thin,
             seed=seed,
             progress=False,
         )

@@ -180,7 +180,7 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert (ensemble.num_chains, ensemble.num_draws, ensemble.dtype) == (2, 5, "float64")
     assert sampled["posterior"].likelihood == tb.Gaussian(sd=tb.Hyper(0.2))
     expected = {
-        "chains": 2, "burn_in": 20, "draws": 5, "every": 4, "path": "folder",
+        "chains": 2, "burn_in": 20, "draws": 5, "thin": 4, "path": "folder",
         "networks_per_file": 3, "report_every": 10, "seed": 4, "sample_hyperparameters": False,
         "overwrite": True, "progress": False,
         "metrics": [

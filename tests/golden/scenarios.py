@@ -36,7 +36,7 @@ Y = np.sin(2 * X)
 METRICS = {"metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2), "report_every": 20}
 # A burn-in of at least 160 transitions has pooling rounds.
 SHORT, LONG = {"burn_in": 30, "draws": 12}, {"burn_in": 200, "draws": 20}
-PLAN = {"chains": 3, "every": 2, "networks_per_file": 7, "progress": False, "seed": 5}
+PLAN = {"chains": 3, "thin": 2, "networks_per_file": 7, "progress": False, "seed": 5}
 SAMPLERS = {
     "hmc": tb.HMC(max_leapfrog=20),
     "adaptive": tb.AdaptiveHMC(
@@ -128,7 +128,7 @@ def held_hyperparameters(folder):
 @scenario
 def burn_in_around_160(folder):
     for burn_in in (0, 159, 160):
-        options = {"name": f"{burn_in}", "burn_in": burn_in, "draws": 6, "every": 1}
+        options = {"name": f"{burn_in}", "burn_in": burn_in, "draws": 6, "thin": 1}
         whole_and_cut(folder, posterior(), SAMPLERS["hmc"], **options)
 
 
@@ -139,14 +139,14 @@ def stuck_chain(folder):
     zeros = model.unflatten(np.zeros(model.num_parameters))
     start = {name: np.zeros((3, *np.shape(value))) for name, value in zeros.items()}
     start["dense_0.weights"][1], start["dense_1.weights"][1] = 1.0, 1e3
-    options = {"start": start, "burn_in": 400, "draws": 30, "every": 1, "seed": 3}
+    options = {"start": start, "burn_in": 400, "draws": 30, "thin": 1, "seed": 3}
     ensemble = whole_and_cut(folder, model, FIXED, **options)
     assert max(report["restarts"] for report in ensemble.reports) == 1
 
 
 @scenario
 def large_files(folder):
-    options = {"chains": 2, "every": 1, "burn_in": 10, "draws": 2700, "networks_per_file": 1300}
+    options = {"chains": 2, "thin": 1, "burn_in": 10, "draws": 2700, "networks_per_file": 1300}
     whole_and_cut(folder, posterior(), FIXED, **options)
     files = sorted(file.name for file in folder.glob("run/chain-01/draws-*"))
     assert len(files) == 3
@@ -164,7 +164,7 @@ LINE = np.linspace(-1, 1, 20)
 SLOW = tb.HMC(step_size=0.15, num_leapfrog=4, num_leapfrog_jitter=0.5)
 UNTIL = {
     "until": tb.Converged(rhat=1.02, ess=250, at=[-2.0, 0.0, 1.0]),
-    **{"chains": 2, "burn_in": 10, "draws": 100, "every": 1, "networks_per_file": 64},
+    **{"chains": 2, "burn_in": 10, "draws": 100, "thin": 1, "networks_per_file": 64},
 }
 
 

@@ -235,7 +235,7 @@ def test_numbers_recompile_nothing():
     run_linear(tb.HMC(), burn_in=5, draws=5)
     compiled = advance._cache_size()
     run_linear(tb.HMC(step_size=0.02, num_leapfrog=7), burn_in=9, draws=8, seed=3)
-    run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, every=2)
+    run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, thin=2)
     assert advance._cache_size() == compiled
 
 

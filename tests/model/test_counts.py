@@ -112,7 +112,7 @@ def test_log_likelihood_and_scaling(standardize):
 def test_posterior_of_one_weight(tmp_path):
     """Moments, quantiles of new counts and scores against a sum over a grid."""
     ensemble = tb.sample(
-        tb.Posterior(WEIGHT, POISSON, X, Y), chains=4, burn_in=300, draws=1000, every=2,
+        tb.Posterior(WEIGHT, POISSON, X, Y), chains=4, burn_in=300, draws=1000, thin=2,
         path=tmp_path / "run", progress=False,
     )  # fmt: skip
     weight = np.linspace(-4, 4, 8001)

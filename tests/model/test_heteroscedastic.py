@@ -113,7 +113,7 @@ def test_noise_of_two_groups():
     y = np.where(x == 0, 0.3, 2.5) * rng.normal(size=80)
     prior = tb.Normal(0, 3)
     posterior = tb.Posterior(tb.Network(tb.Dense(2, prior, prior), inputs=1), LIKELIHOOD, x, y)
-    ensemble = tb.sample(posterior, chains=4, burn_in=500, draws=1000, every=2, progress=False)
+    ensemble = tb.sample(posterior, chains=4, burn_in=500, draws=1000, thin=2, progress=False)
     parameters = ensemble.parameters
     at = parameters["dense_0.biases"][..., 1]
     heads = np.stack([at, at + parameters["dense_0.weights"][..., 0, 1]])

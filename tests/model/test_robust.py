@@ -74,7 +74,7 @@ def test_posterior_of_one_weight_with_an_outlier(tmp_path):
     """Moments against a sum over a grid; variances that are infinite, quantiles that are not."""
     tb.sample(
         tb.Posterior(WEIGHT, tb.StudentTNoise(0.3, 1.5), X, Y), chains=4, burn_in=300, draws=1000,
-        every=2, path=tmp_path / "run", progress=False,
+        thin=2, path=tmp_path / "run", progress=False,
     )  # fmt: skip
     weight = np.linspace(-6, 6, 12_001)
     log_mass = stats.t.logpdf(Y, 1.5, weight[:, None] * X, 0.3).sum(axis=1)

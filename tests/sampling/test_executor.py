@@ -82,7 +82,7 @@ CALLS = {}  # of this process
 CUSTOM = {"Squash": Squash}
 SAMPLER = tb.HMC(max_leapfrog=20)
 # 29 transitions and 8 reports of each chain.
-PLAN = {"chains": 2, "burn_in": 14, "draws": 5, "every": 3, "networks_per_file": 2}
+PLAN = {"chains": 2, "burn_in": 14, "draws": 5, "thin": 3, "networks_per_file": 2}
 TRANSITIONS, REPORTS = 29, 8
 
 

@@ -67,14 +67,14 @@ def every_epoch():
 
 
 @pytest.mark.parametrize(
-    ("burn_in", "every", "report_every"), [(0, 1, 10), (23, 4, 10), (23, 12, 5), (19, 20, 100)]
+    ("burn_in", "thin", "report_every"), [(0, 1, 10), (23, 4, 10), (23, 12, 5), (19, 20, 100)]
 )
-def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, every, report_every):
+def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, thin, report_every):
     """Against a run that saves every transition; reports fall within draws, too."""
-    draws = (59 - burn_in) // every
-    end = burn_in + draws * every
+    draws = (59 - burn_in) // thin
+    end = burn_in + draws * thin
     options = {"metrics": [tb.SquaredError()], "validation": (XV, YV)}
-    plan = {"burn_in": burn_in, "every": every, "draws": draws, "report_every": report_every}
+    plan = {"burn_in": burn_in, "thin": thin, "draws": draws, "report_every": report_every}
     run = draw(sampler=FIXED, networks_per_file=2, path=tmp_path / "run", **options, **plan)
     epochs = [*range(report_every, end, report_every), end]
     assert [(r["chain"], r["epoch"]) for r in run.reports] == [
@@ -122,15 +122,15 @@ def test_reports_of_an_adapting_chain_add_up():
 
 
 def test_reports_do_not_change_the_draws():
-    plain = draw(every=2)
+    plain = draw(thin=2)
     assert "training.squared_error" not in plain.reports[0]
     for report_every in (1, 3, 1000):
         options = {"metrics": [tb.SquaredError()], "validation": (XV, YV)}
-        assert same_draws(plain, draw(every=2, report_every=report_every, **options))
+        assert same_draws(plain, draw(thin=2, report_every=report_every, **options))
 
 
 def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
-    options = {"every": 3, "report_every": 8, "metrics": [tb.SquaredError()]}
+    options = {"thin": 3, "report_every": 8, "metrics": [tb.SquaredError()]}
     usual = draw(**options)
     monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)  # one transition a call
     single = draw(**options)
@@ -228,10 +228,10 @@ def failing(good_calls):
     return fragile
 
 
-@pytest.mark.parametrize(("every", "draws"), [(1, 20), (4, 5), (7, 2)])
-def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws):
+@pytest.mark.parametrize(("thin", "draws"), [(1, 20), (4, 5), (7, 2)])
+def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, thin, draws):
     """It is called at the start, at 10 and at 20; the fourth call fails, in the midst of a draw."""
-    options = {"chains": 1, "burn_in": 10, "every": every, "report_every": 10}
+    options = {"chains": 1, "burn_in": 10, "thin": thin, "report_every": 10}
     message = r"metric `fragile` failed on the training data at epoch 30 of chain 0: KeyError"
     with pytest.raises(MetricError, match=message):
         draw(**options, draws=10**8, metrics=[failing(3)], path=tmp_path / "run")
@@ -244,7 +244,7 @@ def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws):
     assert store.read_state(0)["transitions"] == 30
     longer = tb.resume(tmp_path / "run", draws=draws + 3, metrics=[failing(100)], progress=False)
     assert same_draws(longer, draw(**options, draws=draws + 3))
-    end = 10 + (draws + 3) * every
+    end = 10 + (draws + 3) * thin
     assert [report["epoch"] for report in longer.reports] == [*range(10, end, 10), end]
 
 

@@ -47,7 +47,7 @@ ADAPTIVE = tb.AdaptiveHMC(
 )
 SAMPLERS = {"hmc": tb.HMC(max_leapfrog=20), "adaptive": ADAPTIVE}
 # 14 transitions of burn-in, 5 draws of 3 transitions each, files of 2 draws.
-PLAN = {"burn_in": 14, "draws": 5, "every": 3, "networks_per_file": 2, "chains": 2}
+PLAN = {"burn_in": 14, "draws": 5, "thin": 3, "networks_per_file": 2, "chains": 2}
 REPORTS = {"report_every": 4, "metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2)}
 
 
@@ -299,7 +299,7 @@ def short(tmp_path):
         ({"seed": 1}, "has another `seed`: 0 there, 1 here"),
         ({"chains": 3}, "has another `chains`: 2 there, 3 here"),
         ({"burn_in": 1}, "has another `burn_in`: 14 there, 1 here"),
-        ({"every": 1}, "has another `every`: 3 there, 1 here"),
+        ({"thin": 1}, "has another `thin`: 3 there, 1 here"),
         ({"sampler": ADAPTIVE}, "has another `sampler`: .*'HMC'.* there, .*'AdaptiveHMC'"),
         ({"posterior": posterior(dtype="float64")}, "has another `dtype`: 'float32' there"),
         (

@@ -149,8 +149,8 @@ def test_noises_come_in_the_order_of_the_columns(tmp_path, saved):
     assert [name for name in run.hyperparameters if name.startswith("like")] == expected
 
 
-def test_every_takes_every_other_draw(reference):
-    thinned = draw(draws=6, every=2)
+def test_thin_takes_every_other_draw(reference):
+    thinned = draw(draws=6, thin=2)
     for name, values in reference.parameters.items():
         assert np.array_equal(thinned.parameters[name], values[:, 1::2])
     steps = reference.sample_stats["num_steps"].reshape(2, 6, 2).sum(axis=2)
@@ -476,11 +476,11 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
         ({"chains": 2.0}, "`chains` must be a whole number of at least 1, got 2.0"),
         ({"burn_in": -1}, "`burn_in` must be a whole number of at least 0, got -1"),
         ({"draws": 0}, "`draws` must be a whole number of at least 1, got 0"),
-        ({"every": 0}, "`every` must be a whole number of at least 1, got 0"),
+        ({"thin": 0}, "`thin` must be a whole number of at least 1, got 0"),
         ({"networks_per_file": 0}, "`networks_per_file` must be a whole number"),
         ({"seed": -5}, "`seed` must be a whole number of at least 0, got -5"),
         ({"seed": 2**64}, "`seed` must be a whole number of at most 18446744073709551615, got"),
-        ({"every": 2**31}, "`every` must be a whole number of at most 2147483647, got 2147483648"),
+        ({"thin": 2**31}, "`thin` must be a whole number of at most 2147483647, got 2147483648"),
         ({"burn_in": 10**12}, "`burn_in` must be a whole number of at most 2147483647, got"),
         ({"start": {"dense_9.weights": 0}}, r"unknown parameters \['dense_9.weights'\]"),
         ({"start": {"dense_0.weights": [0.0]}}, r"it must be \(1, 4\), or \(2, 1, 4\)"),

@@ -225,18 +225,18 @@ def whole(draws=400, **options):
     return draw(draws=draws, **{"burn_in": 0} | options)
 
 
-@pytest.mark.parametrize(("every", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
-def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, seconds):
+@pytest.mark.parametrize(("thin", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
+def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, thin, seconds):
     """After the transition in which they are spent, however the run is cut into calls."""
     monkeypatch.setattr(LocalBackend, "call_seconds", seconds)
     every_transition = whole().sample_stats["num_steps"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     assert ends[0] != ends[1]
     path = tmp_path / "run"
-    options = {"burn_in": 0, "every": every}
+    options = {"burn_in": 0, "thin": thin}
     with warns(StoppedByLimit, limit="max_gradients", value=300) as warned:
         mine = draw(path, draws=100, max_gradients=300, **options)
-    assert mine.num_draws == min(ends) // every
+    assert mine.num_draws == min(ends) // thin
     store = DirectoryStore(path)
     assert [store.progress(chain) for chain in (0, 1)] == [
         (end, int(each[:end].sum())) for end, each in zip(ends, every_transition, strict=True)

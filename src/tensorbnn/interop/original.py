@@ -95,6 +95,7 @@ def load_original(
         "status": "complete",
         "sample_hyperparameters": not found.held,
         "data": fingerprint(found.posterior) or UNKNOWN_DATA,
+        "output_shape": list(found.posterior.output_shape),
     }
     store = MemoryStore(manifest, pack_dataset(found.posterior.dataset) or None)
     _write(store, found)
@@ -137,7 +138,7 @@ def import_original(
         chains=1,
         burn_in=0,
         draws=found.networks,
-        every=1,
+        thin=1,
         networks_per_file=found.networks_per_file,
         seed=0,
         sample_hyperparameters=not found.held,

@@ -44,7 +44,7 @@ def model_section(context: ReportContext) -> Html:
             "Sampler": summary(manifest["sampler"]),
             "Chains": f"{manifest['chains']}, each {manifest['burn_in']:,} transitions of burn-in "
             f"and {ensemble.num_draws:,} saved networks"
-            + (f", every {manifest['every']}th" if manifest["every"] > 1 else ""),
+            + (f", every {manifest['thin']}th" if manifest["thin"] > 1 else ""),
         }
     )
     return section(
