@@ -58,7 +58,7 @@ def main(out, settings):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     began = time.monotonic()
     regressor = tb.BNNRegressor(random_state=0, **settings).fit(X_train, y_train)
-    print(f"fitted in {time.monotonic() - began:.0f} s: {regressor.diagnostics_.verdict}")
+    print(f"fitted in {time.monotonic() - began:.0f} s: {regressor.diagnosis_.verdict}")
     scores = regressor.ensemble_.evaluate(X_test.to_numpy(), y_test.to_numpy(), progress=False)
     print(f"RMSE {scores.rmse[0]:.1f}, R2 {regressor.score(X_test, y_test):.2f}")
     print(

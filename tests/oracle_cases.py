@@ -253,10 +253,10 @@ def gaussian_prior(units, location, scale, thresholds=(-2.0, 0.5, 1.0)) -> Case:
     return Case(prior_only(tb.Dense(units, prior, prior)), statistics)
 
 
-def gamma_precision_prior(units, width, dof) -> Case:
-    """Neal's prior: each weight by itself is `width` times a Student-t with `dof`."""
-    exact = oracles.fbm_group_prior(width, dof)
-    prior = tb.Normal(0.0, tb.Hyper(width, tb.GammaPrecision(width, dof)))
+def gamma_precision_prior(units, width, df) -> Case:
+    """Neal's prior: each weight by itself is `width` times a Student-t with `df`."""
+    exact = oracles.fbm_group_prior(width, df)
+    prior = tb.Normal(0.0, tb.Hyper(width, tb.GammaPrecision(width, df)))
     thresholds = [exact.ppf(p) for p in (0.05, 0.3, 0.5, 0.9)]
 
     def statistics(ensemble):

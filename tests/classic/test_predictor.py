@@ -116,7 +116,7 @@ def test_what_is_not_known_is_told(tmp_path):
         network.reweight(tmp_path / "other.txt")
     with pytest.raises(TypeError, match="`customLayerDict` must hold layers by name, got 3"):
         classic.predictor(DATA / "gauss_tanh", customLayerDict={"dense2": 3})
-    for layer in (WideGaussian, WideGaussian(1, 10), tb.GaussianDense(10, WIDE, WIDE)):
+    for layer in (WideGaussian, WideGaussian(1, 10), tb.Dense(10, WIDE, WIDE)):
         again = classic.predictor(DATA / "gauss_tanh", customLayerDict={"wideGaussian": layer})
         assert again._other(DATA / "gauss_tanh" / "architecture2.txt").layers[0].bias_prior == WIDE
 

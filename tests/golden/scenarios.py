@@ -33,7 +33,7 @@ import tensorbnn as tb
 ORIGINAL = Path(__file__).parents[1] / "data" / "original"
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
-METRICS = {"metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2), "report_every": 20}
+METRICS = {"metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2), "report_every": 20}
 # A burn-in of at least 160 transitions has pooling rounds.
 SHORT, LONG = {"burn_in": 30, "draws": 12}, {"burn_in": 200, "draws": 20}
 PLAN = {"chains": 3, "thin": 2, "networks_per_file": 7, "progress": False, "seed": 5}
@@ -292,7 +292,7 @@ def classes(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, (30, 2))
     y = (x[:, 0] > 3).astype(int) + (x[:, 1] > 3)
-    layers = (tb.Relevance(), tb.CauchyDense(3), tb.PReLU(), tb.GaussianDense(3), tb.Softmax())
+    layers = (tb.Relevance(), tb.CauchyDense(3), tb.PReLU(), tb.Dense(3), tb.Softmax())
     network = tb.Network(*layers, inputs=2)
     model = tb.Posterior(network, tb.Categorical(), x, y, standardize=True)
     metrics = {"metrics": [tb.Accuracy()], "report_every": 10}
@@ -303,7 +303,7 @@ def classes(folder):
 def estimators(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, (30, 2))
-    options = {"hidden": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
+    options = {"hidden_layer_sizes": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
     options |= {"max_minutes": None, "random_state": 1}
     regressor = tb.BNNRegressor(**options).fit(x, 10 * x[:, 0] + x[:, 1])
     mean, sd = regressor.predict(x, return_std=True)

@@ -76,9 +76,9 @@ def test_gaussian_prior_is_recovered_without_data(units, prior):
     check(cases.gaussian_prior(units, **prior))
 
 
-@pytest.mark.parametrize(("width", "dof"), [(0.05, 0.5), (1.0, 4.0)], ids=str)
-def test_gamma_precision_prior_is_recovered_without_data(width, dof):
-    check(cases.gamma_precision_prior(8, width, dof))
+@pytest.mark.parametrize(("width", "df"), [(0.05, 0.5), (1.0, 4.0)], ids=str)
+def test_gamma_precision_prior_is_recovered_without_data(width, df):
+    check(cases.gamma_precision_prior(8, width, df))
 
 
 @pytest.mark.parametrize("units", [2, 50])

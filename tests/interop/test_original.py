@@ -302,7 +302,7 @@ def test_a_layer_of_ones_own(tmp_path):
     with pytest.raises(
         tb.RunError, match=r"has a parameter of shape \(7, 1\), but summary.txt has"
     ):
-        tb.load_original(path, custom={"wideGaussian": tb.GaussianDense(7)}, **options)
+        tb.load_original(path, custom={"wideGaussian": tb.Dense(7)}, **options)
     with pytest.raises(tb.RunError, match=r"has 6 tensors, but the layers .* have 4"):
         tb.load_original(path, custom={"wideGaussian": tb.Tanh}, **options)
 

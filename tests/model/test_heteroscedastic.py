@@ -61,7 +61,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     sampler = tb.HMC(step_size=0.05, num_leapfrog=5)
     tb.sample(
         posterior, sampler, chains=2, burn_in=5, draws=20, path=tmp_path / "run",
-        metrics=[tb.SquaredError()], progress=False,
+        metrics=[tb.MeanSquaredError()], progress=False,
     )  # fmt: skip
     ensemble = tb.resume(tmp_path / "run", draws=30, progress=False)
     assert ensemble.likelihood == likelihood
@@ -86,7 +86,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
 
     error = np.square(mean[29] - Y).mean()
     last = [report for report in ensemble.reports if report["chain"] == 0][-1]
-    np.testing.assert_allclose(last["training.squared_error"], error, rtol=1e-6)
+    np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
     assert ensemble.evaluate(X, Y, progress=False).crps.shape == (2,)
     assert ensemble.posterior_predictive(X).shape == (60, 7, 2)
     weights = y[:, 2] if weighted else 1.0

@@ -135,7 +135,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
         burn_in=5,
         draws=100,
         path=tmp_path / "run",
-        metrics=[tb.SquaredError()],
+        metrics=[tb.MeanSquaredError()],
         validation=(X, np.column_stack(columns)),
         progress=False,
     )
@@ -148,8 +148,8 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
 
     last = [report for report in loaded.reports if report["chain"] == 0][-1]
     error = np.mean(np.square(networks[99] - y[:, 0]))
-    np.testing.assert_allclose(last["training.squared_error"], error, rtol=1e-6)
-    np.testing.assert_allclose(last["validation.squared_error"], error, rtol=1e-6)
+    np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
+    np.testing.assert_allclose(last["validation.mean_squared_error"], error, rtol=1e-6)
 
     given = np.column_stack([y, sd])
     scores = loaded.evaluate(X, given, progress=False)

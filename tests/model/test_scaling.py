@@ -88,11 +88,13 @@ def test_scores_and_reports_are_in_the_units_of_the_user(both):
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((ours.predict(X).mean - Y) ** 2, 0)))
     posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True)
     validation = (NEW, Y[::3])
-    ensemble = tb.sample(posterior, **OPTIONS, metrics=[tb.SquaredError()], validation=validation)
+    ensemble = tb.sample(
+        posterior, **OPTIONS, metrics=[tb.MeanSquaredError()], validation=validation
+    )
     last = [report for report in ensemble.reports if report["chain"] == 1][-1]
     for kind, x, y in (("training", X, Y), ("validation", *validation)):
         f = ensemble.predict(x).samples[-1]
-        assert last[f"{kind}.squared_error"] == pytest.approx(np.mean((f - y) ** 2), rel=1e-4)
+        assert last[f"{kind}.mean_squared_error"] == pytest.approx(np.mean((f - y) ** 2), rel=1e-4)
 
 
 def test_a_run_keeps_its_scaling_and_the_data_of_the_user(tmp_path):

@@ -76,7 +76,7 @@ def test_a_row_of_weight_zero_may_be_impossible():
 @pytest.mark.parametrize("missing", [1e30, 3e38])
 @pytest.mark.parametrize(
     "likelihood",
-    [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), dof=tb.Hyper(4.0))],
+    [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), df=tb.Hyper(4.0))],
 )
 def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missing):
     network = tb.Network(tb.Dense(1), inputs=1)
@@ -112,7 +112,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
         burn_in=5,
         draws=20,
         path=tmp_path / "run",
-        metrics=[tb.SquaredError()],
+        metrics=[tb.MeanSquaredError()],
         progress=False,
     )
     loaded = tb.load(tmp_path / "run")
@@ -125,7 +125,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     assert scores.log_score == prediction.log_score(REAL)
     last = prediction.samples[19]  # of chain 0
     report = [each for each in loaded.reports if each["chain"] == 0][-1]
-    squares = report["training.squared_error"]
+    squares = report["training.mean_squared_error"]
     np.testing.assert_allclose(squares, np.mean(np.square(last - REAL)), rtol=1e-6)
     context = read_context(tmp_path / "run", progress=False)
     assert context.encoding.targets == ("y",)

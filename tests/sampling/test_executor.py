@@ -96,7 +96,7 @@ def draw(path, executor=None, *, mishap=None, **options):
         "path": path,
         "executor": executor,
         "report_every": 4,
-        "metrics": [tb.SquaredError(), Mishap() if mishap is None else mishap],
+        "metrics": [tb.MeanSquaredError(), Mishap() if mishap is None else mishap],
         "validation": (X / 2, Y / 2),
         "checkpoint_seconds": 1e-9,
         "progress": False,

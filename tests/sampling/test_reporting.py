@@ -73,7 +73,7 @@ def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, thin, re
     """Against a run that saves every transition; reports fall within draws, too."""
     draws = (59 - burn_in) // thin
     end = burn_in + draws * thin
-    options = {"metrics": [tb.SquaredError()], "validation": (XV, YV)}
+    options = {"metrics": [tb.MeanSquaredError()], "validation": (XV, YV)}
     plan = {"burn_in": burn_in, "thin": thin, "draws": draws, "report_every": report_every}
     run = draw(sampler=FIXED, networks_per_file=2, path=tmp_path / "run", **options, **plan)
     epochs = [*range(report_every, end, report_every), end]
@@ -92,7 +92,7 @@ def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, thin, re
         assert report["log_density"] == info["log_density"][chain, epoch - 1]
         for name, (x, y) in {"training": (X, Y), "validation": (XV, YV)}.items():
             expected = squared_error(every_epoch, chain, epoch - 1, x, y)
-            assert report[f"{name}.squared_error"] == pytest.approx(expected, rel=1e-4)
+            assert report[f"{name}.mean_squared_error"] == pytest.approx(expected, rel=1e-4)
         assert list(report)[-1] == "seconds"
         seconds = report["seconds"] if since == 0 else seconds
         assert report["seconds"] >= seconds > 0
@@ -105,8 +105,8 @@ def test_the_reference_has_what_is_to_be_counted(every_epoch):
 
 
 def test_reports_of_an_adapting_chain_add_up():
-    fine = draw(report_every=1, metrics=[tb.SquaredError()]).reports
-    coarse = draw(report_every=10, metrics=[tb.SquaredError()]).reports
+    fine = draw(report_every=1, metrics=[tb.MeanSquaredError()]).reports
+    coarse = draw(report_every=10, metrics=[tb.MeanSquaredError()]).reports
     assert [report["epoch"] for report in coarse] == 2 * [10, 20, 30, 32]
     assert [report["phase"] for report in coarse] == 2 * [*2 * ["burn-in"], *2 * ["sampling"]]
     for report in coarse:
@@ -117,20 +117,20 @@ def test_reports_of_an_adapting_chain_add_up():
         for name in ("acceptance", "leapfrog_steps"):
             mean = np.mean([part[name] for part in parts])
             assert report[name] == pytest.approx(mean, rel=1e-5)
-        for name in ("step_size", "log_density", "training.squared_error"):
+        for name in ("step_size", "log_density", "training.mean_squared_error"):
             assert report[name] == parts[-1][name]
 
 
 def test_reports_do_not_change_the_draws():
     plain = draw(thin=2)
-    assert "training.squared_error" not in plain.reports[0]
+    assert "training.mean_squared_error" not in plain.reports[0]
     for report_every in (1, 3, 1000):
-        options = {"metrics": [tb.SquaredError()], "validation": (XV, YV)}
+        options = {"metrics": [tb.MeanSquaredError()], "validation": (XV, YV)}
         assert same_draws(plain, draw(thin=2, report_every=report_every, **options))
 
 
 def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
-    options = {"thin": 3, "report_every": 8, "metrics": [tb.SquaredError()]}
+    options = {"thin": 3, "report_every": 8, "metrics": [tb.MeanSquaredError()]}
     usual = draw(**options)
     monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)  # one transition a call
     single = draw(**options)
@@ -139,19 +139,19 @@ def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
 
 
 def test_memory_and_directory_report_the_same(tmp_path):
-    options = {"report_every": 7, "metrics": [tb.SquaredError(sd=2.0)]}
+    options = {"report_every": 7, "metrics": [tb.MeanSquaredError()]}
     memory = draw(**options)
     run = draw(**options, path=tmp_path / "run")
     assert numbers(run.reports) == numbers(memory.reports)
     assert tb.load(tmp_path / "run").reports == run.reports
     manifest = DirectoryStore(tmp_path / "run").manifest
-    described = {"type": "SquaredError", "mean": 0.0, "sd": 2.0, "exp": False}
-    assert manifest["metrics"] == {"squared_error": described}
+    described = {"type": "MeanSquaredError"}
+    assert manifest["metrics"] == {"mean_squared_error": described}
     assert manifest["report_every"] == 7
 
 
 def test_validation_data_are_kept_with_the_run(tmp_path):
-    draw(path=tmp_path / "run", metrics=[tb.SquaredError()], validation=(XV, YV))
+    draw(path=tmp_path / "run", metrics=[tb.MeanSquaredError()], validation=(XV, YV))
     store = DirectoryStore(tmp_path / "run")
     np.testing.assert_allclose(store.data()["validation_x"][:, 0], XV, rtol=1e-6)
     np.testing.assert_allclose(store.data()["validation_y"][:, 0], YV, rtol=1e-6)
@@ -181,15 +181,15 @@ def test_metrics_see_expected_targets_in_the_order_of_the_rows(monkeypatch):
 
 
 def test_double_precision_with_hyper_parameters_held():
-    options = {"metrics": [tb.SquaredError()], "sample_hyperparameters": False}
+    options = {"metrics": [tb.MeanSquaredError()], "sample_hyperparameters": False}
     run = draw(posterior(dtype="float64"), **options)
     expected = squared_error(run, 1, -1, X, Y)
-    assert run.reports[-1]["training.squared_error"] == pytest.approx(expected, rel=1e-12)
+    assert run.reports[-1]["training.mean_squared_error"] == pytest.approx(expected, rel=1e-12)
 
 
 def test_all_chains_at_once_as_on_an_accelerator(monkeypatch):
     options = {"sampler": FIXED, "burn_in": 3, "draws": 2, "report_every": 2}
-    options["metrics"] = [tb.SquaredError()]
+    options["metrics"] = [tb.MeanSquaredError()]
     alone = draw(**options).reports
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     together = draw(**options).reports
@@ -197,7 +197,7 @@ def test_all_chains_at_once_as_on_an_accelerator(monkeypatch):
         (c, e) for c in (0, 1) for e in (2, 4, 5)
     ]
     for one, other in zip(alone, together, strict=True):
-        for name in ("acceptance", "log_density", "training.squared_error"):
+        for name in ("acceptance", "log_density", "training.mean_squared_error"):
             assert one[name] == pytest.approx(other[name], rel=1e-3)
 
 
@@ -267,7 +267,7 @@ def test_reports_can_be_read_while_the_run_goes_on(tmp_path):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    run = draw(path=path, burn_in=1000, draws=10, report_every=5, metrics=[tb.SquaredError()])
+    run = draw(path=path, burn_in=1000, draws=10, report_every=5, metrics=[tb.MeanSquaredError()])
     watcher.join()
     whole = {(report["chain"], report["epoch"]): report for report in run.reports}
     assert any(0 < len(early) < len(whole) for early in seen)
@@ -347,9 +347,9 @@ REPORT = {
     "leapfrog_steps": 321.6,
     "step_size": 0.003134,
     "log_density": -3.0,
-    "training.squared_error": 0.012345,
+    "training.mean_squared_error": 0.012345,
     "training.bias": None,
-    "validation.squared_error": 0.5,
+    "validation.mean_squared_error": 0.5,
     "seconds": 1.0,
 }
 
@@ -363,7 +363,7 @@ def test_a_report_as_cells():
         "step size": "0.00313",
         "leapfrog": "322",
         "divergent": "12",
-        "squared error (validation)": "0.0123 (0.5)",
+        "mean squared error (validation)": "0.0123 (0.5)",
         "bias": "-",
     }
 
@@ -396,7 +396,7 @@ def test_a_narrow_terminal_folds_headings_between_words():
     expected = ["2", "sampling", "12,345", "0.91", "0.00313", "322", "12", "0.0123", "(0.5)", "-"]
     assert numbers.split() == expected
     last = "chain phase epoch accepted step size leapfrog divergent (validation) bias"
-    assert [" ".join(line.split()) for line in headings] == ["squared error", last]
+    assert [" ".join(line.split()) for line in headings] == ["mean squared error", last]
     assert all(len(line) <= 86 for line in (*headings, numbers))
 
 
@@ -437,12 +437,12 @@ def test_the_live_display_before_and_after():
 def test_the_live_display_of_a_run(monkeypatch):
     console = terminal()
     monkeypatch.setattr(progress, "_standard_error", lambda: console)
-    draw(chains=2, metrics=[tb.SquaredError()], validation=(XV, YV), progress=True)
+    draw(chains=2, metrics=[tb.MeanSquaredError()], validation=(XV, YV), progress=True)
     text = console.file.getvalue()
     for word in ("compiling", "sampling", "gradients/s a core", "in all"):
         assert word in text
     last = text[text.rindex("chain ") :]
-    assert "squared error (validation)" in last
+    assert "mean squared error (validation)" in last
     assert last.count("done     32 ") == 2
     assert "100%" in text
 

@@ -548,7 +548,7 @@ def test_reading_a_run_without_draws_says_so(tmp_path, monkeypatch):
     ("options", "error", "message"),
     [
         ({"report_every": 0}, ValueError, "`report_every` must be a whole number of at least 1"),
-        ({"metrics": tb.SquaredError()}, TypeError, "`metrics` must be a list"),
+        ({"metrics": tb.MeanSquaredError()}, TypeError, "`metrics` must be a list"),
         ({"metrics": None}, ValueError, "`validation` is given but `metrics` is not: say what"),
         ({"validation": X}, TypeError, r"`validation` must be a pair .* got ndarray"),
         ({"validation": (X, Y, Y)}, TypeError, r"`validation` must be a pair .* got tuple"),
@@ -565,7 +565,7 @@ def test_reading_a_run_without_draws_says_so(tmp_path, monkeypatch):
     ids=str,
 )
 def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
-    given = {"metrics": [tb.SquaredError()], "validation": (X, Y)} | options
+    given = {"metrics": [tb.MeanSquaredError()], "validation": (X, Y)} | options
     with pytest.raises(error, match=message):
         draw(path=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
@@ -575,7 +575,7 @@ def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
 def test_metrics_need_data():
     prior = tb.Posterior(posterior().network, tb.Gaussian(sd=0.1))
     with pytest.raises(ValueError, match="`metrics` compare predictions with targets, but"):
-        draw(prior, metrics=[tb.SquaredError()])
+        draw(prior, metrics=[tb.MeanSquaredError()])
     assert draw(prior, draws=2).reports[-1]["epoch"] == 32
 
 
@@ -583,6 +583,6 @@ def test_metrics_need_data():
 def test_metrics_that_do_not_fit_the_targets_are_refused_before_the_run(tmp_path):
     network = tb.Network(tb.Dense(3), inputs=1)
     target = tb.Posterior(network, tb.Categorical(), X, np.arange(9) % 3)
-    with pytest.raises(RuntimeError, match=r"`squared_error` failed.*use Accuracy"):
-        draw(target, path=tmp_path / "run", metrics=[tb.SquaredError()])
+    with pytest.raises(RuntimeError, match=r"`mean_squared_error` failed.*use Accuracy"):
+        draw(target, path=tmp_path / "run", metrics=[tb.MeanSquaredError()])
     assert not (tmp_path / "run").exists()

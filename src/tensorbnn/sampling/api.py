@@ -101,9 +101,10 @@ def sample(
         by default and at most, and after this many seconds, in burn-in too: no more is lost if the
         run is killed.
     metrics
-        What to report of the networks while the chains run: `SquaredError`, `PercentError`,
-        `Accuracy`, or functions ``(predictions, targets) -> float`` of your own, for the expected
-        targets ``(rows, outputs)`` of one network.
+        What to report of the networks while the chains run: `MeanSquaredError`,
+        `MeanAbsolutePercentageError`, `Accuracy`, or your own functions
+        ``(predictions, targets) -> float``. Predictions are the expected targets of one network, in
+        the shape of `y`.
     validation
         Data ``(x, y)`` on which metrics are reported too. They don't change the draws.
     report_every
