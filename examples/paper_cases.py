@@ -108,10 +108,10 @@ def main() -> None:
     plots.losses(start).figure.savefig(out / "losses.png", dpi=150)
 
     diagnosis = ensemble.diagnose(grid[::5])
-    gradients = int(ensemble.info["num_steps"].sum())
+    gradients = int(ensemble.sample_stats["num_steps"].sum())
     print(f"time         {seconds:.0f} s, {gradients:,} gradients after burn-in")
-    print(f"step size    {ensemble.info['step_size'][:, -1]}")
-    print(f"leapfrogs    {ensemble.info['num_steps'][:, -1] // options.thin}")
+    print(f"step size    {ensemble.sample_stats['step_size'][:, -1]}")
+    print(f"leapfrogs    {ensemble.sample_stats['num_steps'][:, -1] // options.thin}")
     print(f"acceptance   {diagnosis.acceptance.round(2)}")
     print(f"R-hat        at most {np.nanmax(diagnosis.rhat):.3f}")
     print(f"ESS          at least {np.nanmin(diagnosis.ess):.0f}")

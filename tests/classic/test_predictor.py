@@ -97,7 +97,7 @@ def test_autocorrelation():
     bias = (60 - np.arange(1, 20)) / 60
     assert found * bias == pytest.approx(own["autocorrelation"][1:], abs=1e-4)
     length = network.autoCorrelationLength(own["x"], 30)
-    assert length == pytest.approx(float(network.ensemble.autocorrelation_length(own["x"], 30)[0]))
+    assert length == pytest.approx(float(network.ensemble.autocorrelation_time(own["x"], 30)[0]))
 
 
 def test_what_is_not_known_is_told(tmp_path):

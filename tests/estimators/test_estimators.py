@@ -136,7 +136,7 @@ def test_a_level_is_one_number(regressor, classifier, level):
 
 
 def test_samples_of_a_regressor(regressor):
-    networks = regressor.ensemble_.predict(X.to_numpy(), progress=False).networks[..., 0]
+    networks = regressor.ensemble_.predict(X.to_numpy(), progress=False).samples[..., 0]
     few = regressor.sample_y(X, 7, random_state=1, noise=False)
     assert few.shape == (40, 7)
     assert {tuple(each) for each in few.T} < {tuple(each) for each in networks}
@@ -172,7 +172,7 @@ def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
     state = np.random.RandomState(1)
     chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
     few = regressor.sample_y(X, 7, random_state=1)
-    every = regressor.ensemble_.new_targets(X.to_numpy(), seed=seed)[..., 0]
+    every = regressor.ensemble_.posterior_predictive(X.to_numpy(), seed=seed)[..., 0]
     np.testing.assert_allclose(few, every[chosen].T, rtol=1e-6)
     many = regressor.sample_y(X, 500, random_state=1)
     assert len(np.unique(many[0])) > 490  # but for ties of float32

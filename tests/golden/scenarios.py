@@ -74,7 +74,7 @@ def whole_and_cut(folder, model, sampler, *, name="run", executor=None, **option
     sample = functools.partial(tb.sample, model, sampler, executor=executor, **PLAN | options)
     path, cut = folder / name, folder / f"{name}.cut"
     ensemble = sample(path=path)
-    drawn = int(ensemble.info["num_steps"][0].sum())
+    drawn = int(ensemble.sample_stats["num_steps"][0].sum())
     burn_in = int(load_file(path / "chain-00/state.safetensors")["gradients"]) - drawn
     limits = [0.3 * burn_in, 0.8 * burn_in, burn_in, burn_in + 0.5 * drawn]
     begin = functools.partial(sample, path=cut)
@@ -345,7 +345,7 @@ def save_draws(file, ensemble):
     groups = {
         "parameters": ensemble.parameters,
         "hyperparameters": ensemble.hyperparameters,
-        "info": ensemble.info,
+        "info": ensemble.sample_stats,
     }
     np.savez(
         file, **{f"{group}/{n}": a for group, named in groups.items() for n, a in named.items()}

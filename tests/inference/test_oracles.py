@@ -144,7 +144,7 @@ def test_proposals_conserve_probability():
     built = cases.linear_with_known_noise(case["X"], case["y"], case["xs"], sd=0.4)
     sampler = tb.HMC(step_size=0.07, num_leapfrog=5, step_size_jitter=0.2)
     ensemble = tb.sample(built.posterior, sampler, burn_in=500, draws=4000, seed=3, progress=False)
-    errors = ensemble.info["energy_error"]
+    errors = ensemble.sample_stats["energy_error"]
     assert 0.1 < np.abs(errors).mean() < 1  # large enough to be seen, small enough to be averaged
     assert abs(oracles.creutz_z(errors.ravel())) < 4
 

@@ -102,7 +102,9 @@ def test_steps_and_friction_are_found_where_rows_are_many():
     found, error, center, run = bias_of_the_sd(tb.SGHMC(num_steps=100), rows=5000)
     assert abs(found) < 0.02 + 3 * error
     assert center < 0.15
-    assert abs(np.mean(run.info["energy_error"])) < 0.02  # the kinetic temperature minus one
+    assert (
+        abs(np.mean(run.sample_stats["energy_error"])) < 0.02
+    )  # the kinetic temperature minus one
     assert np.all(run.diagnose(np.eye(3)).rhat < 1.01)
 
 

@@ -80,7 +80,7 @@ def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, thin, re
     assert [(r["chain"], r["epoch"]) for r in run.reports] == [
         (chain, epoch) for chain in range(2) for epoch in epochs
     ]
-    info, seconds = every_epoch.info, 0.0
+    info, seconds = every_epoch.sample_stats, 0.0
     for report, since in zip(run.reports, 2 * [0, *epochs[:-1]], strict=True):
         chain, epoch = report["chain"], report["epoch"]
         rows = (chain, slice(since, epoch))
@@ -100,8 +100,8 @@ def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, thin, re
 
 
 def test_the_reference_has_what_is_to_be_counted(every_epoch):
-    assert 0 < every_epoch.info["divergent"].sum() < 100
-    assert len(np.unique(every_epoch.info["num_steps"])) > 2
+    assert 0 < every_epoch.sample_stats["divergent"].sum() < 100
+    assert len(np.unique(every_epoch.sample_stats["num_steps"])) > 2
 
 
 def test_reports_of_an_adapting_chain_add_up():
@@ -173,7 +173,7 @@ def test_metrics_see_expected_targets_in_the_order_of_the_rows(monkeypatch):
 
     run = draw(target, chains=1, draws=5, metrics=[keep, tb.Accuracy()], report_every=1000)
     assert len(seen) == 2  # once to try it, then at the end
-    expected = run.predict(x).networks[-1]
+    expected = run.predict(x).samples[-1]
     np.testing.assert_allclose(seen[-1][0], expected, rtol=1e-5)
     np.testing.assert_array_equal(seen[-1][1][:, 0], labels)
     accuracy = np.mean(expected.argmax(axis=1) == labels)
@@ -210,7 +210,7 @@ def test_metrics_of_the_users_own():
     names = [name for name in run.reports[0] if "." in name]
     own = ["bias", "bias_2", "<lambda>", "<lambda>_2"]
     assert names == [f"{kind}.{name}" for kind in ("training", "validation") for name in own]
-    expected = run.predict(X).networks[11].mean() - Y.mean()
+    expected = run.predict(X).samples[11].mean() - Y.mean()
     assert run.reports[0]["training.bias"] == pytest.approx(expected, abs=1e-5)
     assert run.reports[0]["training.<lambda>"] is None
     assert run.reports[0]["training.<lambda>_2"] is None

@@ -528,12 +528,12 @@ def test_an_ensemble_sees_new_draws_when_asked(short):
     before, prediction = early.parameters["dense_0.weights"], early.predict(X)
     go_on(short, draws=5)
     assert early.num_draws == 2
-    assert np.array_equal(early.info["acceptance"].shape, (2, 2))
+    assert np.array_equal(early.sample_stats["acceptance"].shape, (2, 2))
     assert early.refresh() is early
     assert early.num_draws == 5
     assert np.array_equal(early.parameters["dense_0.weights"][:, :2], before)
-    assert prediction.networks.shape[0] == 4
-    assert early.predict(X).networks.shape[0] == 10
+    assert prediction.samples.shape[0] == 4
+    assert early.predict(X).samples.shape[0] == 10
 
 
 # Signals.

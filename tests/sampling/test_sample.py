@@ -61,7 +61,7 @@ def test_names_and_shapes(reference):
     }
     assert set(reference.hyperparameters) == expected
     assert all(value.shape == (2, 12) for value in reference.hyperparameters.values())
-    assert all(value.shape == (2, 12) for value in reference.info.values())
+    assert all(value.shape == (2, 12) for value in reference.sample_stats.values())
     assert np.all(reference.hyperparameters["dense_0.weights.scale"] > 0)
     assert len(reference) == 24
 
@@ -153,10 +153,10 @@ def test_thin_takes_every_other_draw(reference):
     thinned = draw(draws=6, thin=2)
     for name, values in reference.parameters.items():
         assert np.array_equal(thinned.parameters[name], values[:, 1::2])
-    steps = reference.info["num_steps"].reshape(2, 6, 2).sum(axis=2)
-    assert np.array_equal(thinned.info["num_steps"], steps)
-    acceptance = reference.info["acceptance"].reshape(2, 6, 2).mean(axis=2)
-    np.testing.assert_allclose(thinned.info["acceptance"], acceptance, rtol=1e-6)
+    steps = reference.sample_stats["num_steps"].reshape(2, 6, 2).sum(axis=2)
+    assert np.array_equal(thinned.sample_stats["num_steps"], steps)
+    acceptance = reference.sample_stats["acceptance"].reshape(2, 6, 2).mean(axis=2)
+    np.testing.assert_allclose(thinned.sample_stats["acceptance"], acceptance, rtol=1e-6)
 
 
 def test_burn_in_only_shifts_a_chain_that_does_not_adapt():

@@ -114,8 +114,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             sds = None if sds is None else sds[counts]
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(self._posterior(x, targets, weights, sds), at)
-        every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
-        self.diagnosis_ = self.ensemble_.diagnose(at, every=every, progress=False)
+        thin = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
+        self.diagnosis_ = self.ensemble_.diagnose(at, thin=thin, progress=False)
         if not self.diagnosis_.trustworthy:
             warn(EstimatorConvergenceWarning(self.diagnosis_.verdict))
         return self

@@ -80,8 +80,8 @@ class SGHMC(Sampler):
     Notes
     -----
     Draws are biased. Compare with a run with half the step size; where full gradients can be
-    afforded, use `HMC`. ``log_density`` in `Ensemble.info` is an estimate from the rows of the last
-    step, ``energy_error`` the kinetic temperature of the transition minus one.
+    afforded, use `HMC`. ``log_density`` in `Ensemble.sample_stats` is an estimate from the
+    rows of the last step, ``energy_error`` the kinetic temperature of the transition minus one.
 
     Examples
     --------

@@ -97,7 +97,7 @@ def data_section(context: ReportContext) -> Html:
 def sampler_section(context: ReportContext) -> Html:
     """What each chain did."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
-    info = ensemble.info
+    info = ensemble.sample_stats
     if not info:  # of a run that another program has made
         said = paragraph("The run has no records of its sampler.")
         return section("sampler", "Sampler behavior", said)
