@@ -345,11 +345,40 @@ def save_draws(file, ensemble):
     groups = {
         "parameters": ensemble.parameters,
         "hyperparameters": ensemble.hyperparameters,
-        "info": ensemble.info,
+        "info": old_statistics(ensemble._statistics),
     }
     np.savez(
         file, **{f"{group}/{n}": a for group, named in groups.items() for n, a in named.items()}
     )
+
+
+OLD_STATISTICS = {
+    "acceptance_rate": "acceptance",
+    "diverging": "divergent",
+    "lp": "log_density",
+    "num_gradients": "num_steps",
+    "energy_error_rms": "energy_error",
+}
+OLD_COLUMNS = {
+    "transition": "epoch",
+    "acceptance_rate": "acceptance",
+    "num_gradients": "leapfrog_steps",
+    "lp": "log_density",
+}
+
+
+def old_statistics(statistics):
+    """The sampler's statistics by their earlier names; all samplers had an `energy_error`."""
+    found = {OLD_STATISTICS.get(name, name): each for name, each in statistics.items()}
+    if "kinetic_temperature" in found:
+        found["energy_error"] = found.pop("kinetic_temperature") - 1
+    if found and "energy_error" not in found:  # draws of a fitted density
+        found["energy_error"] = np.zeros_like(found["log_density"])
+    return found
+
+
+def old_report(report):
+    return {OLD_COLUMNS.get(name, name): value for name, value in report.items()}
 
 
 def dump_runs(folder):
@@ -358,7 +387,8 @@ def dump_runs(folder):
         run = file.parent
         ensemble = tb.load(run)
         save_draws(run.with_name(f"{run.name}.dump.npz"), ensemble)
-        reports = {f"{each['chain']}/{each['epoch']}": each for each in ensemble.reports}
+        reports = map(old_report, ensemble.reports)
+        reports = {f"{each['chain']}/{each['epoch']}": each for each in reports}
         save_json(run.with_name(f"{run.name}.dump.json"), reports)
 
 
