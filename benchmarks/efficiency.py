@@ -106,7 +106,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
             )
         seconds = time.perf_counter() - began
         found = ensemble.diagnose(grid)
-        draws = len(ensemble.info["num_gradients"][0])
+        draws = len(ensemble.sample_stats["num_gradients"][0])
         times.append((name, seconds, draws, float(found.rhat.max()), float(found.ess.min())))
     return Table(
         "trust",
@@ -189,7 +189,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
         began = time.perf_counter()
         ensemble = tb.sample(
             case.posterior, sampler, start=case.start, path=path, sample_hyperparameters=False,
-            chains=CHAINS, burn_in=case.burn_in, draws=case.draws, every=1, progress=False,
+            chains=CHAINS, burn_in=case.burn_in, draws=case.draws, thin=1, progress=False,
         )  # fmt: skip
         first = time.perf_counter() - began
         ensemble, seconds, timed = _resumed(path, ensemble, case.draws)
@@ -199,7 +199,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
             more = math.ceil(more * min(1.5 * least_seconds / seconds, 20))
             ensemble, seconds, timed = _resumed(path, ensemble, more)
         gradients = _gradients(ensemble)
-        values = ensemble.predict(case.x, progress=False).networks[..., 0]
+        values = ensemble.predict(case.x, progress=False).samples[..., 0]
     values = np.asarray(values).reshape(CHAINS, ensemble.num_draws, -1)
     return Found(values, gradients, seconds * gradients / timed, burn_in)
 
@@ -213,7 +213,7 @@ def _resumed(path: Path, ensemble: tb.Ensemble, more: int) -> tuple[tb.Ensemble,
 
 
 def _gradients(ensemble: tb.Ensemble) -> float:
-    return float(ensemble.info["num_gradients"].sum())
+    return float(ensemble.sample_stats["num_gradients"].sum())
 
 
 def _numpyro(case: Case) -> Found:

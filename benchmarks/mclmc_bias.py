@@ -38,9 +38,9 @@ def main() -> None:
         )
         statistics = case.statistics(run)
         worst = max(statistics, key=lambda each: abs(each.z))
-        error = np.quantile(run.info["energy_error_rms"], 0.95)
+        error = np.quantile(run.sample_stats["energy_error_rms"], 0.95)
         print(
-            f"| {name} | {run.info['step_size'].mean():.3f} | {error:.3f} "
+            f"| {name} | {run.sample_stats['step_size'].mean():.3f} | {error:.3f} "
             f"| {min(each.ess for each in statistics):,.0f} | {abs(worst.z):.1f} "
             f"| {worst.z / np.sqrt(worst.ess):+.3f} ± {1 / np.sqrt(worst.ess):.3f} |",
             flush=True,

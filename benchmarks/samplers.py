@@ -52,9 +52,9 @@ def measure(name: str, posterior: tb.Posterior, options: argparse.Namespace) -> 
         sample_hyperparameters=options.hyper,
         progress=False,
     )
-    seconds, info = time.monotonic() - began, ensemble.info
+    seconds, info = time.monotonic() - began, ensemble.sample_stats
     gradients = info["num_gradients"].sum()
-    values = ensemble.predict(GRID, progress=False).networks[..., 0]
+    values = ensemble.predict(GRID, progress=False).samples[..., 0]
     found = convergence(values.reshape(ensemble.num_chains, -1, len(GRID)))
     ess = 1000 * found.ess / gradients
     all_gradients = gradients * (1 + options.burn_in / options.draws)  # about

@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--burn-in", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=1000, help="networks from each chain")
-    parser.add_argument("--every", type=int, default=5)
+    parser.add_argument("--thin", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
@@ -86,13 +86,13 @@ def main() -> None:
         chains=options.chains,
         burn_in=options.burn_in,
         draws=options.draws,
-        every=options.every,
+        thin=options.thin,
         seed=options.seed,
     )
     seconds = time.monotonic() - began
 
     noise = ensemble.hyperparameters["likelihood.sd"].reshape(-1)
-    outputs = ensemble.predict(x[100:]).networks[..., 0]
+    outputs = ensemble.predict(x[100:]).samples[..., 0]
     scores = log_probability(outputs, noise, y[100:])
     by_chain = [
         log_probability(own, sd, y[100:]).mean()
@@ -106,7 +106,7 @@ def main() -> None:
     print(f"squared error    {error:.4f} (FBM 0.0187)")
     rng = np.random.default_rng(options.seed)
     places = np.array(list(PRINTED))
-    at = ensemble.predict(places).networks[..., 0]
+    at = ensemble.predict(places).samples[..., 0]
     targets = rng.normal(at, noise[:, None])
     for place, f, target in zip(places, at.T, targets.T, strict=True):
         found = (f.mean(), *np.quantile(target, LEVELS))

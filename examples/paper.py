@@ -36,7 +36,7 @@ class Length(NamedTuple):
     chains: int
     burn_in: int
     draws: int
-    every: int
+    thin: int
 
 
 class Band(NamedTuple):
@@ -154,7 +154,7 @@ def numbers_of(ensemble: tb.Ensemble, case: str, seconds: float) -> dict[str, An
             "pareto_k": f"{fitted.pareto_k:.0f}",  # may be infinite, which JSON does not know
         }
     return numbers | {
-        "gradients": int(ensemble.info["num_gradients"].sum()),
+        "gradients": int(ensemble.sample_stats["num_gradients"].sum()),
         "acceptance": float(diagnosis.acceptance_rate.mean()),
         "rhat": float(np.nanmax(diagnosis.rhat)),
         "rhat_within": float(np.nanmax(diagnosis.rhat[within])),

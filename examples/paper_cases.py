@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--burn-in", type=int, default=1000, help="epochs (the paper's: 1000)")
     parser.add_argument("--epochs", type=int, default=5000, help="epochs after burn-in")
-    parser.add_argument("--every", type=int, default=10, help="epochs between saved networks")
+    parser.add_argument("--thin", type=int, default=10, help="epochs between saved networks")
     parser.add_argument(
         "--num-steps-max",
         type=int,
@@ -92,8 +92,8 @@ def main() -> None:
         start=start,
         chains=options.chains,
         burn_in=options.burn_in,
-        draws=options.epochs // options.every,
-        every=options.every,
+        draws=options.epochs // options.thin,
+        thin=options.thin,
         seed=options.seed,
         path=out / "run",
         overwrite=True,
@@ -108,10 +108,10 @@ def main() -> None:
     plots.losses(start).figure.savefig(out / "losses.png", dpi=150)
 
     diagnosis = ensemble.diagnose(grid[::5])
-    gradients = int(ensemble.info["num_gradients"].sum())
+    gradients = int(ensemble.sample_stats["num_gradients"].sum())
     print(f"time         {seconds:.0f} s, {gradients:,} gradients after burn-in")
-    print(f"step size    {ensemble.info['step_size'][:, -1]}")
-    print(f"gradients    {ensemble.info['num_gradients'][:, -1] // options.every}")
+    print(f"step size    {ensemble.sample_stats['step_size'][:, -1]}")
+    print(f"gradients    {ensemble.sample_stats['num_gradients'][:, -1] // options.thin}")
     print(f"acceptance   {diagnosis.acceptance_rate.round(2)}")
     print(f"R-hat        at most {np.nanmax(diagnosis.rhat):.3f}")
     print(f"ESS          at least {np.nanmin(diagnosis.ess):.0f}")

@@ -64,7 +64,7 @@ def passes(statistics: list[Statistic], least_ess: float) -> bool:
     return z < oracles.z_crit(len(statistics)) and ess >= least_ess and rhat < 1.01
 
 
-def check(case: Case, sampler=None, *, draws: int = 2000, every: int = 1, seed: int = 1) -> None:
+def check(case: Case, sampler=None, *, draws: int = 2000, thin: int = 1, seed: int = 1) -> None:
     def run(seed: int, draws: int) -> bool:
         ensemble = tb.sample(
             case.posterior,
@@ -72,7 +72,7 @@ def check(case: Case, sampler=None, *, draws: int = 2000, every: int = 1, seed: 
             chains=CHAINS,
             burn_in=1000,
             draws=draws,
-            every=every,
+            thin=thin,
             seed=seed,
             progress=False,
         )
@@ -83,7 +83,7 @@ def check(case: Case, sampler=None, *, draws: int = 2000, every: int = 1, seed: 
 
 def outputs(ensemble: tb.Ensemble, x) -> np.ndarray:
     """What the networks say at the rows of `x`: ``(rows, chains, draws)``, last output."""
-    values = ensemble.predict(x, progress=False).networks[..., -1]
+    values = ensemble.predict(x, progress=False).samples[..., -1]
     return np.moveaxis(values.reshape(CHAINS, -1, values.shape[-1]), -1, 0)
 
 
@@ -253,10 +253,10 @@ def gaussian_prior(units, location, scale, thresholds=(-2.0, 0.5, 1.0)) -> Case:
     return Case(prior_only(tb.Dense(units, prior, prior)), statistics)
 
 
-def gamma_precision_prior(units, width, dof) -> Case:
-    """Neal's prior: each weight by itself is `width` times a Student-t with `dof`."""
-    exact = oracles.fbm_group_prior(width, dof)
-    prior = tb.Normal(0.0, tb.Hyper(width, tb.GammaPrecision(width, dof)))
+def gamma_precision_prior(units, width, df) -> Case:
+    """Neal's prior: each weight by itself is `width` times a Student-t with `df`."""
+    exact = oracles.fbm_group_prior(width, df)
+    prior = tb.Normal(0.0, tb.Hyper(width, tb.GammaPrecision(width, df)))
     thresholds = [exact.ppf(p) for p in (0.05, 0.3, 0.5, 0.9)]
 
     def statistics(ensemble):

@@ -349,11 +349,30 @@ def test_a_link_alone_is_no_network():
 # What it says of itself.
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "outputs", "y", "shape"),
+    [
+        (tb.Gaussian(), 1, np.zeros(4), ()),
+        (tb.Gaussian(), 1, np.zeros((4, 1)), (1,)),
+        (tb.Gaussian(), 2, np.zeros((4, 2)), (2,)),
+        (tb.HeteroscedasticGaussian(), 2, np.zeros(4), ()),
+        (tb.Categorical(), 3, np.zeros(4), (3,)),
+        (tb.Bernoulli(), 1, np.zeros(4, bool), ()),
+        (tb.Gaussian(), 1, None, (1,)),
+    ],
+)
+def test_predictions_take_the_shape_of_the_targets(likelihood, outputs, y, shape):
+    network = tb.Network(tb.Dense(outputs), inputs=1)
+    posterior = tb.Posterior(network, likelihood, None if y is None else np.arange(4.0), y)
+    assert posterior.output_shape == shape
+    assert np.shape(posterior.y) == np.shape(y)
+
+
 def test_attributes(posterior):
     assert posterior.engine in ("jax", "native")
     assert tb.Posterior(HIERARCHICAL, tb.Gaussian(), engine="jax").engine == "jax"
     np.testing.assert_array_equal(posterior.x, X)
-    np.testing.assert_array_equal(posterior.y, Y[:, None])
+    np.testing.assert_array_equal(posterior.y, Y)
     assert repr(posterior) == (
         "Posterior(9 rows, 16 parameters, 6 hyper-parameters, "
         "Gaussian(sd=Hyper(start=0.3, prior=None)), float64)"
@@ -425,7 +444,7 @@ def test_masked_values_are_missing():
     with pytest.raises(ValueError, match="2 values of `y` are masked, which is to say missing"):
         tb.Posterior(network, tb.Gaussian(), np.zeros(4), x)
     none = np.ma.masked_equal([0.0, 1.0], 999.0)
-    np.testing.assert_array_equal(tb.Posterior(network, tb.Gaussian(), none, none).y, [[0], [1]])
+    np.testing.assert_array_equal(tb.Posterior(network, tb.Gaussian(), none, none).y, [0, 1])
 
 
 def test_data_too_large_for_float32():

@@ -9,7 +9,7 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.approximation import Approximation
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.ensemble.metrics import Accuracy, PercentError, SquaredError
+from tensorbnn.ensemble.metrics import Accuracy, MeanAbsolutePercentageError, MeanSquaredError
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scores import ClassScores, Scores
@@ -32,7 +32,6 @@ from tensorbnn.model.layers import (
     CauchyDense,
     Dense,
     Exp,
-    GaussianDense,
     Layer,
     LeakyReLU,
     Parameter,
@@ -99,7 +98,6 @@ __all__ = [
     "Exponential",
     "GammaPrecision",
     "Gaussian",
-    "GaussianDense",
     "HalfNormal",
     "HeteroscedasticGaussian",
     "Hyper",
@@ -108,6 +106,8 @@ __all__ = [
     "LeakyReLU",
     "Likelihood",
     "LogNormal",
+    "MeanAbsolutePercentageError",
+    "MeanSquaredError",
     "MeasuredGaussian",
     "Network",
     "Normal",
@@ -115,7 +115,6 @@ __all__ = [
     "OptionError",
     "PReLU",
     "Parameter",
-    "PercentError",
     "Poisson",
     "Posterior",
     "Prediction",
@@ -134,7 +133,6 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "SquarePReLU",
-    "SquaredError",
     "StudentT",
     "StudentTNoise",
     "Tanh",

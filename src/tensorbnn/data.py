@@ -34,7 +34,7 @@ class Dataset:
     x
         Inputs ``(rows, inputs)``, or ``(rows,)`` for one input.
     y
-        Targets ``(rows, columns)``, or ``(rows,)`` for one column, as `Posterior` takes them.
+        Targets ``(rows,)`` or ``(rows, columns)``, as `Posterior` takes them; they keep this shape.
     rows
         The number by which you know each row, ``(rows,)``: 0, 1, ... by default. A part of a
         dataset keeps those of the whole.
@@ -87,6 +87,8 @@ class Dataset:
                 f"`names` must be one for each of the {count} rows of `x`, got {len(names)}"
             )
         object.__setattr__(self, "x", inputs)
+        if targets is not None and np.ndim(y) == 1:  # type: ignore[arg-type]
+            targets = targets[:, 0]
         object.__setattr__(self, "y", targets)
         object.__setattr__(self, "rows", numbers)
         object.__setattr__(self, "names", None if names is None else tuple(names))
@@ -95,16 +97,19 @@ class Dataset:
         return len(self.x)
 
     def __repr__(self) -> str:
-        columns = {"input": self.x.shape[1], "target": 0 if self.y is None else self.y.shape[1]}
+        columns = {
+            "input": self.x.shape[1],
+            "target": 0 if self.y is None else self.targets.shape[1],
+        }
         counts = [f"{n} {name}{'s' * (n > 1)}" for name, n in columns.items() if n]
         return f"Dataset({len(self)} row{'s' * (len(self) > 1)}, {', '.join(counts)})"
 
     @property
     def targets(self) -> NDArray[Any]:
-        """The targets `y`, or an error where they are unknown."""
+        """The targets `y` as ``(rows, columns)``, or an error where they are unknown."""
         if self.y is None:
             raise ValueError("the targets of these rows are unknown: give tb.Dataset(x, y)")
-        return self.y
+        return self.y if self.y.ndim == 2 else self.y[:, None]
 
     def take(self, chosen: Index) -> "Dataset":
         """Some of the rows: a slice, their places or a mask."""
@@ -173,6 +178,17 @@ class Prepared(NamedTuple):
         return Prepared(self.dataset.take(chosen), self.inputs[chosen], self.targets[chosen])
 
 
+def follow_y(values: NDArray[Any], output_shape: tuple[int, ...]) -> NDArray[Any]:
+    """Values ``(..., columns)`` in the shape that predictions take from `y`.
+
+    Examples
+    --------
+    >>> follow_y(np.zeros((5, 1)), ()).shape, follow_y(np.zeros((5, 2)), (2,)).shape
+    ((5,), (5, 2))
+    """
+    return values.reshape(*values.shape[:-1], *output_shape)
+
+
 def as_dataset(name: str, given: Dataset | tuple[ArrayLike, ArrayLike]) -> Dataset:
     """The user's rows with targets, a `Dataset` or a pair, which an argument `name` takes."""
     if isinstance(given, Dataset):
@@ -185,7 +201,8 @@ def as_dataset(name: str, given: Dataset | tuple[ArrayLike, ArrayLike]) -> Datas
         )
     x, y = given
     with in_argument(name):
-        return Dataset(x, as_rows("y", y))  # no pair (x, None)
+        as_rows("y", y)  # no pair (x, None)
+        return Dataset(x, y)
 
 
 @contextlib.contextmanager
@@ -204,11 +221,12 @@ def prepare(
     """The user's rows, checked, and as a model takes them, in the type `dtype`."""
     user_dtype = scaling.user_dtype(dtype)
     x = check_rows("x", dataset.x, user_dtype)
-    y = None if dataset.y is None else check_rows("y", dataset.y, user_dtype)
     check_inputs(x, network)
-    targets = np.empty((len(x), 0), dtype)
-    if y is not None:
-        targets = model_targets(y, network, likelihood, scaling, dtype)
+    y, targets = None, np.empty((len(x), 0), dtype)
+    if dataset.y is not None:
+        columns = check_rows("y", dataset.y, user_dtype)
+        targets = model_targets(columns, network, likelihood, scaling, dtype)
+        y = columns.reshape(dataset.y.shape)
     checked = Dataset(x, y, rows=dataset.rows, names=dataset.names)
     return Prepared(checked, scaling.inputs(x, dtype), targets)
 

@@ -117,8 +117,28 @@ class Posterior:
 
     @property
     def y(self) -> NDArray[Any] | None:
-        """Targets ``(rows, columns)``; ``None`` for the prior."""
+        """Targets in the shape they were given in; ``None`` for the prior."""
         return None if self.dataset is None else self.dataset.y
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of a prediction for one row.
+
+        ``()`` where `y` is ``(rows,)`` and there is one output for each row, ``(outputs,)``
+        otherwise.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> network, x = tb.Network(tb.Dense(1), inputs=1), [[1.0], [2.0]]
+        >>> tb.Posterior(network, tb.Gaussian(), x, [1.0, 2.0]).output_shape
+        ()
+        >>> tb.Posterior(network, tb.Gaussian(), x, [[1.0], [2.0]]).output_shape
+        (1,)
+        """
+        outputs = self.likelihood.columns(self.network.outputs)
+        follows = outputs == 1 and self.y is not None and self.y.ndim == 1
+        return () if follows else (outputs,)
 
     @property
     def engine(self) -> Engine:

@@ -73,7 +73,7 @@ def test_every_layer_is_the_librarys():
         classic.Leaky_relu(activation=0.4): tb.LeakyReLU(0.4),
         classic.Prelu(5): tb.PReLU(), classic.PReLU(): tb.PReLU(),
         classic.SquarePrelu(5): tb.SquarePReLU(), classic.SquarePReLU(): tb.SquarePReLU(),
-        classic.GaussianDenseLayer(2, 5): tb.GaussianDense(5),
+        classic.GaussianDenseLayer(2, 5): tb.Dense(5),
         classic.CauchyDenseLayer(2, 5): tb.CauchyDense(5),
         classic.DenseLayer(2, 5): tb.CauchyDense(5),
     }  # fmt: skip
@@ -180,12 +180,10 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert (ensemble.num_chains, ensemble.num_draws, ensemble.dtype) == (2, 5, "float64")
     assert sampled["posterior"].likelihood == tb.Gaussian(sd=tb.Hyper(0.2))
     expected = {
-        "chains": 2, "burn_in": 20, "draws": 5, "every": 4, "path": "folder",
+        "chains": 2, "burn_in": 20, "draws": 5, "thin": 4, "path": "folder",
         "networks_per_file": 3, "report_every": 10, "seed": 4, "sample_hyperparameters": False,
         "overwrite": True, "progress": False,
-        "metrics": [
-            tb.SquaredError(mean=1.0, sd=2.0, exp=True), tb.PercentError(mean=3.0), tb.Accuracy(),
-        ],
+        "metrics": metrics,
     }  # fmt: skip
     assert {name: sampled[name] for name in expected} == expected
     assert np.array_equal(sampled["start"]["dense_0.weights"].T, start[0])
@@ -193,9 +191,42 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert np.array_equal(sampled["validation"][0], X[:, None])
     # The network is then the last one that was drawn.
     assert np.array_equal(model.states[0], ensemble.parameters["dense_0.weights"][0, -1].T)
-    last = ensemble.predict(X, progress=False).networks[4].T
+    last = ensemble.predict(X, progress=False).samples[4].T
     assert np.allclose(model.predict(train=True), last, rtol=1e-12)
-    assert classic.SquaredError(sd=2)([[1.0]], [[2.0]]) == 4.0
+
+
+@pytest.mark.parametrize("exp", [False, True])
+@pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (-3.0, 0.5), (10, 2)])
+def test_metrics_undo_the_normalization_of_both_sides(mean, sd, exp):
+    predicted, true = np.random.default_rng(0).normal(size=(2, 7, 3))
+    natural = [each * sd + mean for each in (predicted, true)]
+    p, t = np.exp(natural) if exp else natural
+    squared = classic.SquaredError(exp, mean, sd)(predicted, true)
+    percent = classic.PercentError(exp, mean, sd)(predicted, true)
+    np.testing.assert_allclose(squared, np.mean((p - t) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(percent, np.mean(100 * abs(p - t) / abs(t)), rtol=1e-12)
+    assert classic.SquaredError(True, mean=1e4)([[0.0]], [[-1e5]]) == np.inf
+
+
+def test_accuracy_of_normalized_classes_and_of_labels():
+    classes, mean, sd = np.asarray([[0.0], [1.0], [1.0], [0.0]]), 0.3, 0.4
+    predicted = (np.asarray([[0.4], [0.6], [0.4], [0.6]]) - mean) / sd
+    assert classic.Accuracy(mean=mean, sd=sd)(predicted, (classes - mean) / sd) == 0.5
+    assert classic.Accuracy(True, 3, 2)([[0.5, 0.2, 0.3], [0.1, 0.2, 0.7]], [[0], [1]]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sd": 0.0}, "`sd` must be a positive number, got 0.0"),
+        ({"sd": "1"}, "`sd` must be a positive number, got '1'"),
+        ({"mean": np.nan}, "`mean` must be a finite number, got nan"),
+    ],
+)
+def test_bad_options_of_metrics(options, message):
+    for metric in (classic.SquaredError, classic.PercentError, classic.Accuracy):
+        with pytest.raises(ValueError, match=message):
+            metric(**options)
 
 
 @pytest.mark.slow
@@ -207,12 +238,14 @@ def test_a_classifier_ends_in_a_sigmoid(sampled):
     model.setupMCMC(**FAST)
     likelihood = classic.BernoulliLikelihood()
     ensemble = model.train(30, 1, likelihood, [classic.Accuracy()], scaleExp=True, progress=False)
-    assert sampled["metrics"] == [tb.Accuracy(exp=True)]
+    assert [(type(each), each.scaleExp) for each in sampled["metrics"]] == [
+        (classic.Accuracy, True)
+    ]
     assert sampled["path"] is None
     assert ensemble.likelihood == tb.Bernoulli()
     probabilities = model.predict(train=True)
     assert probabilities.shape == (1, 4)
-    assert np.allclose(probabilities, ensemble.predict(x, progress=False).networks[-1].T, rtol=1e-6)
+    assert np.allclose(probabilities, ensemble.predict(x, progress=False).samples[-1].T, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -243,7 +276,7 @@ def test_mistakes_are_told(tmp_path, sampled):
     folder = tmp_path / "run"
     likelihood = classic.FixedGaussianLikelihood(sd=0.1)
     model.train(30, 1, likelihood, folderName=str(folder), progress=False)
-    assert (folder / "architecture.txt").read_text() == "denseGaussian\nDense\n"
+    assert (folder / "architecture.txt").read_text() == "denseGaussian\ndenseGaussian\n"
     with pytest.raises(FileExistsError, match="replace it with `overwrite=True`"):
         model.train(30, 1, likelihood, folderName=str(folder), progress=False)
     model.train(31, 1, likelihood, folderName=str(folder), overwrite=True, progress=False)

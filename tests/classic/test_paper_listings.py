@@ -152,7 +152,7 @@ def test_the_paper_from_front_to_back(tmp_path, monkeypatch):
     run(PREDICTOR, names)
     run(PREDICT, names)
     assert [each.shape for each in names["predictions"]] == [(1, 13)] * 15
-    known = tb.load("modelDir").predict(names["inputData"], every=10).networks
+    known = tb.load("modelDir").predict(names["inputData"], thin=10).samples
     assert np.array_equal(np.array(names["predictions"]), known.swapaxes(1, 2))
     run(AUTOCORRELATION, names)
     assert len(names["autocorrelations"]) == 75

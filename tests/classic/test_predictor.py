@@ -97,7 +97,7 @@ def test_autocorrelation():
     bias = (60 - np.arange(1, 20)) / 60
     assert found * bias == pytest.approx(own["autocorrelation"][1:], abs=1e-4)
     length = network.autoCorrelationLength(own["x"], 30)
-    assert length == pytest.approx(float(network.ensemble.autocorrelation_length(own["x"], 30)[0]))
+    assert length == pytest.approx(float(network.ensemble.autocorrelation_time(own["x"], 30)[0]))
 
 
 def test_what_is_not_known_is_told(tmp_path):
@@ -116,7 +116,7 @@ def test_what_is_not_known_is_told(tmp_path):
         network.reweight(tmp_path / "other.txt")
     with pytest.raises(TypeError, match="`customLayerDict` must hold layers by name, got 3"):
         classic.predictor(DATA / "gauss_tanh", customLayerDict={"dense2": 3})
-    for layer in (WideGaussian, WideGaussian(1, 10), tb.GaussianDense(10, WIDE, WIDE)):
+    for layer in (WideGaussian, WideGaussian(1, 10), tb.Dense(10, WIDE, WIDE)):
         again = classic.predictor(DATA / "gauss_tanh", customLayerDict={"wideGaussian": layer})
         assert again._other(DATA / "gauss_tanh" / "architecture2.txt").layers[0].bias_prior == WIDE
 

@@ -53,7 +53,7 @@ def test_predictions_are_those_of_the_library(inside, capsys):
 
 
 def test_prediction_options(inside, capsys):
-    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--every", "2", "--force"]
+    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--thin", "2", "--force"]
     # Near the one that was sampled: of 60 networks, few would be left under another. Whether so few
     # can be trusted differs between machines, whose chains do; here, the two must agree.
     options += ["--prior", "Normal(Hyper(0, Normal(0, 0.1)), Hyper(1, Normal(1, 0.11)))"]
@@ -68,7 +68,7 @@ def test_prediction_options(inside, capsys):
     with warnings.catch_warnings(action="ignore"):
         weights = ensemble.reweight(network=tb.Network(*layers, inputs=3), progress=False)
     assert np.ptp(weights.weights) > 1e-3 * np.mean(weights.weights)
-    expected = ensemble.predict([[0.1, 1, 0]], weights=weights, every=2, progress=False)
+    expected = ensemble.predict([[0.1, 1, 0]], weights=weights, thin=2, progress=False)
     numbers = [expected.mean, expected.sd, expected.sd_total, expected.quantile(0.25, noise=True)]
     # Quantiles with noise are found by bisection in float32.
     np.testing.assert_allclose([float(each) for each in first[2:]], np.ravel(numbers), rtol=1e-5)

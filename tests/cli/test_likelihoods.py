@@ -11,7 +11,7 @@ from tests.cli.running import result, table, write
 pytestmark = pytest.mark.slow
 
 QUICK = ["--hidden", "2", "--chains", "2", "--burn-in", "20", "--draws", "20"]
-HEAVY = tb.StudentTNoise(scale=tb.Hyper(0.3), dof=1.5)
+HEAVY = tb.StudentTNoise(df=1.5, scale=tb.Hyper(0.3))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def counts(tmp_path_factory):
     ("target", "text", "likelihood", "outputs"),
     [
         ("n", "Poisson()", tb.Poisson(), 1),
-        ("y", "StudentTNoise(Hyper(0.3), dof=1.5)", HEAVY, 1),
+        ("y", "StudentTNoise(1.5, Hyper(0.3))", HEAVY, 1),
         ("y", "heteroscedasticgaussian", tb.HeteroscedasticGaussian(), 2),
     ],
 )

@@ -51,7 +51,7 @@ def test_import(tmp_path, capsys):
     assert told.err.count("\n") == 1
     assert "tb.Gaussian(sd=0.1) is assumed" in told.err
     assert "give the --sd of the run" in told.err
-    network = "network      1 input → GaussianDense(5) → ELU → GaussianDense(1)"
+    network = "network      1 input → Dense(5) → ELU → Dense(1)"
     for text in (
         "27 from 1 chain",
         network,

@@ -155,7 +155,7 @@ def test_rows_in_tiles(likelihood):
         (tb.PReLU(), tb.Dense(2), tb.Tanh(), tb.Tanh()),
         (tb.Dense(4), tb.PReLU(), tb.Softmax(), tb.SquarePReLU()),
         (tb.Tanh(),),
-        (tb.GaussianDense(3), tb.Exp(), tb.CauchyDense(2), tb.Sigmoid()),
+        (tb.Dense(3), tb.Exp(), tb.CauchyDense(2), tb.Sigmoid()),
     ],
     ids=str,
 )

@@ -14,7 +14,12 @@ def ensemble_of(posterior: tb.Posterior, named, *, size=None, held=False) -> Ens
     """
     chains, draws = next(iter(named.values())).shape[:2]
     data = None if posterior.x is None else {"x": posterior.x, "y": posterior.y}
-    store = MemoryStore({"chains": chains, "sample_hyperparameters": not held}, data)
+    manifest = {
+        "chains": chains,
+        "sample_hyperparameters": not held,
+        "output_shape": list(posterior.output_shape),
+    }
+    store = MemoryStore(manifest, data)
     hypers = {entry.name for entry in posterior.model.phi.entries}
     kinds = {name: "hyperparameters" if name in hypers else "parameters" for name in named}
     size = size or draws

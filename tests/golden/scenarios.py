@@ -33,10 +33,10 @@ import tensorbnn as tb
 ORIGINAL = Path(__file__).parents[1] / "data" / "original"
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
-METRICS = {"metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2), "report_every": 20}
+METRICS = {"metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2), "report_every": 20}
 # A burn-in of at least 160 transitions has pooling rounds.
 SHORT, LONG = {"burn_in": 30, "draws": 12}, {"burn_in": 200, "draws": 20}
-PLAN = {"chains": 3, "every": 2, "networks_per_file": 7, "progress": False, "seed": 5}
+PLAN = {"chains": 3, "thin": 2, "networks_per_file": 7, "progress": False, "seed": 5}
 SAMPLERS = {
     "hmc": tb.HMC(max_steps=20),
     "adaptive": tb.AdaptiveHMC(
@@ -74,7 +74,7 @@ def whole_and_cut(folder, model, sampler, *, name="run", executor=None, **option
     sample = functools.partial(tb.sample, model, sampler, executor=executor, **PLAN | options)
     path, cut = folder / name, folder / f"{name}.cut"
     ensemble = sample(path=path)
-    drawn = int(ensemble.info["num_gradients"][0].sum())
+    drawn = int(ensemble.sample_stats["num_gradients"][0].sum())
     burn_in = int(load_file(path / "chain-00/state.safetensors")["gradients"]) - drawn
     limits = [0.3 * burn_in, 0.8 * burn_in, burn_in, burn_in + 0.5 * drawn]
     begin = functools.partial(sample, path=cut)
@@ -128,7 +128,7 @@ def held_hyperparameters(folder):
 @scenario
 def burn_in_around_160(folder):
     for burn_in in (0, 159, 160):
-        options = {"name": f"{burn_in}", "burn_in": burn_in, "draws": 6, "every": 1}
+        options = {"name": f"{burn_in}", "burn_in": burn_in, "draws": 6, "thin": 1}
         whole_and_cut(folder, posterior(), SAMPLERS["hmc"], **options)
 
 
@@ -139,14 +139,14 @@ def stuck_chain(folder):
     zeros = model.unflatten(np.zeros(model.num_parameters))
     start = {name: np.zeros((3, *np.shape(value))) for name, value in zeros.items()}
     start["dense_0.weights"][1], start["dense_1.weights"][1] = 1.0, 1e3
-    options = {"start": start, "burn_in": 400, "draws": 30, "every": 1, "seed": 3}
+    options = {"start": start, "burn_in": 400, "draws": 30, "thin": 1, "seed": 3}
     ensemble = whole_and_cut(folder, model, FIXED, **options)
     assert max(report["restarts"] for report in ensemble.reports) == 1
 
 
 @scenario
 def large_files(folder):
-    options = {"chains": 2, "every": 1, "burn_in": 10, "draws": 2700, "networks_per_file": 1300}
+    options = {"chains": 2, "thin": 1, "burn_in": 10, "draws": 2700, "networks_per_file": 1300}
     whole_and_cut(folder, posterior(), FIXED, **options)
     files = sorted(file.name for file in folder.glob("run/chain-01/draws-*"))
     assert len(files) == 3
@@ -164,7 +164,7 @@ LINE = np.linspace(-1, 1, 20)
 SLOW = tb.HMC(step_size=0.15, num_steps=4, num_steps_jitter=0.5)
 UNTIL = {
     "until": tb.Converged(rhat=1.02, ess=250, at=[-2.0, 0.0, 1.0]),
-    **{"chains": 2, "burn_in": 10, "draws": 100, "every": 1, "networks_per_file": 64},
+    **{"chains": 2, "burn_in": 10, "draws": 100, "thin": 1, "networks_per_file": 64},
 }
 
 
@@ -292,7 +292,7 @@ def classes(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, (30, 2))
     y = (x[:, 0] > 3).astype(int) + (x[:, 1] > 3)
-    layers = (tb.Relevance(), tb.CauchyDense(3), tb.PReLU(), tb.GaussianDense(3), tb.Softmax())
+    layers = (tb.Relevance(), tb.CauchyDense(3), tb.PReLU(), tb.Dense(3), tb.Softmax())
     network = tb.Network(*layers, inputs=2)
     model = tb.Posterior(network, tb.Categorical(), x, y, standardize=True)
     metrics = {"metrics": [tb.Accuracy()], "report_every": 10}
@@ -303,7 +303,7 @@ def classes(folder):
 def estimators(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, (30, 2))
-    options = {"hidden": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
+    options = {"hidden_layer_sizes": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
     options |= {"max_minutes": None, "random_state": 1}
     regressor = tb.BNNRegressor(**options).fit(x, 10 * x[:, 0] + x[:, 1])
     mean, sd = regressor.predict(x, return_std=True)

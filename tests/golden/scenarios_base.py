@@ -33,7 +33,7 @@ import tensorbnn as tb
 ORIGINAL = Path(__file__).parents[1] / "data" / "original"
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
-METRICS = {"metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2), "report_every": 20}
+METRICS = {"metrics": [tb.SquaredError()], "validation": (X / 2, Y / 2), "report_every": 20}
 # A burn-in of at least 160 transitions has pooling rounds.
 SHORT, LONG = {"burn_in": 30, "draws": 12}, {"burn_in": 200, "draws": 20}
 PLAN = {"chains": 3, "every": 2, "networks_per_file": 7, "progress": False, "seed": 5}

@@ -76,7 +76,7 @@ def test_the_papers_epoch_without_interweaving():
     """Exact as well, though it takes more epochs: fifty weights hold their scale fast."""
     alone = dataclasses.replace(PRIOR, interweave=False)
     check(cases.gaussian_prior(2, **PAPER), alone, draws=4000)
-    assert draw(alone).info["num_gradients"].min() >= alone.num_steps_min + 1
+    assert draw(alone).sample_stats["num_gradients"].min() >= alone.num_steps_min + 1
 
 
 def test_one_hidden_unit():
@@ -124,7 +124,7 @@ def draw(sampler=SMALL, **options):
 
 
 def test_adaptation_ends_with_burn_in():
-    info = draw(STEADY, burn_in=100, draws=50).info
+    info = draw(STEADY, burn_in=100, draws=50).sample_stats
     for name in ("step_size", "num_steps"):
         assert np.all(info[name] == info[name][:, :1])
     low, high = SMALL.step_size_min, SMALL.step_size_max
@@ -133,7 +133,7 @@ def test_adaptation_ends_with_burn_in():
 
 def test_step_sizes_are_jittered():
     steady, wobbling = (
-        draw(each, burn_in=0, draws=50).info["step_size"] for each in (STEADY, SMALL)
+        draw(each, burn_in=0, draws=50).sample_stats["step_size"] for each in (STEADY, SMALL)
     )
     ratios = wobbling / steady
     assert 0.8 <= ratios.min() < 0.85
@@ -225,7 +225,7 @@ def test_hopeless_bounds_are_left_behind():
         strikes=10,
         random_steps=3,
     )
-    info = draw(sampler, burn_in=400, draws=100).info
+    info = draw(sampler, burn_in=400, draws=100).sample_stats
     assert np.all(info["step_size"] < 1.0)
     assert np.all(info["acceptance_rate"].mean(axis=1) > 0.05)
 

@@ -76,7 +76,7 @@ def draw_prior(rng):
     return Weights(*parts), NOISE * np.exp(rng.normal(0.0, LOG_NOISE_SD)), scales[0]
 
 
-def replicate(number, sampler, every):
+def replicate(number, sampler, thin):
     """The quantities of what made the data, and of draws given the data ``(quantities, draws)``."""
     rng = np.random.default_rng([20, number])
     weights, noise, scale = draw_prior(rng)
@@ -87,7 +87,7 @@ def replicate(number, sampler, every):
         chains=1,
         burn_in=500,
         draws=DRAWS,
-        every=every,
+        thin=thin,
         seed=number,
         progress=False,
     )
@@ -111,8 +111,8 @@ def verdicts(truths, draws):
     return found
 
 
-def check(sampler, every):
-    pairs = [replicate(number, sampler, every) for number in range(REPLICATIONS)]
+def check(sampler, thin):
+    pairs = [replicate(number, sampler, thin) for number in range(REPLICATIONS)]
     truths = np.stack([truth for truth, _ in pairs], 1)
     draws = np.stack([found for _, found in pairs], 1)
     assert all(verdicts(truths, draws))
@@ -123,9 +123,9 @@ def check(sampler, every):
 
 
 def test_ranks_under_the_default():
-    check(tb.HMC(), every=8)
+    check(tb.HMC(), thin=8)
 
 
 @pytest.mark.soak
 def test_ranks_under_adaptive_hmc():
-    check(ADAPTIVE, every=20)
+    check(ADAPTIVE, thin=20)

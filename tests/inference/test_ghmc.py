@@ -44,8 +44,8 @@ def test_exact_answers_with_given_steps_that_are_often_rejected():
     case = cases.CASES["linear"]()
     cases.check(case, sampler, draws=4000)
     run = tb.sample(case.posterior, sampler, burn_in=100, draws=2000, progress=False)
-    assert 0.4 < run.info["acceptance_rate"].mean() < 0.6
-    assert abs(oracles.creutz_z(run.info["energy_error"][:, ::5].ravel())) < 4
+    assert 0.4 < run.sample_stats["acceptance_rate"].mean() < 0.6
+    assert abs(oracles.creutz_z(run.sample_stats["energy_error"][:, ::5].ravel())) < 4
 
 
 def quartic(position):
@@ -140,10 +140,10 @@ def test_moves_of_a_transition():
     options = {"burn_in": 0, "draws": 3, "progress": False, "chains": 2}
     steady = {"num_steps": 4, "num_steps_jitter": 0.0, "trajectory_length": 0.4}
     sampler = tb.GHMC(step_size=0.01, **steady)
-    assert np.all(tb.sample(posterior, sampler, **options).info["num_gradients"] == 40)
+    assert np.all(tb.sample(posterior, sampler, **options).sample_stats["num_gradients"] == 40)
     sampler = tb.GHMC(step_size=1e-4, max_steps=50, **steady)
-    assert np.all(tb.sample(posterior, sampler, **options).info["num_gradients"] == 48)
+    assert np.all(tb.sample(posterior, sampler, **options).sample_stats["num_gradients"] == 48)
     sampler = tb.GHMC(step_size=0.01, num_steps=20, trajectory_length=0.2)
-    steps = tb.sample(posterior, sampler, **options | {"draws": 500}).info["num_gradients"]
+    steps = tb.sample(posterior, sampler, **options | {"draws": 500}).sample_stats["num_gradients"]
     assert (steps.min(), steps.max()) == (10, 30)
     assert steps.mean() == pytest.approx(20, rel=0.03)

@@ -162,7 +162,7 @@ def run_linear(sampler, **options):
 @pytest.mark.slow
 def test_jitter_spreads_steps_evenly():
     sampler = tb.HMC(step_size=0.01, num_steps=20, step_size_jitter=0.2, num_steps_jitter=0.5)
-    info = run_linear(sampler, burn_in=0, draws=2000).info
+    info = run_linear(sampler, burn_in=0, draws=2000).sample_stats
     assert info["step_size"].min() == pytest.approx(0.008, rel=0.01)
     assert info["step_size"].max() == pytest.approx(0.012, rel=0.01)
     assert info["step_size"].mean() == pytest.approx(0.01, rel=0.01)
@@ -177,7 +177,7 @@ def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
     network = tb.Network(tb.Dense(1, UNIT, UNIT), inputs=30)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.3), x, 0.3 * x.sum(axis=1))
     sampler = tb.HMC(target_acceptance=target_acceptance)
-    info = tb.sample(posterior, sampler, burn_in=1000, draws=1000, progress=False).info
+    info = tb.sample(posterior, sampler, burn_in=1000, draws=1000, progress=False).sample_stats
     # One trajectory in five takes half the step, and has a quarter of the error.
     expected = 0.8 * target_acceptance + 0.2 * 2 * norm.cdf(norm.ppf(target_acceptance / 2) / 4)
     # The step rests on 2,400 transitions, the later ones more: four standard errors, and of these.
@@ -187,23 +187,23 @@ def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
 
 @pytest.mark.slow
 def test_adaptation_ends_with_burn_in():
-    step_size = run_linear(tb.HMC(), burn_in=200, draws=50).info["step_size"]
+    step_size = run_linear(tb.HMC(), burn_in=200, draws=50).sample_stats["step_size"]
     assert np.all(step_size == step_size[:, :1])
     assert len(np.unique(step_size)) == 1  # which all chains share
 
 
 def test_trajectory_length_gives_the_number_of_steps():
     sampler = tb.HMC(step_size=0.02, trajectory_length=0.5, num_steps_jitter=0.0)
-    assert np.all(run_linear(sampler, burn_in=0, draws=5).info["num_gradients"] == 25)
+    assert np.all(run_linear(sampler, burn_in=0, draws=5).sample_stats["num_gradients"] == 25)
     capped = tb.HMC(step_size=1e-4, trajectory_length=10.0, max_steps=30, num_steps_jitter=0)
-    assert np.all(run_linear(capped, burn_in=0, draws=5).info["num_gradients"] == 30)
+    assert np.all(run_linear(capped, burn_in=0, draws=5).sample_stats["num_gradients"] == 30)
 
 
 def test_divergence_is_reported_and_rejected():
     """A step far too large ends in infinity; the chain stays where it is and says so."""
     ensemble = run_linear(tb.HMC(step_size=50.0, num_steps=40), burn_in=0, draws=20)
-    assert np.all(ensemble.info["diverging"] == 1)
-    assert np.all(ensemble.info["acceptance_rate"] == 0)
+    assert np.all(ensemble.sample_stats["diverging"] == 1)
+    assert np.all(ensemble.sample_stats["acceptance_rate"] == 0)
     weights = ensemble.parameters["dense_0.weights"]
     assert np.all(weights == weights[:, :1])
     assert np.all(np.isfinite(weights))
@@ -235,7 +235,7 @@ def test_numbers_recompile_nothing():
     run_linear(tb.HMC(), burn_in=5, draws=5)
     compiled = advance._cache_size()
     run_linear(tb.HMC(step_size=0.02, num_steps=7), burn_in=9, draws=8, seed=3)
-    run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, every=2)
+    run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, thin=2)
     assert advance._cache_size() == compiled
 
 

@@ -99,6 +99,8 @@ def test_a_far_start_is_left():
     x = np.linspace(-2, 2, 11)
     network = tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
-    info = tb.sample(posterior, tb.NUTS(), burn_in=300, draws=100, progress=False, chains=2).info
+    info = tb.sample(
+        posterior, tb.NUTS(), burn_in=300, draws=100, progress=False, chains=2
+    ).sample_stats
     assert info["diverging"].mean() < 0.05
     assert 0.6 < info["acceptance_rate"].mean() < 0.95

@@ -76,9 +76,9 @@ def test_gaussian_prior_is_recovered_without_data(units, prior):
     check(cases.gaussian_prior(units, **prior))
 
 
-@pytest.mark.parametrize(("width", "dof"), [(0.05, 0.5), (1.0, 4.0)], ids=str)
-def test_gamma_precision_prior_is_recovered_without_data(width, dof):
-    check(cases.gamma_precision_prior(8, width, dof))
+@pytest.mark.parametrize(("width", "df"), [(0.05, 0.5), (1.0, 4.0)], ids=str)
+def test_gamma_precision_prior_is_recovered_without_data(width, df):
+    check(cases.gamma_precision_prior(8, width, df))
 
 
 @pytest.mark.parametrize("units", [2, 50])
@@ -144,7 +144,7 @@ def test_proposals_conserve_probability():
     built = cases.linear_with_known_noise(case["X"], case["y"], case["xs"], sd=0.4)
     sampler = tb.HMC(step_size=0.07, num_steps=5, step_size_jitter=0.2)
     ensemble = tb.sample(built.posterior, sampler, burn_in=500, draws=4000, seed=3, progress=False)
-    errors = ensemble.info["energy_error"]
+    errors = ensemble.sample_stats["energy_error"]
     assert 0.1 < np.abs(errors).mean() < 1  # large enough to be seen, small enough to be averaged
     assert abs(oracles.creutz_z(errors.ravel())) < 4
 

@@ -55,7 +55,7 @@ def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
     for name, values in reference.parameters.items():
         assert np.array_equal(longer.parameters[name], values)
         assert np.array_equal(loaded.parameters[name], values)
-    assert 0 < reference.info["acceptance_rate"].mean() < 1
+    assert 0 < reference.sample_stats["acceptance_rate"].mean() < 1
 
 
 class Rough(tb.HMC):

@@ -268,7 +268,7 @@ def draw(sampler, **options):
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
 def test_numbers_recompile_nothing_and_adaptation_ends_with_burn_in(name):
     run = draw(SAMPLERS[name])
-    assert np.all(run.info["step_size"] == run.info["step_size"][:, :1])
+    assert np.all(run.sample_stats["step_size"] == run.sample_stats["step_size"][:, :1])
     compiled = advance._cache_size()
     for other in OTHERS[name]:
         draw(other, burn_in=9, draws=8, seed=3)
@@ -282,7 +282,7 @@ def test_a_step_far_too_large_leaves_finite_draws(name):
     run = draw(sampler, burn_in=0, draws=10)
     assert all(np.all(np.isfinite(each)) for each in run.parameters.values())
     if name in ("ghmc", "nuts"):
-        assert np.all(run.info["diverging"])
+        assert np.all(run.sample_stats["diverging"] == 1)
         weights = run.parameters["dense_0.weights"]
         assert np.all(weights == weights[:, :1])
 

@@ -104,7 +104,7 @@ def test_steps_and_friction_are_found_where_rows_are_many():
     found, error, center, run = bias_of_the_sd(tb.SGHMC(num_steps=100), rows=5000)
     assert abs(found) < 0.02 + 3 * error
     assert center < 0.15
-    assert abs(np.mean(run.info["kinetic_temperature"]) - 1) < 0.02
+    assert abs(np.mean(run.sample_stats["kinetic_temperature"]) - 1) < 0.02
     assert np.all(run.diagnose(np.eye(3)).rhat < 1.01)
 
 

@@ -212,7 +212,7 @@ def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
     assert len({each["step_size"] for each in reports}) == 1
     # Transitions of a chain in a narrow region are alike, so that chains are what is independent:
     # four standard errors, of the draws and of the rounds on which the step rests, about as many.
-    accepted = ensemble.info["acceptance_rate"]
+    accepted = ensemble.sample_stats["acceptance_rate"]
     error = 4 * accepted.mean(axis=1).std(ddof=1) / np.sqrt(4) * np.sqrt(2)
     assert 0 < error < 0.15
     assert accepted.mean() == pytest.approx(OVERALL, abs=error)

@@ -50,4 +50,4 @@ WIDE = tb.Normal(tb.Hyper(0.0, tb.Normal(0.0, 0.3)), tb.Hyper(1.2, tb.Normal(1.2
 
 def wide(units):
     """The layer ``wideGaussian`` of the files ``architecture2.txt``."""
-    return tb.GaussianDense(units, WIDE, WIDE)
+    return tb.Dense(units, WIDE, WIDE)

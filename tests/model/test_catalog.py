@@ -119,7 +119,7 @@ import tensorbnn as tb
 dense = tb.Dense(1, tb.Gumbel(0.0, tb.Hyper(0.5)))
 network = tb.Network(tb.Dense(2), "softplus", dense, inputs=1)
 posterior = tb.Posterior(network, tb.Geometric(), [-1.0, 0.0, 1.0], [0.0, 1.0, 2.0])
-tb.sample(posterior, chains=1, burn_in=5, draws=5, every=1, path="run", progress=False)
+tb.sample(posterior, chains=1, burn_in=5, draws=5, thin=1, path="run", progress=False)
 ensemble = tb.load("run")
 assert (ensemble.network, ensemble.likelihood) == (network, tb.Geometric())
 print(tb.__file__, ensemble.predict([0.5]).mean.shape)

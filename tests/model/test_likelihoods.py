@@ -98,11 +98,11 @@ def test_categorical_is_finite_at_extreme_logits(dtype):
 
 # A width of the noise for each column, known or learned.
 
-SDS, DOFS = [0.7, 2.0], [4.0, 12.0]
+SDS, DFS = [0.7, 2.0], [4.0, 12.0]
 BY_COLUMN = [
     (Gaussian(sd=SDS), lambda j: stats.norm(OUTPUTS[j], SDS[j])),
-    (StudentTNoise(SDS, 4.0), lambda j: stats.t(4.0, OUTPUTS[j], SDS[j])),
-    (StudentTNoise(SDS, DOFS), lambda j: stats.t(DOFS[j], OUTPUTS[j], SDS[j])),
+    (StudentTNoise(4.0, SDS), lambda j: stats.t(4.0, OUTPUTS[j], SDS[j])),
+    (StudentTNoise(DFS, SDS), lambda j: stats.t(DFS[j], OUTPUTS[j], SDS[j])),
 ]
 
 
@@ -131,7 +131,7 @@ def test_widths_of_columns_have_names():
     assert likelihood.hypers() == {"sd.1": learned}
     assert likelihood.bind({"sd.1": 0.2}) == Gaussian(sd=[0.1, 0.2])
     assert likelihood.hypers() == {"sd.1": learned}  # as it was
-    assert StudentTNoise(0.1, [4, Hyper(3.0)]).hypers() == {"dof.1": Hyper(3.0)}
+    assert StudentTNoise([4, Hyper(3.0)], 0.1).hypers() == {"df.1": Hyper(3.0)}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ PROTOCOL = [
     (Categorical(), LABELS[:, None], ONE_HOT),
     (Exposed(2.0), COUNTS.T, COUNTS),
     (Poisson(), COUNTS.T, COUNTS),
-    (StudentTNoise(0.5, 3.0), REAL.T, REAL),
+    (StudentTNoise(3.0, 0.5), REAL.T, REAL),
     (HeteroscedasticGaussian(), REAL[:1].T, REAL[:1]),
 ]
 
@@ -365,10 +365,10 @@ def test_noise_must_be_a_positive_number(sd, error, message):
         Bernoulli(),
         Categorical(),
         Poisson(),
-        StudentTNoise(0.7, 12.0),
+        StudentTNoise(12.0, 0.7),
         HeteroscedasticGaussian(),
         Gaussian(sd=SDS),
-        StudentTNoise(SDS, [12.0, 20.0]),
+        StudentTNoise([12.0, 20.0], SDS),
     ],
     ids=str,
 )

@@ -135,24 +135,24 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
         burn_in=5,
         draws=100,
         path=tmp_path / "run",
-        metrics=[tb.SquaredError()],
+        metrics=[tb.MeanSquaredError()],
         validation=(X, np.column_stack(columns)),
         progress=False,
     )
     loaded = tb.load(tmp_path / "run")
     assert loaded.likelihood == likelihood
     prediction = loaded.predict(X, progress=False)
-    networks = prediction.networks[..., 0]
+    networks = prediction.samples[..., 0]
     factor = loaded.hyperparameters["likelihood.factor"].reshape(-1, 1)
     each = stats.norm.logpdf(y[:, 0], networks, factor * sd)
 
     last = [report for report in loaded.reports if report["chain"] == 0][-1]
     error = np.mean(np.square(networks[99] - y[:, 0]))
-    np.testing.assert_allclose(last["training.squared_error"], error, rtol=1e-6)
-    np.testing.assert_allclose(last["validation.squared_error"], error, rtol=1e-6)
+    np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
+    np.testing.assert_allclose(last["validation.mean_squared_error"], error, rtol=1e-6)
 
     given = np.column_stack([y, sd])
-    scores = loaded.score(X, given, progress=False)
+    scores = loaded.evaluate(X, given, progress=False)
     log_score = np.mean(special.logsumexp(each, axis=0) - np.log(len(networks)))
     np.testing.assert_allclose(scores.log_score, log_score, rtol=1e-9)
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((prediction.mean - y) ** 2)))
@@ -200,7 +200,7 @@ def ensemble():
         lambda ensemble: ensemble.predict(X).quantile(0.5, noise=True),
         lambda ensemble: ensemble.predict(X).interval(0.9, noise=True),
         lambda ensemble: ensemble.predict(X).density([0.0, 1.0], noise=True),
-        lambda ensemble: ensemble.new_targets(X),
+        lambda ensemble: ensemble.posterior_predictive(X),
     ],
 )
 def test_new_measurements_are_refused(ensemble, ask):
@@ -210,8 +210,8 @@ def test_new_measurements_are_refused(ensemble, ask):
 
 def test_the_quantity_itself_is_predicted(ensemble):
     prediction = ensemble.predict(X, progress=False)
-    np.testing.assert_allclose(prediction.mean, prediction.networks.mean(axis=0))
-    np.testing.assert_allclose(prediction.sd, prediction.networks.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.mean, prediction.samples.mean(axis=0))
+    np.testing.assert_allclose(prediction.sd, prediction.samples.std(axis=0), rtol=1e-9)
     lower, upper = prediction.interval(0.9)
     assert np.all(lower < upper)
     assert not prediction.knows_noise

@@ -17,19 +17,19 @@ X = np.array([-1.0, -0.5, 0.5, 1.0, 1.5])
 Y = np.array([-0.8, -0.3, 0.5, 0.9, 9.0])  # with an outlier
 
 
-@pytest.mark.parametrize("dof", [0.7, 2.0, 4.0, 60.0])
+@pytest.mark.parametrize("df", [0.7, 2.0, 4.0, 60.0])
 @precision("float64")
-def test_density_and_cdf(dof):
-    noise, outputs, targets = tb.StudentTNoise(0.7, dof), jnp.asarray(OUTPUTS), jnp.asarray(REAL)
-    expected = stats.t.logpdf(REAL, dof, OUTPUTS, 0.7).sum(axis=0)
+def test_density_and_cdf(df):
+    noise, outputs, targets = tb.StudentTNoise(df, 0.7), jnp.asarray(OUTPUTS), jnp.asarray(REAL)
+    expected = stats.t.logpdf(REAL, df, OUTPUTS, 0.7).sum(axis=0)
     np.testing.assert_allclose(noise.log_density(outputs, targets), expected, rtol=1e-12)
     share = noise.cdf(outputs, targets)
-    np.testing.assert_allclose(share, stats.t.cdf(REAL, dof, OUTPUTS, 0.7), rtol=1e-10)
+    np.testing.assert_allclose(share, stats.t.cdf(REAL, df, OUTPUTS, 0.7), rtol=1e-10)
 
 
 @precision("float64")
 def test_moments_and_extremes():
-    noise, outputs = tb.StudentTNoise(0.3, 5.0), jnp.asarray([[1.7]])
+    noise, outputs = tb.StudentTNoise(5.0, 0.3), jnp.asarray([[1.7]])
     density = jax.jit(lambda y: jnp.exp(noise.log_density(outputs, y.reshape(1, 1)))[0])
 
     def moment(power):
@@ -44,8 +44,8 @@ def test_moments_and_extremes():
     assert moment(1) == pytest.approx(0, abs=1e-7)
     assert moment(2) == pytest.approx(noise.variance(outputs).item(), abs=1e-6)
     assert noise.variance(outputs).item() == pytest.approx(stats.t.var(5.0, scale=0.3), rel=1e-14)
-    for dof in (0.5, 2.0):
-        assert tb.StudentTNoise(0.3, dof).variance(outputs).item() == np.inf
+    for df in (0.5, 2.0):
+        assert tb.StudentTNoise(df, 0.3).variance(outputs).item() == np.inf
     far = jnp.asarray([[1e6]])
     expected = stats.t.logpdf(-1e6, 5.0, 1e6, 0.3)
     np.testing.assert_allclose(noise.log_density(far, -far), expected, rtol=1e-12)
@@ -53,7 +53,7 @@ def test_moments_and_extremes():
 
 @pytest.mark.parametrize("standardize", [False, True])
 def test_log_likelihood_is_in_the_users_units(standardize):
-    likelihood = tb.StudentTNoise(tb.Hyper(0.4), tb.Hyper(3.0))
+    likelihood = tb.StudentTNoise(tb.Hyper(3.0), tb.Hyper(0.4))
     network, y = tb.Network(tb.Dense(2), inputs=1), np.column_stack([Y, 100 * Y[::-1]])
     posterior = tb.Posterior(network, likelihood, X, y, standardize=standardize, dtype="float64")
     assert posterior.engine == "jax"
@@ -63,7 +63,7 @@ def test_log_likelihood_is_in_the_users_units(standardize):
     inside = posterior.scaling.inputs(X[:, None], "float64")
     f = posterior.scaling.natural(inside @ own["dense_0.weights"] + own["dense_0.biases"])
     scale = hypers["likelihood.scale"] * np.asarray(posterior.scaling.y_scale or 1.0)
-    expected = stats.t.logpdf(y, hypers["likelihood.dof"], f, scale).sum()
+    expected = stats.t.logpdf(y, hypers["likelihood.df"], f, scale).sum()
     found = posterior.log_likelihood(theta, phi) + 5 * posterior.scaling.log_jacobian
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     gradient = posterior.value_and_gradient(theta, phi)[1][1]
@@ -73,8 +73,8 @@ def test_log_likelihood_is_in_the_users_units(standardize):
 def test_posterior_of_one_weight_with_an_outlier(tmp_path):
     """Moments against a sum over a grid; variances that are infinite, quantiles that are not."""
     tb.sample(
-        tb.Posterior(WEIGHT, tb.StudentTNoise(0.3, 1.5), X, Y), chains=4, burn_in=300, draws=1000,
-        every=2, path=tmp_path / "run", progress=False,
+        tb.Posterior(WEIGHT, tb.StudentTNoise(1.5, 0.3), X, Y), chains=4, burn_in=300, draws=1000,
+        thin=2, path=tmp_path / "run", progress=False,
     )  # fmt: skip
     weight = np.linspace(-6, 6, 12_001)
     log_mass = stats.t.logpdf(Y, 1.5, weight[:, None] * X, 0.3).sum(axis=1)
@@ -83,7 +83,7 @@ def test_posterior_of_one_weight_with_an_outlier(tmp_path):
     mean = mass @ weight
     sd = np.sqrt(mass @ np.square(weight - mean))
     loaded = tb.load(tmp_path / "run")
-    assert loaded.likelihood == tb.StudentTNoise(0.3, 1.5)
+    assert loaded.likelihood == tb.StudentTNoise(1.5, 0.3)
     prediction = loaded.predict([1.0], progress=False)
     ess = loaded.diagnose([1.0], progress=False).ess[0, 0]
     assert ess > 500
@@ -96,21 +96,21 @@ def test_posterior_of_one_weight_with_an_outlier(tmp_path):
     assert prediction.sd_noise[0, 0] == prediction.sd_total[0, 0] == np.inf
     levels = [1e-3, 0.05, 0.5, 0.95]
     found = prediction.quantile(levels, noise=True)[:, 0, 0]
-    own = prediction.networks[:, 0, 0].astype(float)
+    own = prediction.samples[:, 0, 0].astype(float)
     share = [stats.t.cdf(each, 1.5, own, 0.3).mean() for each in found]
     np.testing.assert_allclose(share, levels, rtol=1e-3, atol=1e-6)
-    assert np.isfinite(loaded.score(X, Y, progress=False).crps[0])
-    moved = loaded.sensitivity("likelihood.dof", [1.4, 1.5, 1.6], [1.0], progress=False)
+    assert np.isfinite(loaded.evaluate(X, Y, progress=False).crps[0])
+    moved = loaded.sensitivity([1.0], "likelihood.df", [1.4, 1.5, 1.6], progress=False)
     assert moved.log_evidence_ratio[1] == pytest.approx(0, abs=1e-9)
 
 
 @precision("float64")
 def test_networks_without_weight_count_for_nothing():
     """Even where their variance is infinite."""
-    outputs, hypers = jnp.zeros((2, 1, 1)), {"dof": jnp.asarray([1.0, 4.0])}
+    outputs, hypers = jnp.zeros((2, 1, 1)), {"df": jnp.asarray([1.0, 4.0])}
     weights = jnp.asarray([-jnp.inf, 0.0])
     mixture = Mixture(outputs, hypers, weights)
-    found = mixture_variance(tb.StudentTNoise(1.0, tb.Hyper(4.0)), mixture)
+    found = mixture_variance(tb.StudentTNoise(tb.Hyper(4.0), 1.0), mixture)
     assert found.item() == 2.0
 
 
@@ -118,8 +118,8 @@ def test_networks_without_weight_count_for_nothing():
     ("options", "message"),
     [
         ({"scale": 0.0}, r"`scale` of StudentTNoise must be positive, got 0\.0"),
-        ({"dof": -1.0}, r"`dof` of StudentTNoise must be positive, got -1\.0"),
-        ({"dof": np.inf}, "`dof` of StudentTNoise must be finite, got inf"),
+        ({"df": -1.0}, r"`df` of StudentTNoise must be positive, got -1\.0"),
+        ({"df": np.inf}, "`df` of StudentTNoise must be finite, got inf"),
     ],
 )
 def test_errors(options, message):

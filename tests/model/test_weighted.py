@@ -76,7 +76,7 @@ def test_a_row_of_weight_zero_may_be_impossible():
 @pytest.mark.parametrize("missing", [1e30, 3e38])
 @pytest.mark.parametrize(
     "likelihood",
-    [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), dof=tb.Hyper(4.0))],
+    [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), df=tb.Hyper(4.0))],
 )
 def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missing):
     network = tb.Network(tb.Dense(1), inputs=1)
@@ -112,7 +112,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
         burn_in=5,
         draws=20,
         path=tmp_path / "run",
-        metrics=[tb.SquaredError()],
+        metrics=[tb.MeanSquaredError()],
         progress=False,
     )
     loaded = tb.load(tmp_path / "run")
@@ -120,12 +120,12 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     assert list(loaded.hyperparameters) == list(ensemble.hyperparameters)
     prediction = loaded.predict(X, progress=False)
     error = np.sqrt(np.mean(np.square(prediction.mean - REAL)))
-    scores = loaded.score(X, REAL, progress=False)
+    scores = loaded.evaluate(X, REAL, progress=False)
     np.testing.assert_allclose(scores.rmse, [error])
     assert scores.log_score == prediction.log_score(REAL)
-    last = prediction.networks[19]  # of chain 0
+    last = prediction.samples[19]  # of chain 0
     report = [each for each in loaded.reports if each["chain"] == 0][-1]
-    squares = report["training.squared_error"]
+    squares = report["training.mean_squared_error"]
     np.testing.assert_allclose(squares, np.mean(np.square(last - REAL)), rtol=1e-6)
     context = read_context(tmp_path / "run", progress=False)
     assert context.encoding.targets == ("y",)
@@ -133,7 +133,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     unit = posterior.scaling.y_scale[0]
 
     def log_likelihood(sd):
-        return weights * stats.norm.logpdf(REAL[:, 0], prediction.networks[..., 0], sd * unit)
+        return weights * stats.norm.logpdf(REAL[:, 0], prediction.samples[..., 0], sd * unit)
 
     tree = loaded.to_arviz(progress=False)
     assert tree.observed_data["y"].shape == tree.posterior_predictive["y"].shape[2:] == (6,)
@@ -143,7 +143,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     expected = np.sum(log_likelihood(0.51) - log_likelihood(0.5), axis=1)
     np.testing.assert_allclose(other.log_ratios, expected, rtol=1e-9, atol=1e-12)
     again = loaded.predict(X, weights=other, progress=False)
-    mean = np.average(prediction.networks, axis=0, weights=other.weights)
+    mean = np.average(prediction.samples, axis=0, weights=other.weights)
     np.testing.assert_allclose(again.mean, mean, rtol=1e-9)
 
 

@@ -25,8 +25,8 @@ FIXED = tb.HMC(step_size=0.01, num_steps=3)
 SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE, "fixed": FIXED}
 # Three chains take turns where there are two cores, and meet in burn-in. A checkpoint follows every
 # call.
-PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "every": 2, "networks_per_file": 4}
-REPORTS = {"report_every": 4, "metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2)}
+PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "thin": 2, "networks_per_file": 4}
+REPORTS = {"report_every": 4, "metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2)}
 OFTEN = {"checkpoint_draws": 1, "checkpoint_seconds": 1e-9, "progress": False}
 GROUPS = ("parameters", "hyperparameters", "info")
 

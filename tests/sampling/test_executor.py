@@ -82,7 +82,7 @@ CALLS = {}  # of this process
 CUSTOM = {"Squash": Squash}
 SAMPLER = tb.HMC(max_steps=20)
 # 29 transitions and 8 reports of each chain.
-PLAN = {"chains": 2, "burn_in": 14, "draws": 5, "every": 3, "networks_per_file": 2}
+PLAN = {"chains": 2, "burn_in": 14, "draws": 5, "thin": 3, "networks_per_file": 2}
 TRANSITIONS, REPORTS = 29, 8
 
 
@@ -96,7 +96,7 @@ def draw(path, executor=None, *, mishap=None, **options):
         "path": path,
         "executor": executor,
         "report_every": 4,
-        "metrics": [tb.SquaredError(), Mishap() if mishap is None else mishap],
+        "metrics": [tb.MeanSquaredError(), Mishap() if mishap is None else mishap],
         "validation": (X / 2, Y / 2),
         "checkpoint_seconds": 1e-9,
         "progress": False,

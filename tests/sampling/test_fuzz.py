@@ -24,7 +24,7 @@ MEGABYTE = 2**20 if sys.platform == "darwin" else 2**10  # in the units of `ru_m
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
     path = tmp_path_factory.mktemp("original") / "run"
-    small_runs.draw(path, chains=2, burn_in=6, draws=5, every=1, networks_per_file=2)
+    small_runs.draw(path, chains=2, burn_in=6, draws=5, thin=1, networks_per_file=2)
     return path
 
 

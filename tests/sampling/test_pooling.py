@@ -134,7 +134,7 @@ def test_a_stuck_chain_is_told_of_and_starts_again():
         ensemble = sample_with_a_stuck_chain()
     assert told[0].message.chain == 1
     assert [each.filename for each in told] == [__file__]
-    assert ensemble.info["acceptance_rate"][1].mean() > 0.3
+    assert ensemble.sample_stats["acceptance_rate"][1].mean() > 0.3
     first, *_, last = [each for each in ensemble.reports if each["chain"] == 1]
     assert first["acceptance_rate"] < 0.01  # it was stuck
     assert (first["restarts"], last["restarts"]) == (0, 1)
@@ -142,7 +142,7 @@ def test_a_stuck_chain_is_told_of_and_starts_again():
 
 def test_without_pooling_nothing_is_restarted():
     ensemble = sample_with_a_stuck_chain(burn_in=159)
-    assert ensemble.info["acceptance_rate"][1].mean() < 0.01
+    assert ensemble.sample_stats["acceptance_rate"][1].mean() < 0.01
     assert NotMoved((1,), 3) in ensemble.diagnose(small_runs.X).verdict.findings
 
 

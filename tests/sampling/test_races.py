@@ -239,7 +239,7 @@ def test_a_lock_has_one_holder(tmp_path, locks):
 # Readers.
 
 
-SLOWLY = {"every": 100, "report_every": 47}
+SLOWLY = {"thin": 100, "report_every": 47}
 
 
 def write_slowly(path, cache, options):
@@ -279,7 +279,7 @@ def test_a_reader_sees_only_whole_states(reference, cache, tmp_path):
     assert len(set(seen)) > 10
     small_runs.assert_same_run(path, reference / "polled")
     final = small_runs.by_epoch(tb.load(path).reports)
-    shorter_end = small_runs.PLAN["burn_in"] + 33 * SLOWLY["every"]
+    shorter_end = small_runs.PLAN["burn_in"] + 33 * SLOWLY["thin"]
     assert shorter_end % SLOWLY["report_every"]
     for found in reports:
         same = {key: each for key, each in found.items() if key[1] != shorter_end}

@@ -45,7 +45,7 @@ def same_draws(first: tb.Ensemble, second: tb.Ensemble) -> bool:
         one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
         for one, two in (
             (getattr(first, group), getattr(second, group))
-            for group in ("parameters", "hyperparameters", "info")
+            for group in ("parameters", "hyperparameters", "sample_stats")
         )
     )
 
@@ -68,20 +68,20 @@ def every_epoch():
 
 
 @pytest.mark.parametrize(
-    ("burn_in", "every", "report_every"), [(0, 1, 10), (23, 4, 10), (23, 12, 5), (19, 20, 100)]
+    ("burn_in", "thin", "report_every"), [(0, 1, 10), (23, 4, 10), (23, 12, 5), (19, 20, 100)]
 )
-def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, every, report_every):
+def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, thin, report_every):
     """Against a run that saves every transition; reports fall within draws, too."""
-    draws = (59 - burn_in) // every
-    end = burn_in + draws * every
-    options = {"metrics": [tb.SquaredError()], "validation": (XV, YV)}
-    plan = {"burn_in": burn_in, "every": every, "draws": draws, "report_every": report_every}
+    draws = (59 - burn_in) // thin
+    end = burn_in + draws * thin
+    options = {"metrics": [tb.MeanSquaredError()], "validation": (XV, YV)}
+    plan = {"burn_in": burn_in, "thin": thin, "draws": draws, "report_every": report_every}
     run = draw(sampler=FIXED, networks_per_file=2, path=tmp_path / "run", **options, **plan)
     epochs = [*range(report_every, end, report_every), end]
     assert [(r["chain"], r["transition"]) for r in run.reports] == [
         (chain, transition) for chain in range(2) for transition in epochs
     ]
-    info, seconds = every_epoch.info, 0.0
+    info, seconds = every_epoch.sample_stats, 0.0
     for report, since in zip(run.reports, 2 * [0, *epochs[:-1]], strict=True):
         chain, transition = report["chain"], report["transition"]
         rows = (chain, slice(since, transition))
@@ -95,7 +95,7 @@ def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, every, r
         assert report["lp"] == info["lp"][chain, transition - 1]
         for name, (x, y) in {"training": (X, Y), "validation": (XV, YV)}.items():
             expected = squared_error(every_epoch, chain, transition - 1, x, y)
-            assert report[f"{name}.squared_error"] == pytest.approx(expected, rel=1e-4)
+            assert report[f"{name}.mean_squared_error"] == pytest.approx(expected, rel=1e-4)
         assert list(report)[-1] == "seconds"
         seconds = report["seconds"] if since == 0 else seconds
         assert report["seconds"] >= seconds > 0
@@ -103,13 +103,13 @@ def test_reports_are_right_step_by_step(every_epoch, tmp_path, burn_in, every, r
 
 
 def test_the_reference_has_what_is_to_be_counted(every_epoch):
-    assert 0 < every_epoch.info["diverging"].sum() < 100
-    assert len(np.unique(every_epoch.info["num_gradients"])) > 2
+    assert 0 < every_epoch.sample_stats["diverging"].sum() < 100
+    assert len(np.unique(every_epoch.sample_stats["num_gradients"])) > 2
 
 
 def test_reports_of_an_adapting_chain_add_up():
-    fine = draw(report_every=1, metrics=[tb.SquaredError()]).reports
-    coarse = draw(report_every=10, metrics=[tb.SquaredError()]).reports
+    fine = draw(report_every=1, metrics=[tb.MeanSquaredError()]).reports
+    coarse = draw(report_every=10, metrics=[tb.MeanSquaredError()]).reports
     assert [report["transition"] for report in coarse] == 2 * [10, 20, 30, 32]
     assert [report["phase"] for report in coarse] == 2 * [*2 * ["burn-in"], *2 * ["sampling"]]
     for report in coarse:
@@ -120,20 +120,20 @@ def test_reports_of_an_adapting_chain_add_up():
         for name in ("acceptance_rate", "num_gradients"):
             mean = np.mean([part[name] for part in parts])
             assert report[name] == pytest.approx(mean, rel=1e-5)
-        for name in ("step_size", "lp", "training.squared_error"):
+        for name in ("step_size", "lp", "training.mean_squared_error"):
             assert report[name] == parts[-1][name]
 
 
 def test_reports_do_not_change_the_draws():
-    plain = draw(every=2)
-    assert "training.squared_error" not in plain.reports[0]
+    plain = draw(thin=2)
+    assert "training.mean_squared_error" not in plain.reports[0]
     for report_every in (1, 3, 1000):
-        options = {"metrics": [tb.SquaredError()], "validation": (XV, YV)}
-        assert same_draws(plain, draw(every=2, report_every=report_every, **options))
+        options = {"metrics": [tb.MeanSquaredError()], "validation": (XV, YV)}
+        assert same_draws(plain, draw(thin=2, report_every=report_every, **options))
 
 
 def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
-    options = {"every": 3, "report_every": 8, "metrics": [tb.SquaredError()]}
+    options = {"thin": 3, "report_every": 8, "metrics": [tb.MeanSquaredError()]}
     usual = draw(**options)
     monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)  # one transition a call
     single = draw(**options)
@@ -142,19 +142,19 @@ def test_reports_do_not_depend_on_the_lengths_of_calls(monkeypatch):
 
 
 def test_memory_and_directory_report_the_same(tmp_path):
-    options = {"report_every": 7, "metrics": [tb.SquaredError(sd=2.0)]}
+    options = {"report_every": 7, "metrics": [tb.MeanSquaredError()]}
     memory = draw(**options)
     run = draw(**options, path=tmp_path / "run")
     assert numbers(run.reports) == numbers(memory.reports)
     assert tb.load(tmp_path / "run").reports == run.reports
     manifest = DirectoryStore(tmp_path / "run").manifest
-    described = {"type": "SquaredError", "mean": 0.0, "sd": 2.0, "exp": False}
-    assert manifest["metrics"] == {"squared_error": described}
+    described = {"type": "MeanSquaredError"}
+    assert manifest["metrics"] == {"mean_squared_error": described}
     assert manifest["report_every"] == 7
 
 
 def test_validation_data_are_kept_with_the_run(tmp_path):
-    draw(path=tmp_path / "run", metrics=[tb.SquaredError()], validation=(XV, YV))
+    draw(path=tmp_path / "run", metrics=[tb.MeanSquaredError()], validation=(XV, YV))
     store = DirectoryStore(tmp_path / "run")
     np.testing.assert_allclose(store.data()["validation_x"][:, 0], XV, rtol=1e-6)
     np.testing.assert_allclose(store.data()["validation_y"][:, 0], YV, rtol=1e-6)
@@ -176,7 +176,7 @@ def test_metrics_see_expected_targets_in_the_order_of_the_rows(monkeypatch):
 
     run = draw(target, chains=1, draws=5, metrics=[keep, tb.Accuracy()], report_every=1000)
     assert len(seen) == 2  # once to try it, then at the end
-    expected = run.predict(x).networks[-1]
+    expected = run.predict(x).samples[-1]
     np.testing.assert_allclose(seen[-1][0], expected, rtol=1e-5)
     np.testing.assert_array_equal(seen[-1][1][:, 0], labels)
     accuracy = np.mean(expected.argmax(axis=1) == labels)
@@ -184,15 +184,15 @@ def test_metrics_see_expected_targets_in_the_order_of_the_rows(monkeypatch):
 
 
 def test_double_precision_with_hyper_parameters_held():
-    options = {"metrics": [tb.SquaredError()], "sample_hyperparameters": False}
+    options = {"metrics": [tb.MeanSquaredError()], "sample_hyperparameters": False}
     run = draw(posterior(dtype="float64"), **options)
     expected = squared_error(run, 1, -1, X, Y)
-    assert run.reports[-1]["training.squared_error"] == pytest.approx(expected, rel=1e-12)
+    assert run.reports[-1]["training.mean_squared_error"] == pytest.approx(expected, rel=1e-12)
 
 
 def test_all_chains_at_once_as_on_an_accelerator(monkeypatch):
     options = {"sampler": FIXED, "burn_in": 3, "draws": 2, "report_every": 2}
-    options["metrics"] = [tb.SquaredError()]
+    options["metrics"] = [tb.MeanSquaredError()]
     alone = draw(**options).reports
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     together = draw(**options).reports
@@ -200,7 +200,7 @@ def test_all_chains_at_once_as_on_an_accelerator(monkeypatch):
         (c, e) for c in (0, 1) for e in (2, 4, 5)
     ]
     for one, other in zip(alone, together, strict=True):
-        for name in ("acceptance_rate", "lp", "training.squared_error"):
+        for name in ("acceptance_rate", "lp", "training.mean_squared_error"):
             assert one[name] == pytest.approx(other[name], rel=1e-3)
 
 
@@ -213,7 +213,7 @@ def test_metrics_of_the_users_own():
     names = [name for name in run.reports[0] if "." in name]
     own = ["bias", "bias_2", "<lambda>", "<lambda>_2"]
     assert names == [f"{kind}.{name}" for kind in ("training", "validation") for name in own]
-    expected = run.predict(X).networks[11].mean() - Y.mean()
+    expected = run.predict(X).samples[11].mean() - Y.mean()
     assert run.reports[0]["training.bias"] == pytest.approx(expected, abs=1e-5)
     assert run.reports[0]["training.<lambda>"] is None
     assert run.reports[0]["training.<lambda>_2"] is None
@@ -231,10 +231,10 @@ def failing(good_calls):
     return fragile
 
 
-@pytest.mark.parametrize(("every", "draws"), [(1, 20), (4, 5), (7, 2)])
-def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws):
+@pytest.mark.parametrize(("thin", "draws"), [(1, 20), (4, 5), (7, 2)])
+def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, thin, draws):
     """It is called at the start, at 10 and at 20; the fourth call fails, in the midst of a draw."""
-    options = {"chains": 1, "burn_in": 10, "every": every, "report_every": 10}
+    options = {"chains": 1, "burn_in": 10, "thin": thin, "report_every": 10}
     message = r"metric `fragile` failed on the training data at transition 30 of chain 0: KeyError"
     with pytest.raises(MetricError, match=message):
         draw(**options, draws=10**8, metrics=[failing(3)], path=tmp_path / "run")
@@ -247,7 +247,7 @@ def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, every, draws):
     assert store.read_state(0)["transitions"] == 30
     longer = tb.resume(tmp_path / "run", draws=draws + 3, metrics=[failing(100)], progress=False)
     assert same_draws(longer, draw(**options, draws=draws + 3))
-    end = 10 + (draws + 3) * every
+    end = 10 + (draws + 3) * thin
     assert [report["transition"] for report in longer.reports] == [*range(10, end, 10), end]
 
 
@@ -271,7 +271,7 @@ def test_reports_can_be_read_while_the_run_goes_on(tmp_path):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    run = draw(path=path, burn_in=1000, draws=10, report_every=5, metrics=[tb.SquaredError()])
+    run = draw(path=path, burn_in=1000, draws=10, report_every=5, metrics=[tb.MeanSquaredError()])
     watcher.join()
     whole = {(report["chain"], report["transition"]): report for report in run.reports}
     assert any(0 < len(early) < len(whole) for early in seen)
@@ -351,9 +351,9 @@ REPORT = {
     "num_gradients": 321.6,
     "step_size": 0.003134,
     "lp": -3.0,
-    "training.squared_error": 0.012345,
+    "training.mean_squared_error": 0.012345,
     "training.bias": None,
-    "validation.squared_error": 0.5,
+    "validation.mean_squared_error": 0.5,
     "seconds": 1.0,
 }
 
@@ -367,7 +367,7 @@ def test_a_report_as_cells():
         "step size": "0.00313",
         "gradients": "322",
         "divergent": "12",
-        "squared error (validation)": "0.0123 (0.5)",
+        "mean squared error (validation)": "0.0123 (0.5)",
         "bias": "-",
     }
 
@@ -396,12 +396,12 @@ def test_the_table_of_chains():
 
 
 def test_a_narrow_terminal_folds_headings_between_words():
-    *headings, numbers = rendered({0: cells(REPORT)}, width=92)
+    *headings, numbers = rendered({0: cells(REPORT)}, width=98)
     expected = ["2", "sampling", "12,345", "0.91", "0.00313", "322", "12", "0.0123", "(0.5)", "-"]
     assert numbers.split() == expected
     last = "chain phase transition accepted step size gradients divergent (validation) bias"
-    assert [" ".join(line.split()) for line in headings] == ["squared error", last]
-    assert all(len(line) <= 92 for line in (*headings, numbers))
+    assert [" ".join(line.split()) for line in headings] == ["mean squared error", last]
+    assert all(len(line) <= 98 for line in (*headings, numbers))
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
@@ -441,12 +441,12 @@ def test_the_live_display_before_and_after():
 def test_the_live_display_of_a_run(monkeypatch):
     console = terminal()
     monkeypatch.setattr(progress, "_standard_error", lambda: console)
-    draw(chains=2, metrics=[tb.SquaredError()], validation=(XV, YV), progress=True)
+    draw(chains=2, metrics=[tb.MeanSquaredError()], validation=(XV, YV), progress=True)
     text = console.file.getvalue()
     for word in ("compiling", "sampling", "gradients/s a core", "in all"):
         assert word in text
     last = text[text.rindex("chain ") :]
-    assert "squared error (validation)" in last
+    assert "mean squared error (validation)" in last
     assert len(re.findall(r"done +32 ", last)) == 2
     assert "100%" in text
 

@@ -47,8 +47,8 @@ ADAPTIVE = tb.AdaptiveHMC(
 )
 SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE}
 # 14 transitions of burn-in, 5 draws of 3 transitions each, files of 2 draws.
-PLAN = {"burn_in": 14, "draws": 5, "every": 3, "networks_per_file": 2, "chains": 2}
-REPORTS = {"report_every": 4, "metrics": [tb.SquaredError(sd=2.0)], "validation": (X / 2, Y / 2)}
+PLAN = {"burn_in": 14, "draws": 5, "thin": 3, "networks_per_file": 2, "chains": 2}
+REPORTS = {"report_every": 4, "metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2)}
 
 
 def posterior(**options):
@@ -299,7 +299,7 @@ def short(tmp_path):
         ({"seed": 1}, "has another `seed`: 0 there, 1 here"),
         ({"chains": 3}, "has another `chains`: 2 there, 3 here"),
         ({"burn_in": 1}, "has another `burn_in`: 14 there, 1 here"),
-        ({"every": 1}, "has another `every`: 3 there, 1 here"),
+        ({"thin": 1}, "has another `thin`: 3 there, 1 here"),
         ({"sampler": ADAPTIVE}, "has another `sampler`: .*'HMC'.* there, .*'AdaptiveHMC'"),
         ({"posterior": posterior(dtype="float64")}, "has another `dtype`: 'float32' there"),
         (
@@ -441,7 +441,7 @@ def worst(predictions, targets):
 
 def test_metrics_of_the_users_own_are_given_again_or_left_out(tmp_path):
     for name, draws in (("run", 2), ("left", 2), ("reference", 5)):
-        draw(tmp_path / name, draws=draws, metrics=[tb.SquaredError(), worst])
+        draw(tmp_path / name, draws=draws, metrics=[tb.MeanSquaredError(), worst])
     with warns(MetricsLost, names=["worst"]):
         left = go_on(tmp_path / "left", draws=5)
     assert "training.worst" in left.reports[0]
@@ -456,8 +456,8 @@ def test_validation_data_that_are_not_kept_are_given_again_or_left_out(tmp_path)
     again = {"draws": 5, "posterior": posterior()}
     with warns(MetricsLost, names=()):
         left = go_on(tmp_path / "left", **again)
-    assert "validation.squared_error" in left.reports[0]
-    assert "validation.squared_error" not in left.reports[-1]
+    assert "validation.mean_squared_error" in left.reports[0]
+    assert "validation.mean_squared_error" not in left.reports[-1]
     go_on(tmp_path / "run", validation=REPORTS["validation"], **again)
     assert_same(tmp_path / "run", tmp_path / "reference")
 
@@ -528,12 +528,12 @@ def test_an_ensemble_sees_new_draws_when_asked(short):
     before, prediction = early.parameters["dense_0.weights"], early.predict(X)
     go_on(short, draws=5)
     assert early.num_draws == 2
-    assert np.array_equal(early.info["acceptance_rate"].shape, (2, 2))
+    assert np.array_equal(early.sample_stats["acceptance_rate"].shape, (2, 2))
     assert early.refresh() is early
     assert early.num_draws == 5
     assert np.array_equal(early.parameters["dense_0.weights"][:, :2], before)
-    assert prediction.networks.shape[0] == 4
-    assert early.predict(X).networks.shape[0] == 10
+    assert prediction.samples.shape[0] == 4
+    assert early.predict(X).samples.shape[0] == 10
 
 
 # Signals.

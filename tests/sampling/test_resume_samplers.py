@@ -17,7 +17,7 @@ SAMPLERS = {
     "sghmc": tb.SGHMC(batch_size=4, num_steps=10),
 }
 # 12 transitions of burn-in, 4 draws of 2 transitions each, files of 2 draws.
-PLAN = {"burn_in": 12, "draws": 4, "every": 2, "networks_per_file": 2, "chains": 2}
+PLAN = {"burn_in": 12, "draws": 4, "thin": 2, "networks_per_file": 2, "chains": 2}
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

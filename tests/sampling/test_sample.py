@@ -61,7 +61,7 @@ def test_names_and_shapes(reference):
     }
     assert set(reference.hyperparameters) == expected
     assert all(value.shape == (2, 12) for value in reference.hyperparameters.values())
-    assert all(value.shape == (2, 12) for value in reference.info.values())
+    assert all(value.shape == (2, 12) for value in reference.sample_stats.values())
     assert np.all(reference.hyperparameters["dense_0.weights.scale"] > 0)
     assert len(reference) == 24
 
@@ -149,14 +149,14 @@ def test_noises_come_in_the_order_of_the_columns(tmp_path, saved):
     assert [name for name in run.hyperparameters if name.startswith("like")] == expected
 
 
-def test_every_takes_every_other_draw(reference):
-    thinned = draw(draws=6, every=2)
+def test_thin_takes_every_other_draw(reference):
+    thinned = draw(draws=6, thin=2)
     for name, values in reference.parameters.items():
         assert np.array_equal(thinned.parameters[name], values[:, 1::2])
-    steps = reference.info["num_gradients"].reshape(2, 6, 2).sum(axis=2)
-    assert np.array_equal(thinned.info["num_gradients"], steps)
-    acceptance = reference.info["acceptance_rate"].reshape(2, 6, 2).mean(axis=2)
-    np.testing.assert_allclose(thinned.info["acceptance_rate"], acceptance, rtol=1e-6)
+    steps = reference.sample_stats["num_gradients"].reshape(2, 6, 2).sum(axis=2)
+    assert np.array_equal(thinned.sample_stats["num_gradients"], steps)
+    acceptance = reference.sample_stats["acceptance_rate"].reshape(2, 6, 2).mean(axis=2)
+    np.testing.assert_allclose(thinned.sample_stats["acceptance_rate"], acceptance, rtol=1e-6)
 
 
 def test_burn_in_only_shifts_a_chain_that_does_not_adapt():
@@ -476,11 +476,11 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
         ({"chains": 2.0}, "`chains` must be a whole number of at least 1, got 2.0"),
         ({"burn_in": -1}, "`burn_in` must be a whole number of at least 0, got -1"),
         ({"draws": 0}, "`draws` must be a whole number of at least 1, got 0"),
-        ({"every": 0}, "`every` must be a whole number of at least 1, got 0"),
+        ({"thin": 0}, "`thin` must be a whole number of at least 1, got 0"),
         ({"networks_per_file": 0}, "`networks_per_file` must be a whole number"),
         ({"seed": -5}, "`seed` must be a whole number of at least 0, got -5"),
         ({"seed": 2**64}, "`seed` must be a whole number of at most 18446744073709551615, got"),
-        ({"every": 2**31}, "`every` must be a whole number of at most 2147483647, got 2147483648"),
+        ({"thin": 2**31}, "`thin` must be a whole number of at most 2147483647, got 2147483648"),
         ({"burn_in": 10**12}, "`burn_in` must be a whole number of at most 2147483647, got"),
         ({"start": {"dense_9.weights": 0}}, r"unknown parameters \['dense_9.weights'\]"),
         ({"start": {"dense_0.weights": [0.0]}}, r"it must be \(1, 4\), or \(2, 1, 4\)"),
@@ -548,7 +548,7 @@ def test_reading_a_run_without_draws_says_so(tmp_path, monkeypatch):
     ("options", "error", "message"),
     [
         ({"report_every": 0}, ValueError, "`report_every` must be a whole number of at least 1"),
-        ({"metrics": tb.SquaredError()}, TypeError, "`metrics` must be a list"),
+        ({"metrics": tb.MeanSquaredError()}, TypeError, "`metrics` must be a list"),
         ({"metrics": None}, ValueError, "`validation` is given but `metrics` is not: say what"),
         ({"validation": X}, TypeError, r"`validation` must be a pair .* got ndarray"),
         ({"validation": (X, Y, Y)}, TypeError, r"`validation` must be a pair .* got tuple"),
@@ -565,7 +565,7 @@ def test_reading_a_run_without_draws_says_so(tmp_path, monkeypatch):
     ids=str,
 )
 def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
-    given = {"metrics": [tb.SquaredError()], "validation": (X, Y)} | options
+    given = {"metrics": [tb.MeanSquaredError()], "validation": (X, Y)} | options
     with pytest.raises(error, match=message):
         draw(path=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
@@ -575,7 +575,7 @@ def test_bad_metrics_and_validation_data(options, error, message, tmp_path):
 def test_metrics_need_data():
     prior = tb.Posterior(posterior().network, tb.Gaussian(sd=0.1))
     with pytest.raises(ValueError, match="`metrics` compare predictions with targets, but"):
-        draw(prior, metrics=[tb.SquaredError()])
+        draw(prior, metrics=[tb.MeanSquaredError()])
     assert draw(prior, draws=2).reports[-1]["transition"] == 32
 
 
@@ -583,6 +583,6 @@ def test_metrics_need_data():
 def test_metrics_that_do_not_fit_the_targets_are_refused_before_the_run(tmp_path):
     network = tb.Network(tb.Dense(3), inputs=1)
     target = tb.Posterior(network, tb.Categorical(), X, np.arange(9) % 3)
-    with pytest.raises(RuntimeError, match=r"`squared_error` failed.*use Accuracy"):
-        draw(target, path=tmp_path / "run", metrics=[tb.SquaredError()])
+    with pytest.raises(RuntimeError, match=r"`mean_squared_error` failed.*use Accuracy"):
+        draw(target, path=tmp_path / "run", metrics=[tb.MeanSquaredError()])
     assert not (tmp_path / "run").exists()

@@ -92,7 +92,7 @@ def test_it_ends_at_the_first_of_its_lengths_that_is_long_enough(reached):
         lengths.append(math.ceil(1.25 * lengths[-1]))
     assert len(lengths) > 3  # it was made longer, more than once
     assert lengths[-1] == reached[1].num_draws
-    values = reached[1].predict(AT).networks.reshape(2, -1, 3, 1)
+    values = reached[1].predict(AT).samples.reshape(2, -1, 3, 1)
     for length in lengths:
         found = estimate_convergence(values[:, :length], TARGET)
         assert found.converged == (length == lengths[-1])
@@ -225,18 +225,18 @@ def whole(draws=400, **options):
     return draw(draws=draws, **{"burn_in": 0} | options)
 
 
-@pytest.mark.parametrize(("every", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
-def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, seconds):
+@pytest.mark.parametrize(("thin", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
+def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, thin, seconds):
     """After the transition in which they are spent, however the run is cut into calls."""
     monkeypatch.setattr(LocalBackend, "call_seconds", seconds)
-    every_transition = whole().info["num_gradients"]
+    every_transition = whole().sample_stats["num_gradients"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     assert ends[0] != ends[1]
     path = tmp_path / "run"
-    options = {"burn_in": 0, "every": every}
+    options = {"burn_in": 0, "thin": thin}
     with warns(StoppedByLimit, limit="max_gradients", value=300) as warned:
         mine = draw(path, draws=100, max_gradients=300, **options)
-    assert mine.num_draws == min(ends) // every
+    assert mine.num_draws == min(ends) // thin
     store = DirectoryStore(path)
     assert [store.progress(chain) for chain in (0, 1)] == [
         (end, int(each[:end].sum())) for end, each in zip(ends, every_transition, strict=True)
@@ -254,7 +254,7 @@ def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, every, 
 
 
 def test_gradients_end_chains_that_are_advanced_together(monkeypatch):
-    every_transition = whole().info["num_gradients"]
+    every_transition = whole().sample_stats["num_gradients"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     with warns(StoppedByLimit, limit="max_gradients"):
@@ -362,7 +362,7 @@ def test_predictions_of_a_run_that_grows():
     target = posterior(standardize=True)
     run = draw(target=target, draws=150)
     grown = GrowingPredictions(run._store, target, AT[:, None])
-    expected = run.predict(AT).networks.reshape(2, 150, 3, 1)
+    expected = run.predict(AT).samples.reshape(2, 150, 3, 1)
     np.testing.assert_allclose(grown.update(), expected, rtol=1e-6)
     assert grown.update().shape == (2, 150, 3, 1)
 

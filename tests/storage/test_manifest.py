@@ -12,7 +12,7 @@ from tensorbnn.storage.manifest import KNOWN, describe, restore
 
 EVERYTHING = [
     tb.Dense(3),
-    tb.GaussianDense(2, bias_prior=tb.StudentT(4.0, 0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))),
+    tb.Dense(2, bias_prior=tb.StudentT(4.0, 0.0, tb.Hyper(0.5, tb.HalfNormal(1.0)))),
     tb.CauchyDense(4),
     *(activation() for activation in ACTIVATIONS.values()),
     tb.LeakyReLU(0.1),

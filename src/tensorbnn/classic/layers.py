@@ -153,7 +153,7 @@ class GaussianDenseLayer(_Dense):
 
     name = "denseGaussian"
     weightPrior = biasPrior = layers.GAUSSIAN_PRIOR
-    _library = layers.GaussianDense
+    _library = layers.Dense
 
 
 class CauchyDenseLayer(_Dense):

@@ -3,12 +3,13 @@
 As a metric, so will a function ``(predictions, targets) -> float``.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_number, check_positive
 from tensorbnn.ensemble import metrics
 from tensorbnn.ensemble.metrics import Metric as LibraryMetric
 from tensorbnn.model import likelihoods
@@ -60,46 +61,68 @@ class Metric:
     Parameters
     ----------
     scaleExp
-        Whether targets are logarithms, whose exponentials are to be compared.
+        Whether targets are logarithms; if so, their exponentials are compared.
     mean, sd
-        The normalization of the targets, which is undone first.
+        The normalization of the targets, which is undone first: ``y * sd + mean``.
     """
 
-    _library: ClassVar[Any]
+    name: ClassVar[str]
+    _library: ClassVar[LibraryMetric]
 
     def __init__(self, scaleExp: bool = False, mean: float = 0, sd: float = 1) -> None:
+        check_number("mean", mean)
+        check_positive("sd", sd)
         self.scaleExp, self.mean, self.sd = bool(scaleExp), float(mean), float(sd)
-        self.library: LibraryMetric = self._library(mean=self.mean, sd=self.sd, exp=self.scaleExp)
 
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
         """The metric of predictions ``(rows, outputs)`` for as many targets."""
-        return self.library(predictions, targets)  # type: ignore[arg-type]
+        return self._library(self._natural(predictions), self._natural(targets))
+
+    def _natural(self, values: ArrayLike) -> NDArray[Any]:
+        scaled = np.asarray(values, np.float64) * self.sd + self.mean
+        with np.errstate(over="ignore"):
+            return np.exp(scaled) if self.scaleExp else scaled
 
 
 class SquaredError(Metric):
-    """Mean squared error."""
+    """Mean squared error.
 
-    _library = metrics.SquaredError
+    Examples
+    --------
+    >>> SquaredError(mean=5, sd=10)([[1.0], [2.0]], [[1.0], [4.0]])
+    200.0
+    """
+
+    name, _library = "squared_error", metrics.MeanSquaredError()
 
 
 class PercentError(Metric):
-    """Mean relative error in percent."""
+    """Mean relative error in percent.
 
-    _library = metrics.PercentError
+    The error is relative to the absolute value of the truth, which the paper leaves out, so that
+    negative targets don't cancel positive ones.
+    """
+
+    name, _library = "percent_error", metrics.MeanAbsolutePercentageError()
 
 
 class Accuracy(Metric):
-    """Fraction of predictions that name the right class."""
+    """Fraction of predictions that name the right class.
 
-    _library = metrics.Accuracy
+    The normalization is undone for targets 0 and 1. Class labels are compared as they are.
+    """
+
+    name, _library = "accuracy", metrics.Accuracy()
+
+    def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
+        """The fraction for predictions ``(rows, outputs)`` and targets, or labels ``(rows, 1)``."""
+        if np.shape(predictions) != np.shape(targets):
+            return self._library(predictions, targets)
+        return super().__call__(predictions, targets)
 
 
 def as_metrics(given: Iterable[Any], *, exp: bool) -> list[LibraryMetric]:
-    """The library's metrics; with `exp`, of exponentials."""
-    found: list[LibraryMetric] = []
-    for metric in given:
-        library = metric.library if isinstance(metric, Metric) else metric
-        if exp and dataclasses.is_dataclass(library):
-            library = dataclasses.replace(library, exp=True)  # type: ignore[type-var]
-        found.append(library)
-    return found
+    """The metrics; with `exp`, those of the paper compare exponentials."""
+    if not exp:
+        return list(given)
+    return [type(m)(True, m.mean, m.sd) if isinstance(m, Metric) else m for m in given]

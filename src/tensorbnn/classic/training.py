@@ -257,12 +257,12 @@ class network:
         if self._sampler is None:
             raise ValueError("say how to sample first, by setupMCMC")
         sampler, burn_in = self._sampler
-        every = check_count("samplingStep", samplingStep, least=1)
-        draws = (check_count("epochs", epochs, least=1) - burn_in) // every
+        thin = check_count("samplingStep", samplingStep, least=1)
+        draws = (check_count("epochs", epochs, least=1) - burn_in) // thin
         if draws < 1:
             raise ValueError(
                 f"`epochs` ({epochs}) must be above `burnin` ({burn_in}) by at least one "
-                f"`samplingStep` ({every}): no network would be saved"
+                f"`samplingStep` ({thin}): no network would be saved"
             )
         metrics = as_metrics(metricList, exp=bool(scaleExp))
         own = as_likelihood(likelihood)
@@ -276,7 +276,7 @@ class network:
                     chains=chains,
                     burn_in=burn_in,
                     draws=draws,
-                    every=every,
+                    thin=thin,
                     path=folderName,
                     networks_per_file=networksPerFile,
                     metrics=metrics,

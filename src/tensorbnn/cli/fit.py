@@ -27,7 +27,7 @@ from tensorbnn.cli.options import (
 )
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
-from tensorbnn.ensemble.metrics import Accuracy, SquaredError
+from tensorbnn.ensemble.metrics import Accuracy, MeanSquaredError
 from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATIONS
@@ -174,7 +174,7 @@ def _sample(
             draws=LEAST_DRAWS if options.draws is None else options.draws,
             until=Converged() if by_itself else None,
             max_minutes=minutes,
-            metrics=[SquaredError() if table["classes"] is None else Accuracy()],
+            metrics=[MeanSquaredError() if table["classes"] is None else Accuracy()],
             validation=None if held_out is None else (held_out.x, held_out.targets),
             seed=options.seed,
             path=options.out,

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         "draws": min(sum(store.chunk_sizes(chain).values()) for chain in chains),
         "draws_wanted": manifest["draws"],
         "transitions": [store.transitions(chain) for chain in chains],
-        "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["every"],
+        "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["thin"],
         "megabytes": sum(size) / 1e6,
         "manifest": manifest,
     }

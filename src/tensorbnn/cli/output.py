@@ -74,12 +74,12 @@ def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
     lines = {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
     if time is not None:
         lines["time"] = time
-    if ensemble.info:
+    if ensemble.sample_stats:
         acceptance = " ".join(
-            f"{value:.2f}" for value in ensemble.info["acceptance_rate"].mean(axis=1)
+            f"{value:.2f}" for value in ensemble.sample_stats["acceptance_rate"].mean(axis=1)
         )
         lines["acceptance"] = f"{acceptance} (each chain)"
-        lines["divergences"] = counted(int(ensemble.info["diverging"].sum()), "draw")
+        lines["divergences"] = counted(int(ensemble.sample_stats["diverging"].sum()), "draw")
     return lines
 
 

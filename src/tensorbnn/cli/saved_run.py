@@ -11,6 +11,7 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import PathTakenError
+from tensorbnn.model.checks import as_rows
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
@@ -61,7 +62,7 @@ class SavedRun(NamedTuple):
         """How many targets there are, and how many standard deviations of theirs."""
         likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         data = self.store.data()
-        known = None if data is None else likelihood.unweighted(data["y"]).shape[1]
+        known = None if data is None else likelihood.unweighted(as_rows("y", data["y"])).shape[1]
         if isinstance(likelihood.plain, MeasuredGaussian):
             return outputs, outputs if known is None else known - outputs
         if known is None:

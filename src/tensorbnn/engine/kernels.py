@@ -14,7 +14,7 @@ from tensorbnn.model.layers import Layer
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.noise import MeasuredGaussian
 
-DENSE: tuple[type[Layer], ...] = (layers.Dense, layers.GaussianDense, layers.CauchyDense)
+DENSE: tuple[type[Layer], ...] = (layers.Dense, layers.CauchyDense)
 
 # Activations whose derivative follows from their output join the dense layer before them; the
 # others have a stage of their own, as has a `LeakyReLU` whose slope is not positive, as `SLOPED`.
@@ -59,15 +59,13 @@ FAMILIES: dict[type[Prior], Family] = {
     priors.Cauchy: Family(2, "loc", VALUE, "scale", lambda _: -math.log(math.pi)),
     priors.StudentT: Family(
         *(3, "loc", VALUE, "scale"),
-        lambda dof: (
-            math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
-        ),
+        lambda df: math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - 0.5 * math.log(df * math.pi),
     ),
     priors.Exponential: Family(4, "rate", NEGATIVE_LOGARITHM, None, lambda _: 0.0),
     priors.HalfNormal: Family(5, "scale", LOGARITHM, None, lambda _: 0.5 * math.log(2 / math.pi)),
     priors.GammaPrecision: Family(
         *(6, "width", LOGARITHM, None),
-        lambda dof: dof / 2 * math.log(dof / 2) - math.lgamma(dof / 2) + math.log(2),
+        lambda df: df / 2 * math.log(df / 2) - math.lgamma(df / 2) + math.log(2),
     ),
 }
 

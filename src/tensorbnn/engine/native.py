@@ -160,7 +160,7 @@ def program(network: Network, likelihood: Likelihood) -> Program:
         is_dense, slope = isinstance(layer, kernels.DENSE), 0.0
         number = kernels.IDENTITY if is_dense else kernels.ALONE.get(type(layer), kernels.SLOPED)
         if isinstance(layer, LeakyReLU):
-            slope = layer.slope
+            slope = layer.negative_slope
         if type(layer) in kernels.FUSED and (slope > 0 or not isinstance(layer, LeakyReLU)):
             number = kernels.FUSED[type(layer)]
             if stages and stages[-1][:2] == (1, kernels.IDENTITY):

@@ -147,8 +147,8 @@ def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
     """Whole numbers, other numbers and the constant of one entry."""
     prior = entry.prior
     family = kernels.FAMILIES.get(type(prior))
-    dof = getattr(prior, "dof", 1.0)
-    if family is None or isinstance(dof, Hyper) or (entry.truncated and prior.hypers()):
+    df = getattr(prior, "df", 1.0)
+    if family is None or isinstance(df, Hyper) or (entry.truncated and prior.hypers()):
         return None
 
     def source(argument: str | None) -> int:
@@ -161,12 +161,12 @@ def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
         *(int(entry.support == "positive"), int(heavy), int(entry.truncated)),
         *(source(family.location), source(family.scale)),
     )
-    constant = entry.size * family.log_constant(dof)
+    constant = entry.size * family.log_constant(df)
     if not entry.truncated:
-        return whole, (dof, 0.0, 1.0), constant
+        return whole, (df, 0.0, 1.0), constant
     scale = getattr(prior, "scale")  # noqa: B009
     constant += math.log(_truncated(entry)[1]) - math.log(scale) - _log_positive_mass(prior)
-    return whole, (dof, getattr(prior, "loc"), scale), constant  # noqa: B009
+    return whole, (df, getattr(prior, "loc"), scale), constant  # noqa: B009
 
 
 def _location_scale(entry: Entry, hypers: Mapping[str, Any], dtype: Any) -> Array:

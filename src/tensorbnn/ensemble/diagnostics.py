@@ -135,7 +135,7 @@ def diagnose(
         points=points,
         untrusted=untrusted,
         sampler=sampler,
-        info=info,
+        sample_stats=info,
         approximation=approximation,
     )
     return Diagnosis(

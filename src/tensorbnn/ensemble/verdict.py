@@ -64,7 +64,9 @@ class Evidence(NamedTuple):
     points: Dataset | None = None  # the rows, which are named by their numbers without them
     untrusted: WeightsUntrusted | None = None  # if weights of networks are not to be trusted
     sampler: type[Sampler] | None = None
-    info: Mapping[str, NDArray[Any]] = MappingProxyType({})  # its records, each (chains, draws)
+    sample_stats: Mapping[str, NDArray[Any]] = MappingProxyType(
+        {}
+    )  # its records, each (chains, draws)
     approximation: Approximate | None = None  # where draws are not of the posterior, but of this
 
 
@@ -166,9 +168,9 @@ def _reason(values: NDArray[Any], rhat: Rhat) -> tuple[bool, int | None]:
 
 def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
     """What there is to note besides predictions."""
-    if evidence.sampler is not None and evidence.info:
+    if evidence.sampler is not None and evidence.sample_stats:
         # The bias of one that is not exact, which no number here shows.
-        yield from evidence.sampler.findings(evidence.info)
+        yield from evidence.sampler.findings(evidence.sample_stats)
     if evidence.untrusted is not None:
         yield evidence.untrusted
     share = float(np.mean(evidence.diverging > 0))  # a draw may be several transitions

@@ -80,7 +80,7 @@ class SGHMC(Sampler):
     Notes
     -----
     Draws are biased. Compare with a run with half the step size; where full gradients can be
-    afforded, use `HMC`. Of `Ensemble.sample_stats`, ``lp`` is an estimate from the rows of the last
+    afforded, use `HMC`. ``lp`` in `Ensemble.sample_stats` is an estimate from the rows of the last
     step.
 
     Examples

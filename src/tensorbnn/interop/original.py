@@ -37,7 +37,7 @@ NOISE = 0.1
 UNKNOWN_DATA = {"shapes": {}, "sha256": "0" * 64}
 # The layers of TensorBNN by the names in its architecture files.
 LAYERS: dict[str, type[Layer]] = {
-    "denseGaussian": layers.GaussianDense,
+    "denseGaussian": layers.Dense,
     "dense": layers.CauchyDense,
     "Exp": layers.Exp,
     "relu": layers.ReLU,
@@ -95,6 +95,7 @@ def load_original(
         "status": "complete",
         "sample_hyperparameters": not found.held,
         "data": fingerprint(found.posterior) or UNKNOWN_DATA,
+        "output_shape": list(found.posterior.output_shape),
     }
     store = MemoryStore(manifest, pack_dataset(found.posterior.dataset) or None)
     _write(store, found)
@@ -137,7 +138,7 @@ def import_original(
         chains=1,
         burn_in=0,
         draws=found.networks,
-        every=1,
+        thin=1,
         networks_per_file=found.networks_per_file,
         seed=0,
         sample_hyperparameters=not found.held,
@@ -196,7 +197,7 @@ def make_layer(name: str, units: int, custom: Custom) -> Layer:
     if name not in custom and name not in LAYERS:
         raise ValueError(
             f"there is a layer of another name, {name!r}: say what it is, such as "
-            f"custom={{{name!r}: tb.GaussianDense}}"
+            f"custom={{{name!r}: tb.Dense}}"
         )
     maker: Any = custom[name] if name in custom else LAYERS[name]
     if isinstance(maker, Layer):

@@ -9,7 +9,7 @@ from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
 
 LAYERS: tuple[type[layers.Layer], ...] = (
-    *(layers.Dense, layers.GaussianDense, layers.CauchyDense, layers.Relevance),
+    *(layers.Dense, layers.CauchyDense, layers.Relevance),
     *layers.ACTIVATIONS.values(),
 )
 PRIORS: tuple[type[Prior], ...] = (

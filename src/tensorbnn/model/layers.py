@@ -164,16 +164,6 @@ class Dense(AbstractDense):
 
 @final
 @dataclass(frozen=True)
-class GaussianDense(AbstractDense):
-    """A fully connected layer with the paper's hierarchical Gaussian prior, as `Dense` has it."""
-
-    units: int
-    weight_prior: Prior = GAUSSIAN_PRIOR
-    bias_prior: Prior = GAUSSIAN_PRIOR
-
-
-@final
-@dataclass(frozen=True)
 class CauchyDense(AbstractDense):
     """A fully connected layer with the paper's hierarchical Cauchy prior.
 
@@ -233,17 +223,20 @@ class ReLU(Layer):
 @final
 @dataclass(frozen=True)
 class LeakyReLU(Layer):
-    """``h`` where positive, ``slope * h`` where not; the slope is fixed."""
+    """``h`` where positive, ``negative_slope * h`` elsewhere; the slope is fixed."""
 
-    slope: float = 0.3
+    negative_slope: float = 0.3
 
     def __post_init__(self) -> None:
-        if not is_number(self.slope):
-            raise ValueError(f"`slope` of LeakyReLU must be a finite number, got {self.slope!r}")
-        object.__setattr__(self, "slope", float(self.slope))  # NumPy's numbers and fractions too
+        slope = self.negative_slope
+        if not is_number(slope):
+            raise ValueError(
+                f"`negative_slope` of LeakyReLU must be a finite number, got {slope!r}"
+            )
+        object.__setattr__(self, "negative_slope", float(slope))  # also NumPy's and fractions
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
-        return jnp.where(h > 0, h, self.slope * h)
+        return jnp.where(h > 0, h, self.negative_slope * h)
 
 
 @final

@@ -1,7 +1,7 @@
 """Likelihoods of real numbers whose noise is not that of one `Gaussian`.
 
     y_i ~ N(f(x_i), (factor s_i)^2)                       `MeasuredGaussian`
-    (y - f(x)) / scale ~ t(dof)                           `StudentTNoise`
+    (y - f(x)) / scale ~ t(df)                           `StudentTNoise`
     y ~ N(m(x), softplus(g(x))^2), f = (m, g)             `HeteroscedasticGaussian`
 
 A standard deviation of ``exp(g)`` in place of the softplus would be as good near the data. Far from
@@ -127,20 +127,20 @@ class StudentTNoise(Likelihood):
     """Targets scatter around the outputs as Student's t, which allows for outliers.
 
     The pull of a target on the network falls with its distance, where that of a Gaussian's grows.
-    The variance of the noise is ``scale**2 * dof / (dof - 2)``, and infinite where `dof` is at most
+    The variance of the noise is ``scale**2 * df / (df - 2)``, and infinite where `df` is at most
     2: then ``sd_noise`` and ``sd_total`` of predictions are infinite, too, while quantiles with
-    ``noise=True`` are not. The outputs are the mean and the median of the targets (at `dof` of at
+    ``noise=True`` are not. The outputs are the mean and the median of the targets (at `df` of at
     most 1 there is no mean, and they are the median).
 
     Parameters
     ----------
+    df
+        Degrees of freedom: a number, or a `Hyper` where it is learned. The fewer, the heavier the
+        tails: 1 is Cauchy noise, above 30 it is hardly told from Gaussian noise. Several columns of
+        `y` share it, or have their own: a list with a number or a `Hyper` for each.
     scale
-        Width of the noise: a number, or a `Hyper` where it is learned. Where targets are
-        standardized it is in units of their standard deviation. Several columns of `y` share it, or
-        have their own: a list with a number or a `Hyper` for each.
-    dof
-        Degrees of freedom, likewise. The fewer, the heavier the tails: 1 is Cauchy noise, above 30
-        it is hardly told from Gaussian noise.
+        Width of the noise, likewise. Where targets are standardized it is in units of their
+        standard deviation.
 
     Examples
     --------
@@ -149,32 +149,36 @@ class StudentTNoise(Likelihood):
     {'scale': Hyper(start=0.1, prior=None)}
     """
 
+    df: Number = 4.0
     scale: Number = 0.1
-    dof: Number = 4.0
-    positive_arguments: ClassVar[tuple[str, ...]] = ("scale", "dof")
-    column_arguments: ClassVar[tuple[str, ...]] = ("scale", "dof")
+    positive_arguments: ClassVar[tuple[str, ...]] = ("df", "scale")
+    column_arguments: ClassVar[tuple[str, ...]] = ("df", "scale")
     real_targets: ClassVar[bool] = True
 
+    @classmethod
+    def arguments(cls) -> tuple[str, ...]:
+        return ("scale", "df")  # the order of hyper-parameters, on which draws depend
+
     def log_density(self, outputs: Array, targets: Array) -> Array:
-        scale, dof = by_column(self.scale), by_column(self.dof)
-        noise = StudentT().bind({"dof": dof, "loc": outputs, "scale": scale})
+        scale, df = by_column(self.scale), by_column(self.df)
+        noise = StudentT().bind({"df": df, "loc": outputs, "scale": scale})
         return noise.log_density(targets).sum(axis=0)
 
     def mean(self, outputs: Array) -> Array:
         return outputs
 
     def variance(self, outputs: Array) -> Array:
-        dof = jnp.asarray(by_column(self.dof), outputs.dtype)
-        finite = jnp.square(by_column(self.scale)) * dof / jnp.where(dof > 2, dof - 2, 1.0)
-        return jnp.broadcast_to(jnp.where(dof > 2, finite, jnp.inf), outputs.shape)
+        df = jnp.asarray(by_column(self.df), outputs.dtype)
+        finite = jnp.square(by_column(self.scale)) * df / jnp.where(df > 2, df - 2, 1.0)
+        return jnp.broadcast_to(jnp.where(df > 2, finite, jnp.inf), outputs.shape)
 
     def sample(self, key: Array, outputs: Array) -> Array:
-        noise = jax.random.t(key, by_column(self.dof), outputs.shape, outputs.dtype)
+        noise = jax.random.t(key, by_column(self.df), outputs.shape, outputs.dtype)
         return outputs + by_column(self.scale) * noise
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
-        dof = jnp.broadcast_to(jnp.asarray(by_column(self.dof), outputs.dtype), outputs.shape)
-        return student_t_cdf(dof, (targets - outputs) / by_column(self.scale))
+        df = jnp.broadcast_to(jnp.asarray(by_column(self.df), outputs.dtype), outputs.shape)
+        return student_t_cdf(df, (targets - outputs) / by_column(self.scale))
 
 
 @final

@@ -72,24 +72,24 @@ class Cauchy(_LocationScale):
 
 @dataclass(frozen=True)
 class StudentT(_LocationScale):
-    """Student's t with `dof` degrees of freedom, median `loc` and width `scale`."""
+    """Student's t with `df` degrees of freedom, median `loc` and width `scale`."""
 
-    dof: Number = 3.0
+    df: Number = 3.0
     loc: Number = 0.0
     scale: Number = 1.0
-    positive_arguments: ClassVar[tuple[str, ...]] = ("dof", "scale")
-    fixed_where_truncated: ClassVar[tuple[str, ...]] = ("dof",)
+    positive_arguments: ClassVar[tuple[str, ...]] = ("df", "scale")
+    fixed_where_truncated: ClassVar[tuple[str, ...]] = ("df",)
     heavy_tailed: ClassVar[bool] = True
 
     def log_density(self, value: Array) -> Array:
-        return stats.t.logpdf(value, self.dof, self.loc, self.scale)
+        return stats.t.logpdf(value, self.df, self.loc, self.scale)
 
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
-        return self.loc + self.scale * jax.random.t(key, self.dof, shape)
+        return self.loc + self.scale * jax.random.t(key, self.df, shape)
 
     def log_positive_mass(self) -> Any:
         z = jnp.asarray(self.loc / self.scale)
-        return jnp.log(student_t_cdf(jnp.asarray(self.dof, z.dtype), z))
+        return jnp.log(student_t_cdf(jnp.asarray(self.df, z.dtype), z))
 
 
 @dataclass(frozen=True)
@@ -174,27 +174,27 @@ class HalfNormal(Prior):
 class GammaPrecision(Prior):
     """A positive scale ``s`` whose precision ``1 / s**2`` has a gamma density (Neal's FBM).
 
-    The precision has shape ``dof / 2`` and mean ``1 / width**2``, so that Gaussian weights with
-    such a scale are, each by itself, `width` times a Student-t with `dof` degrees of freedom. Neal
-    writes it ``width:dof``. It is meant for the scale of another prior, as in
+    The precision has shape ``df / 2`` and mean ``1 / width**2``, so that Gaussian weights with
+    such a scale are, each by itself, `width` times a Student-t with `df` degrees of freedom. Neal
+    writes it ``width:df``. It is meant for the scale of another prior, as in
     ``Normal(0.0, Hyper(0.05, GammaPrecision(0.05, 0.5)))``.
     """
 
     width: Number = 1.0
-    dof: Number = 1.0
+    df: Number = 1.0
     support: ClassVar[Support] = "positive"
-    positive_arguments: ClassVar[tuple[str, ...]] = ("width", "dof")
+    positive_arguments: ClassVar[tuple[str, ...]] = ("width", "df")
 
     def log_density(self, value: Array) -> Array:
-        shape = jnp.asarray(0.5 * self.dof)
+        shape = jnp.asarray(0.5 * self.df)
         rate = shape * jnp.square(self.width)
         constant = shape * jnp.log(rate) - special.gammaln(shape) + math.log(2.0)
         return constant - (2 * shape + 1) * jnp.log(value) - rate / jnp.square(value)
 
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
-        half_dof = jnp.broadcast_to(jnp.asarray(0.5 * self.dof, dtype=float), shape)
+        half_df = jnp.broadcast_to(jnp.asarray(0.5 * self.df, dtype=float), shape)
         # By its logarithm, since the gamma itself underflows where its shape is small.
-        log_precision = jax.random.loggamma(key, half_dof) - jnp.log(half_dof)
+        log_precision = jax.random.loggamma(key, half_df) - jnp.log(half_df)
         return self.width * jnp.exp(-0.5 * log_precision)
 
     def location_scale(self) -> tuple[Any, Any]:
@@ -208,16 +208,16 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 @jax.custom_jvp
-def student_t_cdf(dof: Array, z: Array) -> Array:
+def student_t_cdf(df: Array, z: Array) -> Array:
     """``P(T < z)`` by whichever incomplete beta function keeps its digits."""
     square = z * z
-    half, half_dof = jnp.full_like(dof, 0.5), 0.5 * dof
-    near = 0.5 - 0.5 * special.betainc(half, half_dof, square / (dof + square))
-    far = 0.5 * special.betainc(half_dof, half, dof / (dof + square))
-    tail = jnp.where(square < dof, near, far)
+    half, half_df = jnp.full_like(df, 0.5), 0.5 * df
+    near = 0.5 - 0.5 * special.betainc(half, half_df, square / (df + square))
+    far = 0.5 * special.betainc(half_df, half, df / (df + square))
+    tail = jnp.where(square < df, near, far)
     return jnp.where(z > 0, 1 - tail, tail)
 
 
 # Differentiated by hand: the chain rule through the incomplete beta function gives NaN at z = 0.
-# There is no derivative in `dof`, which is why it is fixed where the prior is truncated.
-student_t_cdf.defjvps(None, lambda tangent, _, dof, z: tangent * jnp.exp(stats.t.logpdf(z, dof)))
+# There is no derivative in `df`, which is why it is fixed where the prior is truncated.
+student_t_cdf.defjvps(None, lambda tangent, _, df, z: tangent * jnp.exp(stats.t.logpdf(z, df)))

@@ -11,6 +11,7 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
+from tensorbnn.model.checks import as_rows
 from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
@@ -39,7 +40,7 @@ class ReportContext:
     """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
     encoding: Encoding
     judged: Dataset
-    """Rows whose targets are known, as `Ensemble.score` takes them."""
+    """Rows whose targets are known, as `Ensemble.evaluate` takes them."""
     judged_name: str
     true: NDArray[Any]
     """Their targets alone."""
@@ -53,7 +54,7 @@ class ReportContext:
     progress: bool
 
     @property
-    def every(self) -> int:
+    def thin(self) -> int:
         """So many draws apart are the networks that predictions are shown with."""
         return -(-len(self.ensemble) // MOST_NETWORKS)
 
@@ -88,7 +89,7 @@ def read_context(
             )
         unseen = "validation_x" in kept
         kind, own = ("held-out", "validation_") if unseen else ("training", "")
-        rows = Dataset(kept[f"{own}x"], likelihood.unweighted(kept[f"{own}y"]))
+        rows = Dataset(kept[f"{own}x"], likelihood.unweighted(as_rows("y", kept[f"{own}y"])))
         judged = rows.evenly(MOST_ROWS)
         of = "" if len(judged) == len(rows) else f" of {len(rows):,}"
         judged_name = f"{len(judged):,}{of} {kind} rows"
@@ -100,9 +101,9 @@ def read_context(
     else:
         points = diagnosed_rows(notes, kept["x"])
         # Targets apart from weights of rows and from measured standard deviations.
-        targets = [name for name in kept if name.endswith("y")]
-        data = kept | {name: likelihood.observed(kept[name], outputs) for name in targets}
-        sds = _deviations(likelihood.unweighted(kept["y"]), ensemble)
+        columns = {name: as_rows("y", kept[name]) for name in kept if name.endswith("y")}
+        data = kept | {name: likelihood.observed(y, outputs) for name, y in columns.items()}
+        sds = _deviations(likelihood.unweighted(columns["y"]), ensemble)
         if sds is not None:
             data["y_sd"] = sds
     return ReportContext(

@@ -44,7 +44,7 @@ def model_section(context: ReportContext) -> Html:
             "Sampler": summary(manifest["sampler"]),
             "Chains": f"{manifest['chains']}, each {manifest['burn_in']:,} transitions of burn-in "
             f"and {ensemble.num_draws:,} saved networks"
-            + (f", every {manifest['every']}th" if manifest["every"] > 1 else ""),
+            + (f", every {manifest['thin']}th" if manifest["thin"] > 1 else ""),
         }
     )
     return section(
@@ -97,7 +97,7 @@ def data_section(context: ReportContext) -> Html:
 def sampler_section(context: ReportContext) -> Html:
     """What each chain did."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
-    info = ensemble.info
+    info = ensemble.sample_stats
     if not info:  # of a run that another program has made
         said = paragraph("The run has no records of its sampler.")
         return section("sampler", "Sampler behavior", said)

@@ -90,11 +90,11 @@ def advance(
     state: Any,
     first: Array,
     transitions: Array,
-    every: Array,
+    thin: Array,
     sums: RunningSums,
     gradients: Array,
 ) -> tuple[Any, CallResult]:
-    """Make `transitions` transitions, beginning with number `first`; every `every`-th is a draw.
+    """Make `transitions` transitions, beginning with number `first`; every `thin`-th is a draw.
 
     `sums` are those after the call before. The call ends early with the transition in which a chain
     has spent its number of `gradients` ``(chains,)``.
@@ -111,13 +111,13 @@ def advance(
     def transition(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Any:
         index, state, (draw, *others), block = carry
         state, info = step(_fold_in(keys, index), state, target)
-        row, part = jnp.divmod(index - origin, every)
+        row, part = jnp.divmod(index - origin, thin)
         draw = jax.tree.map(lambda leaf: jnp.where(part == 0, jnp.zeros_like(leaf), leaf), draw)
         draw, *others = (each.add(info) for each in (draw, *others))
         # Over the transitions of a draw: mean acceptance, number of divergences, gradients spent;
         # of the rest, the last.
         info = info._replace(
-            acceptance_rate=draw.acceptance_rate / every.astype(draw.acceptance_rate.dtype),
+            acceptance_rate=draw.acceptance_rate / thin.astype(draw.acceptance_rate.dtype),
             diverging=draw.divergences,
             num_gradients=draw.num_gradients,
         )
@@ -130,7 +130,7 @@ def advance(
     index, state, totals, block = jax.lax.while_loop(keep_going, transition, carry)
     draw, report, meeting, this_call = totals
     count = index - first
-    begun = ((sums.begun + count) % every).astype(sums.begun.dtype)
+    begun = ((sums.begun + count) % thin).astype(sums.begun.dtype)
     return state, CallResult(block, RunningSums(begun, draw, report, meeting), this_call, count)
 
 

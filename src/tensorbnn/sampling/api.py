@@ -44,7 +44,7 @@ def sample(
     until: Until | None = None,
     max_minutes: float | None = None,
     max_gradients: float | None = None,
-    every: int = 1,
+    thin: int = 1,
     path: str | os.PathLike[str] | None = None,
     networks_per_file: int = 100,
     checkpoint_draws: int | None = None,
@@ -88,7 +88,7 @@ def sample(
     max_gradients
         Stop a chain when it has spent this many gradients, burn-in included. After a limit you get
         the networks that all chains have, and a warning that says what they fall short of.
-    every
+    thin
         Transitions between two saved networks.
     path
         Directory to save the run in; networks are written as they are drawn and can be read by
@@ -101,9 +101,10 @@ def sample(
         by default and at most, and after this many seconds, in burn-in too: no more is lost if the
         run is killed.
     metrics
-        What to report of the networks while the chains run: `SquaredError`, `PercentError`,
-        `Accuracy`, or functions ``(predictions, targets) -> float`` of your own, for the expected
-        targets ``(rows, outputs)`` of one network.
+        What to report of the networks while the chains run: `MeanSquaredError`,
+        `MeanAbsolutePercentageError`, `Accuracy`, or your own functions
+        ``(predictions, targets) -> float``. Predictions are the expected targets of one network, in
+        the shape of `y`.
     validation
         Data ``(x, y)`` on which metrics are reported too. They don't change the draws.
     report_every
@@ -156,7 +157,7 @@ def sample(
         chains=check_count("chains", chains, least=1),
         burn_in=check_count("burn_in", burn_in, least=0, most=MAX_TRANSITIONS),
         draws=check_count("draws", draws, least=1),
-        every=check_count("every", every, least=1, most=MAX_TRANSITIONS),
+        thin=check_count("thin", thin, least=1, most=MAX_TRANSITIONS),
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
@@ -193,7 +194,7 @@ def resume(
     seed: int | None = None,
     chains: int | None = None,
     burn_in: int | None = None,
-    every: int | None = None,
+    thin: int | None = None,
     metrics: Sequence[Metric] | None = None,
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint_draws: int | None = None,
@@ -221,7 +222,7 @@ def resume(
     posterior
         The posterior of the run. Needed only where the run does not keep its data, or instead of
         `custom`.
-    sampler, seed, chains, burn_in, every
+    sampler, seed, chains, burn_in, thin
         As in the run, which is where they are taken from if left out.
     metrics
         Metrics of the run that are functions of your own; the library's are known from the run.
@@ -257,7 +258,7 @@ def resume(
     (Ensemble(40 networks: 2 chains of 20 draws), Ensemble(60 networks: 2 chains of 30 draws))
     """
     check_executor(executor)
-    given = {"seed": seed, "chains": chains, "burn_in": burn_in, "every": every}
+    given = {"seed": seed, "chains": chains, "burn_in": burn_in, "thin": thin}
     total = None if draws is None else check_count("draws", draws, least=1)
     reader = DirectoryStore(path)
     check_same(reader, given, sampler, posterior)

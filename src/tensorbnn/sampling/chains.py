@@ -115,12 +115,12 @@ class ChainGroup:
             self._abandoned = True
 
     def _call(self) -> None:
-        every, began = self._every, time.monotonic()
-        arguments = self._arguments(min(self._count, self._room()), every)
+        thin, began = self._thin, time.monotonic()
+        arguments = self._arguments(min(self._count, self._room()), thin)
         state, on_device = advance(*arguments)
         result: CallResult = jax.tree.map(np.asarray, on_device)
         count = int(result.transitions)
-        rows, rest = divmod(int(self.at.sums.begun) + count, every)
+        rows, rest = divmod(int(self.at.sums.begun) + count, thin)
         seconds = time.monotonic() - began
         burning_in = self.at.transitions < self._plan.burn_in
         last = rows if rest else rows - 1  # the row of the last transition
@@ -138,8 +138,8 @@ class ChainGroup:
         self._count = min(2 * count, max(1, by_time))
 
     @property
-    def _every(self) -> int:
-        return 1 if self.at.transitions < self._plan.burn_in else self._plan.every
+    def _thin(self) -> int:
+        return 1 if self.at.transitions < self._plan.burn_in else self._plan.thin
 
     def _room(self) -> int:
         """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
@@ -151,14 +151,14 @@ class ChainGroup:
             return min(room, most, self._plan.burn_in - self.at.transitions)
         inside, per_checkpoint = self.drawn % size, self._run.checkpointing.draws
         draws = min(per_checkpoint - inside % per_checkpoint, size - inside, most)
-        return min(room, draws * self._every - int(self.at.sums.begun))
+        return min(room, draws * self._thin - int(self.at.sums.begun))
 
     def _is_checkpoint_due(self) -> bool:
         inside = self.drawn % self._plan.networks_per_file
         by_draws = self._buffer.has_new and inside % self._run.checkpointing.draws == 0
         return by_draws or time.monotonic() - self._saved_at >= self._run.checkpointing.seconds
 
-    def _arguments(self, transitions: int, every: int) -> tuple[Any, ...]:
+    def _arguments(self, transitions: int, thin: int) -> tuple[Any, ...]:
         """Those of `advance`."""
         chains, most = self.at.chains, self._run.rule.max_gradients
         left = np.iinfo(np.int32).max if most is None else most - self.at.gradients
@@ -171,7 +171,7 @@ class ChainGroup:
             chains.state,
             jnp.asarray(self.at.transitions),
             jnp.asarray(transitions),
-            jnp.asarray(every),
+            jnp.asarray(thin),
             self.at.sums,
             jnp.asarray(gradients.astype(np.int32)),
         )

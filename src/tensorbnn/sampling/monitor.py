@@ -124,7 +124,7 @@ class Monitor:
             self._known, known, text = now, now.draws, now.progress_text
         if math.isfinite(times):
             draws = max(draws, math.ceil(times * known))
-        self._bar.set_total(plan.chains * (plan.burn_in + draws * plan.every), text)
+        self._bar.set_total(plan.chains * (plan.burn_in + draws * plan.thin), text)
 
 
 class PlainEstimate(NamedTuple):
@@ -201,4 +201,4 @@ class GrowingPredictions:
             progress=False,
             scaling=posterior.scaling,
         )
-        return prediction.networks[:count]
+        return prediction.samples[:count]

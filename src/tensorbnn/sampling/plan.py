@@ -35,7 +35,7 @@ class Plan:
     chains: int
     burn_in: int
     draws: int
-    every: int
+    thin: int
     networks_per_file: int
     seed: int
     sample_hyperparameters: bool
@@ -45,7 +45,7 @@ class Plan:
     @property
     def transitions(self) -> int:
         """Transitions of one chain in all."""
-        return self.burn_in + self.draws * self.every
+        return self.burn_in + self.draws * self.thin
 
     @property
     def capacity(self) -> int:
@@ -54,7 +54,7 @@ class Plan:
 
     def drawn(self, transitions: int) -> int:
         """Complete draws of a chain that has made this many transitions."""
-        return max(transitions - self.burn_in, 0) // self.every
+        return max(transitions - self.burn_in, 0) // self.thin
 
 
 class Checkpointing(NamedTuple):

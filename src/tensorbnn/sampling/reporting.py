@@ -79,7 +79,7 @@ class Reporting:
         if validation is not None and not metrics:
             raise ValueError(
                 "`validation` is given but `metrics` is not: say what to report of these data, "
-                "such as `metrics=[tb.SquaredError()]`"
+                "such as `metrics=[tb.MeanSquaredError()]`"
             )
         if not metrics:
             return cls(every)

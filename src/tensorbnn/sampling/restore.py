@@ -58,6 +58,7 @@ def create_store(
             "status": "running",
             "sampler": {"type": type(run.sampler).__name__},
             "sample_hyperparameters": run.plan.sample_hyperparameters,
+            "output_shape": list(posterior.output_shape),
         }
         run.store = MemoryStore(manifest, data or None)
         return
@@ -261,6 +262,7 @@ def _described(posterior: Posterior) -> dict[str, Any]:
         "engine": posterior.engine,
         "data": fingerprint(posterior),
         "scaling": describe(posterior.scaling),
+        "output_shape": list(posterior.output_shape),
     }
 
 

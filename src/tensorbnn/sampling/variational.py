@@ -135,7 +135,7 @@ def variational(
         chains=1,
         burn_in=0,
         draws=check_count("draws", draws, least=1),
-        every=1,
+        thin=1,
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),

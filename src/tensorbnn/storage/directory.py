@@ -185,7 +185,7 @@ class DirectoryStore(Store):
         found = files.order_reports(found)
         if reported:
             now = read_manifest(self.root)  # a longer run does not keep its last report
-            end = now["burn_in"] + now["draws"] * now["every"]
+            end = now["burn_in"] + now["draws"] * now["thin"]
             files.check_all_reported(self._reports, found, reported, now["report_every"], end)
         return found
 
@@ -254,7 +254,7 @@ class DirectoryStore(Store):
             transitions = self.transitions(chain)
         except (DamagedFileError, KeyError):  # then there is only what there is
             transitions = 0
-        drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["every"]
+        drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["thin"]
         directory = self._chain(chain)
         if not directory.is_dir():
             raise DamagedFileError(directory, "is missing")

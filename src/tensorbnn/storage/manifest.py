@@ -33,7 +33,7 @@ KNOWN = {known.__name__: known for known in (*CLASSES, *SAMPLERS)}
 STATUSES = ("running", "complete", "interrupted", "stopped")
 # What makes the chains of a run what they are; the number of draws may grow.
 _IDENTITY = (
-    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "every", "networks_per_file",
+    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "thin", "networks_per_file",
     "seed", "sample_hyperparameters",
 )  # fmt: skip
 # A list of numbers, which is written in one line.
@@ -210,6 +210,10 @@ def _is_data(value: Any) -> bool:
     return isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256) is not None
 
 
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= 1 and all(_is_count(n, 1) for n in value)
+
+
 def _is_metrics(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict | None) for each in value.values())
 
@@ -218,12 +222,13 @@ _DESCRIPTION = _of_type(dict, "a description")
 _FIELDS: dict[str, _Check] = {
     **dict.fromkeys(("library", "jax"), _of_type(str, "a version")),
     **dict.fromkeys(("network", "likelihood", "scaling", "sampler"), _DESCRIPTION),
-    **dict.fromkeys(("chains", "draws", "every", "networks_per_file", "report_every"), _count(1)),
+    **dict.fromkeys(("chains", "draws", "thin", "networks_per_file", "report_every"), _count(1)),
     **dict.fromkeys(("burn_in", "seed"), _count(0)),
     **dict.fromkeys(("sample_hyperparameters", "together"), _of_type(bool, "true or false")),
     "status": _one_of(*STATUSES),
     "dtype": _one_of("float32", "float64"),
     "engine": _of_type(str, "a name"),
+    "output_shape": (_is_shape, "[] or [outputs]"),
     "data": _or_null((_is_data, "shapes and a SHA-256")),
     "metrics": (_is_metrics, "descriptions by name"),
     "notes": _of_type(dict, "a dict"),

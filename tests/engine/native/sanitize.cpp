@@ -78,7 +78,7 @@ Prior random_prior(const Network& network) {
     entry.truncated = entry.positive && entry.family <= Family::StudentT;
     entry.location_from = hyper || !prior.num_hypers ? -1 : 0;
     entry.scale_from = hyper || !prior.num_hypers ? -1 : 1;
-    entry.dof = 3;
+    entry.df = 3;
     entry.prior_location = entry.prior_scale = 1;
   }
   return prior;

@@ -147,7 +147,7 @@ bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others
     entry.location_from = static_cast<int>(from[7]);
     entry.scale_from = static_cast<int>(from[8]);
     const double* other = others.begin() + entry_other_numbers * e;
-    entry.dof = other[0];
+    entry.df = other[0];
     entry.prior_location = other[1];
     entry.prior_scale = other[2];
     const bool inside = from[0] >= 0 && from[1] >= 0 && from[0] + from[1] <= dimension &&

@@ -99,7 +99,7 @@ class Coordinates {
     hyper.value = entry.positive ? exp<T>(hyper.real) : hyper.real;
     hyper.by_real = hyper.by_value = Vector<T>{};
     return entry.truncated ? truncated_term<T>(entry, hyper.real, hyper.value).value
-                           : standard_term<T>(entry.family, static_cast<T>(entry.dof), at).value;
+                           : standard_term<T>(entry.family, static_cast<T>(entry.df), at).value;
   }
 
   template <class Sink>
@@ -113,7 +113,7 @@ class Coordinates {
     if (entry.truncated)
       by_real += truncated_term<T>(entry, hyper.real, hyper.value).slope;
     else
-      by_z = standard_term<T>(entry.family, static_cast<T>(entry.dof), at).slope;
+      by_z = standard_term<T>(entry.family, static_cast<T>(entry.df), at).slope;
     Vector<T> inner = at, derivative = scale(e);
     if (entry.heavy) {
       const Hyperbolic<T> h = hyperbolic<T>(at);
@@ -174,14 +174,14 @@ class Coordinates {
 
   static Vector<T> forward_any(const Entry& entry, Vector<T> at_zero, Vector<T> width,
                                const T* from, T* to) {
-    const T dof = static_cast<T>(entry.dof);
+    const T df = static_cast<T>(entry.df);
     Vector<T> total = {};
     const int vectors = vectors_of(entry);
     for (int n = 0; n < vectors; ++n) {
       const Vector<T> at = load(from + n * lanes<T>);
       const Vector<T> real = at_zero + width * (entry.heavy ? hyperbolic<T>(at).sinh : at);
       store(to + n * lanes<T>, entry.positive ? exp<T>(real) : real);
-      total += keep<Chains>(standard_term<T>(entry.family, dof, at).value, count_of(entry, n));
+      total += keep<Chains>(standard_term<T>(entry.family, df, at).value, count_of(entry, n));
     }
     return total;
   }
@@ -227,7 +227,7 @@ class Coordinates {
   template <class Sink>
   static Sources<T> backward_any(const Entry& entry, Vector<T> width, const T* z, const T* values,
                                  const T* by_values, Sink sink) {
-    const T dof = static_cast<T>(entry.dof);
+    const T df = static_cast<T>(entry.df);
     Sources<T> sums = {};
     const int vectors = vectors_of(entry);
     for (int n = 0; n < vectors; ++n) {
@@ -243,7 +243,7 @@ class Coordinates {
       const int count = count_of(entry, n);
       sums.by_location += keep<Chains>(by_real, count);
       sums.by_scale += keep<Chains>(by_real * inner, count);
-      sink.take(here, derivative * by_real + standard_term<T>(entry.family, dof, at).slope);
+      sink.take(here, derivative * by_real + standard_term<T>(entry.family, df, at).slope);
     }
     return sums;
   }

@@ -46,16 +46,16 @@ TENSORBNN_INLINE Vector<T> log_cosh(Vector<T> z) {
 
 // Of z, which location and scale cancel from.
 template <class T>
-TENSORBNN_INLINE Term<T> standard_term(Family family, T dof, Vector<T> z) {
+TENSORBNN_INLINE Term<T> standard_term(Family family, T df, Vector<T> z) {
   switch (family) {
     case Family::Normal: return {T(-0.5) * z * z, -z};
     case Family::Laplace: return {-absolute<T>(z), -sign_of<T>(z)};
     case Family::Cauchy: return {-log_cosh<T>(z), -tanh<T>(z)};
     case Family::StudentT: {
       const Hyperbolic<T> h = hyperbolic<T>(z);
-      const Vector<T> square = h.sinh * h.sinh / dof;
-      const Vector<T> slope = (dof + T(1)) / dof * h.sinh * h.cosh / (T(1) + square);
-      return {T(-0.5) * (dof + T(1)) * log_above_one<T>(T(1) + square) + log_cosh<T>(z),
+      const Vector<T> square = h.sinh * h.sinh / df;
+      const Vector<T> slope = (df + T(1)) / df * h.sinh * h.cosh / (T(1) + square);
+      return {T(-0.5) * (df + T(1)) * log_above_one<T>(T(1) + square) + log_cosh<T>(z),
               tanh<T>(z) - slope};
     }
     case Family::Exponential: {
@@ -68,7 +68,7 @@ TENSORBNN_INLINE Term<T> standard_term(Family family, T dof, Vector<T> z) {
     }
     default: {  // GammaPrecision
       const Vector<T> precision = exp<T>(T(-2) * z);
-      return {-dof * (z + T(0.5) * precision), dof * (precision - T(1))};
+      return {-df * (z + T(0.5) * precision), df * (precision - T(1))};
     }
   }
 }
@@ -76,7 +76,7 @@ TENSORBNN_INLINE Term<T> standard_term(Family family, T dof, Vector<T> z) {
 // Of u, for a prior with these numbers that is truncated to positive values exp(u).
 template <class T>
 TENSORBNN_INLINE Term<T> truncated_term(const Entry& entry, Vector<T> u, Vector<T> value) {
-  const T scale = static_cast<T>(entry.prior_scale), dof = static_cast<T>(entry.dof);
+  const T scale = static_cast<T>(entry.prior_scale), df = static_cast<T>(entry.df);
   const Vector<T> x = (value - static_cast<T>(entry.prior_location)) / scale;
   Term<T> of_x;
   switch (entry.family) {
@@ -86,8 +86,8 @@ TENSORBNN_INLINE Term<T> truncated_term(const Entry& entry, Vector<T> u, Vector<
       of_x = {-log_above_one<T>(T(1) + x * x), T(-2) * x / (T(1) + x * x)};
       break;
     default:  // StudentT
-      of_x = {T(-0.5) * (dof + T(1)) * log_above_one<T>(T(1) + x * x / dof),
-              -(dof + T(1)) * x / (dof + x * x)};
+      of_x = {T(-0.5) * (df + T(1)) * log_above_one<T>(T(1) + x * x / df),
+              -(df + T(1)) * x / (df + x * x)};
   }
   return {of_x.value + u, of_x.slope * value / scale + T(1)};
 }

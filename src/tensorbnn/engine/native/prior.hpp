@@ -16,7 +16,7 @@ struct Entry {
   bool heavy;      // sinh(z) stands for z
   bool truncated;  // a prior of the real line, of a positive value
   int location_from, scale_from;  // a hyper-parameter, or -1
-  double dof, prior_location, prior_scale;  // the last two where truncated
+  double df, prior_location, prior_scale;  // the last two where truncated
 };
 
 // Entries of hyper-parameters come first, each after those it depends on; then parameters.
