@@ -106,7 +106,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
             )
         seconds = time.perf_counter() - began
         found = ensemble.diagnose(grid)
-        draws = len(ensemble.sample_stats["num_steps"][0])
+        draws = len(ensemble.sample_stats["num_gradients"][0])
         times.append((name, seconds, draws, float(found.rhat.max()), float(found.ess.min())))
     return Table(
         "trust",
@@ -213,7 +213,7 @@ def _resumed(path: Path, ensemble: tb.Ensemble, more: int) -> tuple[tb.Ensemble,
 
 
 def _gradients(ensemble: tb.Ensemble) -> float:
-    return float(ensemble.sample_stats["num_steps"].sum())
+    return float(ensemble.sample_stats["num_gradients"].sum())
 
 
 def _numpyro(case: Case) -> Found:
@@ -221,7 +221,7 @@ def _numpyro(case: Case) -> Found:
     from numpyro.infer import MCMC, NUTS
 
     model = case.posterior.model
-    phi = jnp.asarray(case.posterior.flatten_hypers(model.start_hypers()))
+    phi = jnp.asarray(case.posterior.flatten_hyperparameters(model.start_hypers()))
     # The plain JAX density: what its user would have.
     described = tb.Posterior(
         case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,

@@ -127,7 +127,7 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
         # null for none: JSON knows no infinity
         "max_gradients": effort.gradients if math.isfinite(effort.gradients) else None,
         "draws": ensemble.num_draws,
-        "gradients": int(ensemble.sample_stats["num_steps"].sum()),
+        "gradients": int(ensemble.sample_stats["num_gradients"].sum()),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(time.process_time() - began_cpu, 1),
     }

@@ -53,7 +53,7 @@ def measure(name: str, posterior: tb.Posterior, options: argparse.Namespace) -> 
         progress=False,
     )
     seconds, info = time.monotonic() - began, ensemble.sample_stats
-    gradients = info["num_steps"].sum()
+    gradients = info["num_gradients"].sum()
     values = ensemble.predict(GRID, progress=False).samples[..., 0]
     found = convergence(values.reshape(ensemble.num_chains, -1, len(GRID)))
     ess = 1000 * found.ess / gradients
@@ -90,7 +90,7 @@ def blackjax_alone(posterior: tb.Posterior, step_size: float, draws: int) -> Non
         def our_loop(key, state):
             def one(state, key):
                 state, info = tb.NUTS().step(key[None], state, target)
-                return state, info.num_steps[0]
+                return state, info.num_gradients[0]
 
             return jax.lax.scan(one, state, jax.random.split(key, draws))
 

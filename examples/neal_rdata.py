@@ -53,9 +53,9 @@ def build_sampler(name: str) -> tb.HMC | tb.AdaptiveHMC:
         step_size_start=0.01,
         step_size_min=0.002,
         step_size_max=0.03,
-        leapfrog_start=500,
-        leapfrog_min=100,
-        leapfrog_max=2000,
+        num_steps_start=500,
+        num_steps_min=100,
+        num_steps_max=2000,
         hyper_step_size=0.1,
     )
 
@@ -114,7 +114,7 @@ def main() -> None:
         printed = " ".join(f"{value:6.2f}" for value in PRINTED[float(place)])
         print(f"at x = {place:4.1f}      {texts}\n      (FBM)      {printed}")
     diagnosis = ensemble.diagnose(x[100:200])
-    print(f"acceptance       {diagnosis.acceptance.round(2)}")
+    print(f"acceptance       {diagnosis.acceptance_rate.round(2)}")
     print(f"verdict          {diagnosis.verdict}")
 
 

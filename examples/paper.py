@@ -4,7 +4,7 @@
     python examples/paper.py --quick    # a minute: every step, nothing converged
 
 Two data sets, sparse and variable; for each, networks sampled from the posterior, and draws from
-the mean-field Gaussian of `tb.variational`. Writes three figures and ``results.json`` into a
+the mean-field Gaussian of `tb.fit_variational`. Writes three figures and ``results.json`` into a
 folder, and the table into the page that shows them. Ends with an error if a statement of the
 paper does not hold for these numbers.
 """
@@ -79,7 +79,7 @@ def sample_case(
 
 def fit_case(case: str, options: argparse.Namespace) -> tb.Ensemble:
     """As in the paper: 1000 epochs at most, a patience of 100, rates of 0.01, 0.001 and 0.0001."""
-    return tb.variational(
+    return tb.fit_variational(
         make_posterior(case, hidden_layers(options)),
         draws=100 if options.quick else 2000,
         epochs=25 if options.quick else 1000,
@@ -100,7 +100,7 @@ def make_sampler(name: str, *, quick: bool) -> Any:
     if name == "paper":
         return paper_sampler(20 if quick else 10_000)
     if name == "default":
-        return tb.HMC(max_leapfrog=20) if quick else None
+        return tb.HMC(max_steps=20) if quick else None
     if not hasattr(getattr(tb, name, None), "init"):
         raise SystemExit(f"there is no sampler {name}: use paper, default, or such as HMC")
     return getattr(tb, name)()
@@ -154,8 +154,8 @@ def numbers_of(ensemble: tb.Ensemble, case: str, seconds: float) -> dict[str, An
             "pareto_k": f"{fitted.pareto_k:.0f}",  # may be infinite, which JSON does not know
         }
     return numbers | {
-        "gradients": int(ensemble.sample_stats["num_steps"].sum()),
-        "acceptance": float(diagnosis.acceptance.mean()),
+        "gradients": int(ensemble.sample_stats["num_gradients"].sum()),
+        "acceptance": float(diagnosis.acceptance_rate.mean()),
         "rhat": float(np.nanmax(diagnosis.rhat)),
         "rhat_within": float(np.nanmax(diagnosis.rhat[within])),
         "ess": float(np.nanmin(diagnosis.ess)),

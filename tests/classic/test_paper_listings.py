@@ -145,7 +145,7 @@ def test_the_paper_from_front_to_back(tmp_path, monkeypatch):
     assert len(list((tmp_path / "Regression" / "chain-00").glob("draws-*"))) == 3
     assert (tmp_path / "Regression" / "architecture.txt").read_text() == "dense\ntanh\ndense\n"
     report = ensemble.reports[-1]
-    assert report["epoch"] == 320
+    assert report["transition"] == 320
     assert {"training.squared_error", "validation.percent_error"} <= set(report)
 
     (tmp_path / "Regression").rename("modelDir")

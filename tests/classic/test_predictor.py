@@ -129,7 +129,7 @@ class Softplus(tb.Layer):
 
 def test_layers_of_the_librarys_own_kind(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
-        return tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **options)
+        return tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
     monkeypatch.setattr("tensorbnn.classic.training.sample", sample)  # compiles faster
     x = np.linspace(-1, 1, 5)

@@ -141,7 +141,7 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.3), x, x)
     ensemble = tb.sample(
         posterior,
-        tb.HMC(step_size=0.1, num_leapfrog=5),
+        tb.HMC(step_size=0.1, num_steps=5),
         chains=2,
         burn_in=20,
         draws=20,
@@ -181,7 +181,7 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
         write(tmp_path / "xy.csv", {"x": [0.5], "y": [1.0], "error": [-1.0]})
     tb.sample(
         posterior,
-        tb.HMC(step_size=0.1, num_leapfrog=5),
+        tb.HMC(step_size=0.1, num_steps=5),
         **{"chains": 2, "burn_in": 5, "draws": 5, "path": "run", "progress": False},
     )
     write(tmp_path / "x.csv", {"x": [0.5]})

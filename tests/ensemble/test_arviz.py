@@ -44,8 +44,10 @@ def test_groups_and_values(gaussian):
     for name, values in named.items():
         np.testing.assert_array_equal(tree.posterior[name], values)
     np.testing.assert_array_equal(tree.sample_stats["energy"], gaussian.sample_stats["energy"])
-    np.testing.assert_array_equal(tree.sample_stats["lp"], gaussian.sample_stats["log_density"])
-    np.testing.assert_array_equal(tree.sample_stats["n_steps"], gaussian.sample_stats["num_steps"])
+    np.testing.assert_array_equal(tree.sample_stats["lp"], gaussian.sample_stats["lp"])
+    np.testing.assert_array_equal(
+        tree.sample_stats["num_gradients"], gaussian.sample_stats["num_gradients"]
+    )
     assert tree.sample_stats["diverging"].dtype == bool
     np.testing.assert_array_equal(tree.observed_data["y"], Y)
     np.testing.assert_array_equal(tree.constant_data["x"], X)

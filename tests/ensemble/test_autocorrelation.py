@@ -101,7 +101,7 @@ def test_of_an_ensemble():
     x = np.linspace(-1, 1, 5)
     posterior = tb.Posterior(tb.Network(tb.Dense(2), inputs=1), tb.Gaussian(sd=0.2))
     # Long trajectories, so that 80 draws are enough for lengths to be measured.
-    sampler = tb.HMC(step_size=0.2, num_leapfrog=8, num_leapfrog_jitter=0.5)
+    sampler = tb.HMC(step_size=0.2, num_steps=8, num_steps_jitter=0.5)
     ensemble = tb.sample(posterior, sampler, chains=2, burn_in=20, draws=80, progress=False)
     values = ensemble.predict(x).samples.reshape(2, 80, 5, 2)
     np.testing.assert_array_equal(ensemble.autocorrelation(x), autocorrelation(values, 75))

@@ -21,8 +21,8 @@ RNG = np.random.default_rng(0)
 
 def info(chains, draws):
     return {
-        "acceptance": np.linspace(0.8, 0.9, chains)[:, None] * np.ones(draws),
-        "divergent": np.eye(chains, draws, dtype=int),
+        "acceptance_rate": np.linspace(0.8, 0.9, chains)[:, None] * np.ones(draws),
+        "diverging": np.eye(chains, draws, dtype=int),
         "energy": np.random.default_rng(1).normal(size=(chains, draws)),
     }
 
@@ -37,7 +37,7 @@ def test_independent_chains():
     np.testing.assert_allclose(d.mcse_mean, 2000**-0.5, rtol=0.15)
     np.testing.assert_allclose(d.mcse_sd, 4000**-0.5, rtol=0.15)
     assert d.verdict.trustworthy
-    np.testing.assert_allclose(d.acceptance, np.linspace(0.8, 0.9, 4))
+    np.testing.assert_allclose(d.acceptance_rate, np.linspace(0.8, 0.9, 4))
     assert d.divergences.tolist() == [1, 1, 1, 1]
     # Energies that forget: the mean squared step is twice the variance.
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
@@ -46,7 +46,7 @@ def test_independent_chains():
 def test_a_but_is_not_trustworthy():
     values, told = np.random.default_rng(2).normal(size=(4, 500, 1, 1)), info(4, 500)
     assert diagnose(values, told).trustworthy
-    astray = diagnose(values, told | {"divergent": np.ones((4, 500), int)})
+    astray = diagnose(values, told | {"diverging": np.ones((4, 500), int)})
     assert astray.verdict.findings[0].rhat < 1.01
     assert not astray.trustworthy
     assert not diagnose(values + np.arange(4.0)[:, None, None, None], told).trustworthy

@@ -260,7 +260,7 @@ def test_all_else_that_an_ensemble_can_do():
     assert ensemble.sample_stats == {}
     diagnosis = ensemble.diagnose(own["x"], progress=False)
     assert diagnosis.verdict.kind is VerdictKind.ONE_CHAIN
-    assert np.isnan(diagnosis.acceptance).all()
+    assert np.isnan(diagnosis.acceptance_rate).all()
     assert np.isfinite(diagnosis.ess).all()
     tree = ensemble.to_arviz()
     assert dict(tree.log_likelihood["y"].sizes)["draw"] == 100
@@ -269,7 +269,7 @@ def test_all_else_that_an_ensemble_can_do():
     assert found.mean.shape == (2, 1, 1)
     start = tb.sample(
         tb.Posterior(ensemble.network, ensemble.likelihood, own["trainX"], own["trainY"]),
-        tb.HMC(step_size=0.01, num_leapfrog=2),
+        tb.HMC(step_size=0.01, num_steps=2),
         start=ensemble, chains=2, burn_in=5, draws=5, progress=False,
     )  # fmt: skip
     assert len(start) == 10

@@ -58,7 +58,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     posterior = tb.Posterior(NETWORK, likelihood, X, y, standardize=standardize, dtype="float64")
     assert posterior.engine == "jax"
     assert len(posterior.scaling.y_scale) == 2 * standardize
-    sampler = tb.HMC(step_size=0.05, num_leapfrog=5)
+    sampler = tb.HMC(step_size=0.05, num_steps=5)
     tb.sample(
         posterior, sampler, chains=2, burn_in=5, draws=20, path=tmp_path / "run",
         metrics=[tb.MeanSquaredError()], progress=False,

@@ -54,7 +54,7 @@ def test_log_likelihood(outputs, standardize, engine):
         posterior = made(likelihood, y, columns, outputs=outputs, standardize=standardize,
                          engine=engine)  # fmt: skip
         theta, phi = vectors(posterior)
-        factor = posterior.unflatten_hypers(phi)["likelihood.factor"]
+        factor = posterior.unflatten_hyperparameters(phi)["likelihood.factor"]
         f = expected_outputs(posterior, theta)
         expected = stats.norm.logpdf(y, f, factor * sds).sum()
         found = posterior.log_likelihood(theta, phi) + ROWS * posterior.scaling.log_jacobian
@@ -71,10 +71,10 @@ def test_equal_deviations_are_one_gaussian(standardize):
     plain = made(tb.Gaussian(tb.Hyper(sd, prior)), Y[:, 0], standardize=standardize)
     assert same.scaling == plain.scaling
     theta, phi = vectors(same)
-    hypers = same.unflatten_hypers(phi)
+    hypers = same.unflatten_hyperparameters(phi)
     hypers["likelihood.sd"] = sd * hypers.pop("likelihood.factor")
     value, gradients = same.value_and_gradient(theta, phi)
-    expected, others = plain.value_and_gradient(theta, plain.flatten_hypers(hypers))
+    expected, others = plain.value_and_gradient(theta, plain.flatten_hyperparameters(hypers))
     # The factor is log-normal around 1, the sd around its start: the densities differ by log(sd),
     # which is the Jacobian between them and cancels in log-coordinates.
     np.testing.assert_allclose(value, expected, rtol=1e-12)
@@ -130,7 +130,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     posterior = made(likelihood, *columns, standardize=True)
     tb.sample(
         posterior,
-        tb.HMC(step_size=0.05, num_leapfrog=5),
+        tb.HMC(step_size=0.05, num_steps=5),
         chains=2,
         burn_in=5,
         draws=100,

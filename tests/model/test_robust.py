@@ -59,7 +59,7 @@ def test_log_likelihood_is_in_the_users_units(standardize):
     assert posterior.engine == "jax"
     rng = np.random.default_rng(0)
     theta, phi = rng.normal(size=posterior.num_parameters), rng.normal(size=6)
-    own, hypers = posterior.unflatten(theta), posterior.unflatten_hypers(phi)
+    own, hypers = posterior.unflatten(theta), posterior.unflatten_hyperparameters(phi)
     inside = posterior.scaling.inputs(X[:, None], "float64")
     f = posterior.scaling.natural(inside @ own["dense_0.weights"] + own["dense_0.biases"])
     scale = hypers["likelihood.scale"] * np.asarray(posterior.scaling.y_scale or 1.0)

@@ -107,7 +107,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     posterior = made(likelihood, np.column_stack([REAL, weights]), 1, standardize=True)
     ensemble = tb.sample(
         posterior,
-        tb.HMC(step_size=0.1, num_leapfrog=5),
+        tb.HMC(step_size=0.1, num_steps=5),
         chains=2,
         burn_in=5,
         draws=20,

@@ -52,9 +52,9 @@ def test_trace(ensemble, ax):
 
 
 def test_trace_marks_divergences(ensemble, ax, monkeypatch):
-    divergent = np.zeros((3, 60), int)
-    divergent[1, 7] = divergent[2, 40] = 1
-    monkeypatch.setattr(ensemble, "sample_stats", {**ensemble.sample_stats, "divergent": divergent})
+    diverging = np.zeros((3, 60), bool)
+    diverging[1, 7] = diverging[2, 40] = True
+    monkeypatch.setattr(ensemble, "sample_stats", {**ensemble.sample_stats, "diverging": diverging})
     plots.trace(ensemble, 0.0, ax=ax)
     assert labels(ax)[-1] == "divergence"
     assert ax.lines[-1].get_xdata().tolist() == [8, 41]

@@ -29,7 +29,7 @@ def posterior(**options):
 
 
 def fit(model=None, **options):
-    return tb.variational(posterior() if model is None else model, **QUICK | options)
+    return tb.fit_variational(posterior() if model is None else model, **QUICK | options)
 
 
 def same(first, second):
@@ -202,4 +202,4 @@ def test_what_is_refused(options, message):
 
 def test_what_is_no_posterior():
     with pytest.raises(TypeError, match=r"`posterior` must be a tb.Posterior, got 3"):
-        tb.variational(3)
+        tb.fit_variational(3)

@@ -11,7 +11,7 @@ from tensorbnn.checks import check_count
 from tensorbnn.data import Dataset, Prepared, as_dataset, prepare
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
-from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
+from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
 from tensorbnn.ensemble.prediction import Prediction
@@ -136,11 +136,18 @@ class Ensemble:
     def sample_stats(self) -> dict[str, NDArray[Any]]:
         """What the sampler did for each draw, each ``(chains, draws)``.
 
-        ``acceptance`` (mean over the draw's transitions), ``divergent`` and ``num_steps`` (numbers
-        of divergences and of gradients), ``energy_error``, ``energy``, ``log_density`` and
-        ``step_size`` (of the last transition). Empty for a run that was imported.
+        ``acceptance_rate`` (mean over the draw's transitions), ``diverging`` (whether one of them
+        diverged), ``num_gradients`` (their sum); of the last of them ``lp``, ``energy``,
+        ``step_size`` and ``energy_error``, ``energy_error_rms`` or ``kinetic_temperature``, as in
+        `TransitionInfo`. Empty for an imported run.
         """
-        return self._draws.read("info/")
+        found = self._statistics
+        return found | {name: found[name] > 0 for name in {"diverging"} & set(found)}
+
+    @functools.cached_property
+    def _statistics(self) -> dict[str, NDArray[Any]]:
+        """The statistics as they were saved, ``diverging`` as a number of transitions."""
+        return self._draws.read("sample_stats/")
 
     @functools.cached_property
     def approximation(self) -> Approximation | None:
@@ -149,12 +156,12 @@ class Ensemble:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """Reports of the run by chain and epoch, burn-in included; read anew at each use.
+        """Reports of the run by chain and transition, burn-in included; read anew at each use.
 
-        ``chain``, ``epoch``, ``phase``; ``acceptance``, ``divergences`` and ``leapfrog_steps`` (a
-        transition) since the report before; ``step_size``, ``log_density``; each metric as
-        ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None`` stands
-        for what is not finite.
+        ``chain``, ``transition``, ``phase``; ``acceptance_rate``, ``divergences`` and
+        ``num_gradients`` (a transition) since the report before; ``step_size``, ``lp``; each metric
+        as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None``
+        stands for what is not finite.
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 
@@ -334,7 +341,7 @@ class Ensemble:
         points = self._prepare(Dataset(x, names=names)).dataset
         return diagnose(
             self._by_chain(x, thin=thin, progress=progress),
-            self.sample_stats,
+            self._statistics,
             points=points,
             hyperparameters=thinned(self.hyperparameters, thin),
             weights=None if weights is None else self._thinned(weights, thin),
@@ -505,7 +512,7 @@ class Ensemble:
             inputs = rows.dataset.x
         groups: Groups = {
             "posterior": thinned(self.parameters | self.hyperparameters, thin),
-            "sample_stats": statistics_of(thinned(self.sample_stats, thin)),
+            "sample_stats": thinned(self.sample_stats, thin),
         }
         if rows is not None:
             groups["log_likelihood"] = {"y": self._log_likelihood(rows, thin=thin)}

@@ -57,8 +57,8 @@ class Evidence(NamedTuple):
     values: NDArray[Any]  # predictions (chains, draws, rows, outputs); weighted: their influences
     rhat: NDArray[Any]  # (rows, outputs)
     ess: NDArray[Any]  # the lesser of bulk and tail, (rows, outputs)
-    acceptance: NDArray[Any]  # (chains,)
-    divergent: NDArray[Any]  # divergent transitions that led to each draw, (chains, draws)
+    acceptance_rate: NDArray[Any]  # (chains,)
+    diverging: NDArray[Any]  # divergent transitions that led to each draw, (chains, draws)
     ebfmi: NDArray[Any]  # (chains,)
     hyper_rhat: Mapping[str, float]
     points: Dataset | None = None  # the rows, which are named by their numbers without them
@@ -173,12 +173,12 @@ def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
         yield from evidence.sampler.findings(evidence.sample_stats)
     if evidence.untrusted is not None:
         yield evidence.untrusted
-    share = float(np.mean(evidence.divergent > 0))  # a draw may be several transitions
+    share = float(np.mean(evidence.diverging > 0))  # a draw may be several transitions
     if share > DIVERGENCE_LIMIT:
         yield Divergences(share)
-    low = evidence.acceptance < ACCEPTANCE_LIMIT
+    low = evidence.acceptance_rate < ACCEPTANCE_LIMIT
     if low.any():
-        yield LowAcceptance(*_chosen(low), float(evidence.acceptance[low].max()))
+        yield LowAcceptance(*_chosen(low), float(evidence.acceptance_rate[low].max()))
     slow = evidence.ebfmi < EBFMI_LIMIT
     # A sampler that is not exact rejects nothing: its energies are not what E-BFMI is about.
     if slow.any() and (evidence.sampler is None or evidence.sampler.exact):

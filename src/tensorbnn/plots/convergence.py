@@ -73,8 +73,8 @@ def trace(
     draws = np.arange(1, values.shape[1] + 1)
     for chain, own in enumerate(values):
         ax.plot(draws, own, color=chain_color(chain), lw=0.7, alpha=0.8, label=f"chain {chain}")
-    divergent = ensemble.sample_stats.get("divergent", np.zeros((1, len(draws))))
-    found = draws[np.any(divergent > 0, axis=0)]
+    diverging = ensemble.sample_stats.get("diverging", np.zeros((1, len(draws)), bool))
+    found = draws[np.any(diverging, axis=0)]
     if len(found):
         where, bottom = np.zeros(len(found)), ax.get_xaxis_transform()
         ax.plot(found, where, "|", color="black", ms=8, transform=bottom, label="divergence")

@@ -104,11 +104,11 @@ def sampler_section(context: ReportContext) -> Html:
     rows = [
         (
             f"chain {chain}",
-            f"{diagnosis.acceptance[chain]:.2f}",
+            f"{diagnosis.acceptance_rate[chain]:.2f}",
             f"{int(diagnosis.divergences[chain])}",
             f"{diagnosis.ebfmi[chain]:.2f}",
             f"{info['step_size'][chain].mean():.3g}",
-            f"{info['num_steps'][chain].mean():.1f}",
+            f"{info['num_gradients'][chain].mean():.1f}",
         )
         for chain in range(ensemble.num_chains)
     ]
