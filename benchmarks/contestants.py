@@ -76,7 +76,7 @@ def tensorbnn(
 ) -> Call:
     """`tb.HMC`."""
     target, positions = target_and_positions(workload, chains, engine, hierarchical=hierarchical)
-    sampler = tb.HMC(step_size=STEP_SIZE, num_leapfrog=steps)
+    sampler = tb.HMC(step_size=STEP_SIZE, num_steps=steps)
     state = sampler.init(target, positions, burn_in=0)
     step = jax.jit(sampler.step)
     keys = _keys(chains)
@@ -84,7 +84,7 @@ def tensorbnn(
     def call() -> Outcome:
         state_after, info = step(keys, state, target)
         return Outcome(
-            info.acceptance, info.divergent, positions, state_after.position, state_after
+            info.acceptance_rate, info.diverging, positions, state_after.position, state_after
         )
 
     return call
@@ -165,7 +165,7 @@ def target_and_positions(
     described = posterior(workload, hierarchical=hierarchical)
     described.engine = engine
     target = TargetDensity(described.model, described.data, None)
-    hypers = jnp.asarray(described.flatten_hypers(described.model.start_hypers()))
+    hypers = jnp.asarray(described.flatten_hyperparameters(described.model.start_hypers()))
     positions = []
     for chain in range(chains):
         layers = jax.tree.map(lambda leaf, c=chain: leaf[c], workload.parameters(chains))

@@ -55,7 +55,7 @@ def _adapter(options: Options) -> list[tuple[Cell, ...]]:
         step_size_min=jnp.asarray(1e-4),
         step_size_max=jnp.asarray(1e-2),
         step_size=jnp.asarray(1e-3),
-        num_leapfrog=jnp.asarray(1000, jnp.int32),
+        num_steps=jnp.asarray(1000, jnp.int32),
     )
     updates = 20 if options.quick else 400
 

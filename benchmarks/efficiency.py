@@ -106,7 +106,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
             )
         seconds = time.perf_counter() - began
         found = ensemble.diagnose(grid)
-        draws = len(ensemble.info["num_steps"][0])
+        draws = len(ensemble.sample_stats["num_gradients"][0])
         times.append((name, seconds, draws, float(found.rhat.max()), float(found.ess.min())))
     return Table(
         "trust",
@@ -199,7 +199,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
             more = math.ceil(more * min(1.5 * least_seconds / seconds, 20))
             ensemble, seconds, timed = _resumed(path, ensemble, more)
         gradients = _gradients(ensemble)
-        values = ensemble.predict(case.x, progress=False).networks[..., 0]
+        values = ensemble.predict(case.x, progress=False).samples[..., 0]
     values = np.asarray(values).reshape(CHAINS, ensemble.num_draws, -1)
     return Found(values, gradients, seconds * gradients / timed, burn_in)
 
@@ -213,7 +213,7 @@ def _resumed(path: Path, ensemble: tb.Ensemble, more: int) -> tuple[tb.Ensemble,
 
 
 def _gradients(ensemble: tb.Ensemble) -> float:
-    return float(ensemble.info["num_steps"].sum())
+    return float(ensemble.sample_stats["num_gradients"].sum())
 
 
 def _numpyro(case: Case) -> Found:
@@ -221,7 +221,7 @@ def _numpyro(case: Case) -> Found:
     from numpyro.infer import MCMC, NUTS
 
     model = case.posterior.model
-    phi = jnp.asarray(case.posterior.flatten_hypers(model.start_hypers()))
+    phi = jnp.asarray(case.posterior.flatten_hyperparameters(model.start_hypers()))
     # The plain JAX density: what its user would have.
     described = tb.Posterior(
         case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,

@@ -1,6 +1,6 @@
 """The bias of MCLMC on every posterior whose exact answer is known, as a table of Markdown.
 
-    python -m benchmarks.mclmc_bias [--draws 20000] [--energy-error 0.01]
+    python -m benchmarks.mclmc_bias [--draws 20000] [--target-energy-error 0.01]
 
 For every statistic of a case (means, squares, probabilities, of weights, hyper-parameters and
 outputs) the bias is the sample's mean minus the exact one, in standard deviations of what is
@@ -20,10 +20,10 @@ from tests import oracle_cases
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=20_000)
-    parser.add_argument("--energy-error", type=float, default=tb.MCLMC().energy_error)
+    parser.add_argument("--target-energy-error", type=float, default=tb.MCLMC().target_energy_error)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    sampler = tb.MCLMC(energy_error=options.energy_error)
+    sampler = tb.MCLMC(target_energy_error=options.target_energy_error)
     print("| case | step size | energy error, 95 % | ESS | largest z | its bias (sds) |")
     print("|---|---|---|---|---|---|")
     for name, make in oracle_cases.CASES.items():
@@ -38,9 +38,9 @@ def main() -> None:
         )
         statistics = case.statistics(run)
         worst = max(statistics, key=lambda each: abs(each.z))
-        error = np.quantile(run.info["energy_error"], 0.95)
+        error = np.quantile(run.sample_stats["energy_error_rms"], 0.95)
         print(
-            f"| {name} | {run.info['step_size'].mean():.3f} | {error:.3f} "
+            f"| {name} | {run.sample_stats['step_size'].mean():.3f} | {error:.3f} "
             f"| {min(each.ess for each in statistics):,.0f} | {abs(worst.z):.1f} "
             f"| {worst.z / np.sqrt(worst.ess):+.3f} ± {1 / np.sqrt(worst.ess):.3f} |",
             flush=True,

@@ -54,7 +54,7 @@ def milliseconds(repetitions: int = 30) -> float:
     ensemble, x, times = made(100), np.linspace(-1, 1, 61), []
     for _ in range(repetitions + 1):
         began = time.perf_counter()
-        ensemble.predict(x, progress=False).networks  # noqa: B018
+        ensemble.predict(x, progress=False).samples  # noqa: B018
         times.append(time.perf_counter() - began)
     return float(np.median(times[1:])) * 1000 / 100
 

@@ -107,7 +107,7 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
     if ensemble.num_draws < LEAST_DRAWS:
         raise RunError(f"only {ensemble.num_draws} draws of each chain")
     seconds = time.monotonic() - began
-    scores = ensemble.score(case.x_test, case.y_test, progress=progress)
+    scores = ensemble.evaluate(case.x_test, case.y_test, progress=progress)
     diagnosis = ensemble.diagnose(case.x_test, progress=progress)
     return {
         "set": case.name,
@@ -127,7 +127,7 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
         # null for none: JSON knows no infinity
         "max_gradients": effort.gradients if math.isfinite(effort.gradients) else None,
         "draws": ensemble.num_draws,
-        "gradients": int(ensemble.info["num_steps"].sum()),
+        "gradients": int(ensemble.sample_stats["num_gradients"].sum()),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(time.process_time() - began_cpu, 1),
     }

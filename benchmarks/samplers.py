@@ -52,9 +52,9 @@ def measure(name: str, posterior: tb.Posterior, options: argparse.Namespace) -> 
         sample_hyperparameters=options.hyper,
         progress=False,
     )
-    seconds, info = time.monotonic() - began, ensemble.info
-    gradients = info["num_steps"].sum()
-    values = ensemble.predict(GRID, progress=False).networks[..., 0]
+    seconds, info = time.monotonic() - began, ensemble.sample_stats
+    gradients = info["num_gradients"].sum()
+    values = ensemble.predict(GRID, progress=False).samples[..., 0]
     found = convergence(values.reshape(ensemble.num_chains, -1, len(GRID)))
     ess = 1000 * found.ess / gradients
     all_gradients = gradients * (1 + options.burn_in / options.draws)  # about
@@ -90,7 +90,7 @@ def blackjax_alone(posterior: tb.Posterior, step_size: float, draws: int) -> Non
         def our_loop(key, state):
             def one(state, key):
                 state, info = tb.NUTS().step(key[None], state, target)
-                return state, info.num_steps[0]
+                return state, info.num_gradients[0]
 
             return jax.lax.scan(one, state, jax.random.split(key, draws))
 

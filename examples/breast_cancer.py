@@ -52,9 +52,9 @@ def main(out, settings):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=1)
     began = time.monotonic()
     classifier = tb.BNNClassifier(random_state=0, **settings).fit(X_train, y_train)
-    print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnostics_.verdict}")
+    print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnosis_.verdict}")
     places = np.searchsorted(classifier.classes_, y_test)
-    scores = classifier.ensemble_.score(X_test.to_numpy(), places, progress=False)
+    scores = classifier.ensemble_.evaluate(X_test.to_numpy(), places, progress=False)
     print(f"accuracy {classifier.score(X_test, y_test):.3f}, log score {scores.log_score:.3f}")
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")

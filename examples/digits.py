@@ -60,7 +60,7 @@ def main(out, settings):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     began = time.monotonic()
     classifier = tb.BNNClassifier(random_state=0, **settings).fit(X_train, y_train)
-    print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnostics_.verdict}")
+    print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnosis_.verdict}")
     print(f"accuracy {classifier.score(X_test, y_test):.3f}")
 
     figure = plt.figure(figsize=(13, 6), layout="constrained")

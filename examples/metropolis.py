@@ -46,12 +46,12 @@ def step_one_chain(key, state, target):
         log_density=jnp.where(accept, log_density, state.log_density),
     )
     info = tb.TransitionInfo(
-        acceptance=acceptance,
+        acceptance_rate=acceptance,
         energy_error=energy_error,
-        divergent=jnp.isnan(energy_error),
+        diverging=jnp.isnan(energy_error),
         energy=-state.log_density,
-        log_density=new.log_density,
+        lp=new.log_density,
         step_size=state.step_size,
-        num_steps=jnp.ones((), jnp.int32),
+        num_gradients=jnp.ones((), jnp.int32),
     )
     return new, info

@@ -53,9 +53,9 @@ def build_sampler(name: str) -> tb.HMC | tb.AdaptiveHMC:
         step_size_start=0.01,
         step_size_min=0.002,
         step_size_max=0.03,
-        leapfrog_start=500,
-        leapfrog_min=100,
-        leapfrog_max=2000,
+        num_steps_start=500,
+        num_steps_min=100,
+        num_steps_max=2000,
         hyper_step_size=0.1,
     )
 
@@ -92,7 +92,7 @@ def main() -> None:
     seconds = time.monotonic() - began
 
     noise = ensemble.hyperparameters["likelihood.sd"].reshape(-1)
-    outputs = ensemble.predict(x[100:]).networks[..., 0]
+    outputs = ensemble.predict(x[100:]).samples[..., 0]
     scores = log_probability(outputs, noise, y[100:])
     by_chain = [
         log_probability(own, sd, y[100:]).mean()
@@ -106,7 +106,7 @@ def main() -> None:
     print(f"squared error    {error:.4f} (FBM 0.0187)")
     rng = np.random.default_rng(options.seed)
     places = np.array(list(PRINTED))
-    at = ensemble.predict(places).networks[..., 0]
+    at = ensemble.predict(places).samples[..., 0]
     targets = rng.normal(at, noise[:, None])
     for place, f, target in zip(places, at.T, targets.T, strict=True):
         found = (f.mean(), *np.quantile(target, LEVELS))
@@ -114,7 +114,7 @@ def main() -> None:
         printed = " ".join(f"{value:6.2f}" for value in PRINTED[float(place)])
         print(f"at x = {place:4.1f}      {texts}\n      (FBM)      {printed}")
     diagnosis = ensemble.diagnose(x[100:200])
-    print(f"acceptance       {diagnosis.acceptance.round(2)}")
+    print(f"acceptance       {diagnosis.acceptance_rate.round(2)}")
     print(f"verdict          {diagnosis.verdict}")
 
 

@@ -53,12 +53,12 @@ def pretrain(posterior: tb.Posterior, chains: int, seed: int, epochs: int = 100)
     )
 
 
-def paper_sampler(leapfrog_max: int = 10_000) -> tb.AdaptiveHMC:
+def paper_sampler(num_steps_max: int = 10_000) -> tb.AdaptiveHMC:
     """The paper's sampler, with its table of settings unless trajectories are to be shorter."""
     return tb.AdaptiveHMC(
-        leapfrog_start=min(1000, leapfrog_max),
-        leapfrog_min=min(100, leapfrog_max),
-        leapfrog_max=leapfrog_max,
+        num_steps_start=min(1000, num_steps_max),
+        num_steps_min=min(100, num_steps_max),
+        num_steps_max=num_steps_max,
     )
 
 
@@ -70,21 +70,21 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5000, help="epochs after burn-in")
     parser.add_argument("--thin", type=int, default=10, help="epochs between saved networks")
     parser.add_argument(
-        "--leapfrog-max",
+        "--num-steps-max",
         type=int,
         help="most leapfrog steps (sparse: 10000, as in the paper; variable: 1000)",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder (default: runs/paper-<case>)")
     options = parser.parse_args()
-    leapfrog_max = options.leapfrog_max or (10_000 if options.case == "sparse" else 1000)
+    num_steps_max = options.num_steps_max or (10_000 if options.case == "sparse" else 1000)
     out = options.out or Path("runs") / f"paper-{options.case}"
 
     mpl.use("Agg")
     x = inputs(options.case)
     posterior = make_posterior(options.case)
     start = pretrain(posterior, options.chains, options.seed)
-    sampler = paper_sampler(leapfrog_max)
+    sampler = paper_sampler(num_steps_max)
     began = time.monotonic()
     ensemble = tb.sample(
         posterior,
@@ -108,11 +108,11 @@ def main() -> None:
     plots.losses(start).figure.savefig(out / "losses.png", dpi=150)
 
     diagnosis = ensemble.diagnose(grid[::5])
-    gradients = int(ensemble.info["num_steps"].sum())
+    gradients = int(ensemble.sample_stats["num_gradients"].sum())
     print(f"time         {seconds:.0f} s, {gradients:,} gradients after burn-in")
-    print(f"step size    {ensemble.info['step_size'][:, -1]}")
-    print(f"leapfrogs    {ensemble.info['num_steps'][:, -1] // options.thin}")
-    print(f"acceptance   {diagnosis.acceptance.round(2)}")
+    print(f"step size    {ensemble.sample_stats['step_size'][:, -1]}")
+    print(f"gradients    {ensemble.sample_stats['num_gradients'][:, -1] // options.thin}")
+    print(f"acceptance   {diagnosis.acceptance_rate.round(2)}")
     print(f"R-hat        at most {np.nanmax(diagnosis.rhat):.3f}")
     print(f"ESS          at least {np.nanmin(diagnosis.ess):.0f}")
     print(f"verdict      {diagnosis.verdict}")

@@ -46,7 +46,7 @@ def main(out, settings):
     X = X[COLUMNS]
     began = time.monotonic()
     classifier = tb.BNNClassifier(random_state=0, **settings).fit(X, y)
-    print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnostics_.verdict}")
+    print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnosis_.verdict}")
 
     map_of = classifier.ensemble_.predict(places(), progress=False)
     mixed = 1 - 0.6 * (1 - map_of.mean @ COLORS)

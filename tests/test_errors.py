@@ -118,7 +118,7 @@ TEXTS = [
     ),
     (
         errors.MetricError("own", "training", 10, 1, "ValueError: bad"),
-        "the metric `own` failed on the training data at epoch 10 of chain 1: ValueError: bad",
+        "the metric `own` failed on the training data at transition 10 of chain 1: ValueError: bad",
     ),
     (
         errors.ExecutorError(RUN, "`executor` is broken", "BrokenExecutor: gone"),

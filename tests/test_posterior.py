@@ -50,7 +50,7 @@ def test_log_likelihood(posterior):
     h = np.where(h > 0, h, PARAMETERS["prelu_0.slopes"] * h)
     outputs = h @ PARAMETERS["dense_1.weights"] + PARAMETERS["dense_1.biases"]
     expected = stats.norm.logpdf(Y, outputs[:, 0], 0.4).sum()
-    at = posterior.flatten(PARAMETERS), posterior.flatten_hypers(HYPERS)
+    at = posterior.flatten(PARAMETERS), posterior.flatten_hyperparameters(HYPERS)
     assert float(posterior.log_likelihood(*at)) == pytest.approx(expected, rel=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_log_prior(posterior):
         + stats.laplace.logpdf(PARAMETERS["dense_1.weights"], 0, 0.5).sum()
         + stats.norm.logpdf(PARAMETERS["dense_1.biases"], 1, 2).sum()
     )
-    at = posterior.flatten(PARAMETERS), posterior.flatten_hypers(HYPERS)
+    at = posterior.flatten(PARAMETERS), posterior.flatten_hyperparameters(HYPERS)
     assert float(posterior.log_prior(*at)) == pytest.approx(expected, rel=1e-12)
 
 
@@ -74,12 +74,12 @@ def test_log_hyper_prior(posterior):
         expected += stats.norm.logpdf(scale, 1, 0.1) - stats.norm.logsf(0, 1, 0.1) + np.log(scale)
     expected += stats.expon.logpdf(0.7, scale=1 / 0.3) + np.log(0.7)
     expected += stats.lognorm.logpdf(0.4, 1, scale=0.3) + np.log(0.4)
-    phi = posterior.flatten_hypers(HYPERS)
+    phi = posterior.flatten_hyperparameters(HYPERS)
     assert float(posterior.log_hyper_prior(phi)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_log_density_is_the_sum_of_the_three(posterior):
-    at = posterior.flatten(PARAMETERS), posterior.flatten_hypers(HYPERS)
+    at = posterior.flatten(PARAMETERS), posterior.flatten_hyperparameters(HYPERS)
     terms = [
         float(posterior.log_likelihood(*at)),
         float(posterior.log_prior(*at)),
@@ -92,7 +92,7 @@ def test_log_density_is_the_sum_of_the_three(posterior):
 
 def test_without_data_it_is_the_prior(posterior):
     prior = tb.Posterior(HIERARCHICAL, tb.Gaussian(sd=tb.Hyper(0.3)), dtype="float64")
-    at = posterior.flatten(PARAMETERS), posterior.flatten_hypers(HYPERS)
+    at = posterior.flatten(PARAMETERS), posterior.flatten_hyperparameters(HYPERS)
     assert float(prior.log_likelihood(*at)) == 0
     expected = float(posterior.log_prior(*at)) + float(posterior.log_hyper_prior(at[1]))
     assert float(prior.log_density(*at)) == pytest.approx(expected, rel=1e-13)
@@ -120,7 +120,9 @@ def test_columns_with_noises_of_their_own_are_models_of_their_own(family, name, 
         named = {"dense_0.weights": weights[:, columns], "dense_0.biases": biases[columns]}
         names = [f"likelihood.{each}" for each in likelihood.hypers()]
         own = dict(zip(names, widths[columns], strict=True))
-        return posterior.log_density(posterior.flatten(named), posterior.flatten_hypers(own))
+        return posterior.log_density(
+            posterior.flatten(named), posterior.flatten_hyperparameters(own)
+        )
 
     together = log_density(family(**{name: hypers}), [0, 1])
     alone = [log_density(family(**{name: hypers[column]}), [column]) for column in (0, 1)]
@@ -169,7 +171,7 @@ def test_gradient_is_that_of_central_differences(activation, likelihood):
     rng = np.random.default_rng(2)
     theta = rng.normal(size=posterior.num_parameters)
     # Around the starts, where a truncated prior has its mass.
-    start = posterior.flatten_hypers(posterior.model.start_hypers())
+    start = posterior.flatten_hyperparameters(posterior.model.start_hypers())
     phi = np.asarray(start) + 0.3 * rng.normal(size=posterior.num_hyperparameters)
 
     _, (by_theta, by_phi) = posterior.value_and_gradient(theta, phi)
@@ -192,7 +194,7 @@ def test_gradient_is_that_of_central_differences(activation, likelihood):
 
 
 def test_float32_agrees_with_float64(posterior, single):
-    at = np.float32(single.flatten(PARAMETERS)), np.float32(single.flatten_hypers(HYPERS))
+    at = np.float32(single.flatten(PARAMETERS)), np.float32(single.flatten_hyperparameters(HYPERS))
     value, gradients = single.value_and_gradient(*at)
     expected_value, expected_gradients = posterior.value_and_gradient(*at)
     # A hundred roundings, relative to the largest.
@@ -206,7 +208,7 @@ def test_float32_agrees_with_float64(posterior, single):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_results_have_the_type_asked_for(dtype, posterior, single):
     chosen = {"float32": single, "float64": posterior}[dtype]
-    theta, phi = chosen.flatten(PARAMETERS), chosen.flatten_hypers(HYPERS)
+    theta, phi = chosen.flatten(PARAMETERS), chosen.flatten_hyperparameters(HYPERS)
     results = [
         theta,
         phi,
@@ -216,7 +218,7 @@ def test_results_have_the_type_asked_for(dtype, posterior, single):
         chosen.log_hyper_prior(phi),
         *jax.tree.leaves(chosen.value_and_gradient(theta, phi)),
         *chosen.unflatten(theta).values(),
-        *chosen.unflatten_hypers(phi).values(),
+        *chosen.unflatten_hyperparameters(phi).values(),
         chosen.x,
         chosen.y,
     ]
@@ -254,12 +256,12 @@ def test_precision_holds_inside_the_block():
 
 
 def test_unflatten_undoes_flatten(posterior):
-    theta, phi = posterior.flatten(PARAMETERS), posterior.flatten_hypers(HYPERS)
+    theta, phi = posterior.flatten(PARAMETERS), posterior.flatten_hyperparameters(HYPERS)
     assert theta.shape == (posterior.num_parameters,) == (6 + 3 + 3 + 3 + 1,)
     assert phi.shape == (posterior.num_hyperparameters,) == (6,)
     for named, back in (
         (PARAMETERS, posterior.unflatten(theta)),
-        (HYPERS, posterior.unflatten_hypers(phi)),
+        (HYPERS, posterior.unflatten_hyperparameters(phi)),
     ):
         assert set(back) == set(named)
         for name, value in named.items():
@@ -269,7 +271,7 @@ def test_unflatten_undoes_flatten(posterior):
 def test_positive_values_stand_by_their_logarithm(posterior):
     theta = np.asarray(posterior.flatten(PARAMETERS))
     np.testing.assert_allclose(theta[9:12], np.log(PARAMETERS["prelu_0.slopes"]), rtol=1e-14)
-    phi = np.asarray(posterior.flatten_hypers(HYPERS))
+    phi = np.asarray(posterior.flatten_hyperparameters(HYPERS))
     names = [entry.name for entry in posterior.model.phi.entries]
     assert phi[names.index("likelihood.sd")] == pytest.approx(np.log(0.4), rel=1e-14)
     assert phi[names.index("dense_0.weights.loc")] == 0.1
@@ -292,7 +294,7 @@ def test_values_that_do_not_fit(posterior, change, message):
 
 def test_values_that_are_missing(posterior):
     with pytest.raises(ValueError, match=r"missing \['likelihood\.sd'\], unknown \[\]"):
-        posterior.flatten_hypers({k: v for k, v in HYPERS.items() if k != "likelihood.sd"})
+        posterior.flatten_hyperparameters({k: v for k, v in HYPERS.items() if k != "likelihood.sd"})
 
 
 # A last activation that the likelihood applies itself.
@@ -510,7 +512,7 @@ def test_other_vectors_of_the_wrong_length(posterior):
     with pytest.raises(ValueError, match=r"`theta` must have shape \(16,\), got \(17,\)"):
         posterior.unflatten(np.zeros(17))
     with pytest.raises(ValueError, match=r"`phi` must have shape \(6,\), got \(1,\)"):
-        posterior.unflatten_hypers([0.0])
+        posterior.unflatten_hyperparameters([0.0])
 
 
 @pytest.mark.parametrize("standardize", [False, True])

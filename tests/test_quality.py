@@ -70,7 +70,7 @@ def test_scores(folder, monkeypatch):
     case = read_cases(folder, "plane")[0]._replace(unit=8.0)
     found = quality.fit(case, quality.Effort(minutes=5.0, burn_in=160, draws=250))
     (ensemble,) = made
-    says = ensemble.predict(case.x_test, progress=False).networks[:, :, 0].astype(float) / 8.0
+    says = ensemble.predict(case.x_test, progress=False).samples[:, :, 0].astype(float) / 8.0
     sd = ensemble.hyperparameters["likelihood.sd"].reshape(-1, 1).astype(float)
     y, sd = case.y_test / 8.0, sd * case.y.std() / 8.0
     density = stats.norm.pdf(y, says, sd).mean(axis=0)
@@ -156,7 +156,7 @@ def test_hardly_any_time(folder, tmp_path, capsys, monkeypatch):
     """Fewer draws than can be diagnosed are a fit that was too short."""
     few = tb.sample(
         quality.make_posterior("plane", np.ones((3, 2)), np.arange(3.0)),
-        tb.HMC(step_size=0.01, num_leapfrog=1),
+        tb.HMC(step_size=0.01, num_steps=1),
         burn_in=0,
         draws=2,
         progress=False,

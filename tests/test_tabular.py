@@ -17,10 +17,10 @@ PRIOR = tb.Normal(0, 0.5)
 NOISE = tb.Hyper(0.3)
 
 
-def made(noise=NOISE, **options):
+def made(noise_sd=NOISE, **options):
     return TabularModel(
-        **{"hidden": (3,), "activation": tb.ReLU(), "weight_prior": PRIOR, "bias_prior": PRIOR}
-        | {"noise": noise}
+        **{"hidden_layer_sizes": (3,), "activation": tb.ReLU(), "noise_sd": noise_sd}
+        | {"weight_prior": PRIOR, "bias_prior": PRIOR}
         | options
     )
 
@@ -35,7 +35,7 @@ def test_numbers():
 
 
 def test_noise_that_is_known_is_in_the_units_of_the_targets():
-    posterior = made(noise=(4.5, 9.0)).posterior(X, np.hstack([Y, Y]))
+    posterior = made(noise_sd=(4.5, 9.0)).posterior(X, np.hstack([Y, Y]))
     np.testing.assert_allclose(posterior.likelihood.sd, np.array([4.5, 9.0]) / Y.std())
     posterior = made().posterior(X, Y, y_sd=np.full_like(Y, 2.0))
     assert posterior.likelihood == tb.MeasuredGaussian()
@@ -58,7 +58,7 @@ def test_weights_count_in_the_scaling_too():
 
 
 def test_priors_by_the_number_of_inputs():
-    network = made(hidden=(9,), weight_prior=None).posterior(X, Y).network
+    network = made(hidden_layer_sizes=(9,), weight_prior=None).posterior(X, Y).network
     first, _, last = network.layers
     assert (first.weight_prior, last.weight_prior) == (scaled_prior(2), scaled_prior(9))
 

@@ -240,12 +240,12 @@ class MetricError(Raised, RuntimeError):
     """A metric that failed."""
 
     text = (
-        "the metric `{metric}` failed on the {rows} data at epoch {epoch} of chain {chain}: "
-        "{reason}"
+        "the metric `{metric}` failed on the {rows} data at transition {transition} of chain "
+        "{chain}: {reason}"
     )
     metric: str
     rows: str
-    epoch: int
+    transition: int
     chain: int
     reason: str
 

@@ -197,7 +197,7 @@ class Posterior:
         >>> theta = posterior.flatten({"dense_0.weights": [[2.0]], "dense_0.biases": [1.0]})
         >>> theta.tolist()
         [2.0, 1.0]
-        >>> posterior.flatten_hypers({"likelihood.sd": 1.0}).tolist()
+        >>> posterior.flatten_hyperparameters({"likelihood.sd": 1.0}).tolist()
         [0.0]
         """
         return self._flatten(self.model.theta, named)
@@ -207,11 +207,11 @@ class Posterior:
         with precision(self.dtype):
             return _concrete(self.model.theta.unflatten(self._check("theta", theta)))
 
-    def flatten_hypers(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
+    def flatten_hyperparameters(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         """Natural values of the hyper-parameters by name to the unconstrained phi."""
         return self._flatten(self.model.phi, named)
 
-    def unflatten_hypers(self, phi: ArrayLike) -> dict[str, NDArray[Any]]:
+    def unflatten_hyperparameters(self, phi: ArrayLike) -> dict[str, NDArray[Any]]:
         """The unconstrained phi to natural values of the hyper-parameters by name."""
         with precision(self.dtype):
             return _concrete(self.model.phi.unflatten(self._check("phi", phi)))

@@ -19,7 +19,7 @@ from rich.text import Text
 # Most rows that are shown under a bar.
 MAX_ROWS = 8
 # Columns that are left out first where a terminal is too narrow for all; then come the last ones.
-SPARE = ("step size", "leapfrog", "accepted")
+SPARE = ("step size", "gradients", "accepted")
 # Seconds between two lines in a log.
 LOG_SECONDS = 30.0
 # The time left comes from the work of at most the last ten minutes, since one step may be a long

@@ -1,7 +1,7 @@
-"""From the columns of a table to a posterior: the one recipe of command line and estimators.
+"""From the columns of a table to a posterior, for the command line and the estimators.
 
-Dense layers with one activation between them, inputs and real targets standardized, and the
-likelihood that goes with the targets. Front-ends differ by the values of a `TabularModel` alone.
+Dense layers with one activation between them, standardized inputs and real targets, and a
+likelihood that suits the targets. The two front-ends differ only in the values of a `TabularModel`.
 """
 
 import math
@@ -26,19 +26,18 @@ from tensorbnn.posterior import Posterior
 
 @dataclass(frozen=True, kw_only=True)
 class TabularModel:
-    """What is believed of the columns of a table.
+    """A model of the columns of a table.
 
-    Without a `weight_prior`, that of a layer is its `scaled_prior`. The `noise` of numbers is where
-    it starts to be learned, in units of the targets' standard deviations, or known numbers in the
-    targets' units, one for each. A `likelihood` takes the place of the one that goes with the
-    targets.
+    Without a `weight_prior`, each layer has its `scaled_prior`. `noise_sd` is the start of learned
+    noise, in units of the targets' standard deviations, or known noise in the targets' units, one
+    number for each target. A `likelihood` replaces the one that is chosen by the targets.
     """
 
-    hidden: tuple[int, ...]
+    hidden_layer_sizes: tuple[int, ...]
     activation: Layer | str
     weight_prior: Prior | None
     bias_prior: Prior
-    noise: Hyper | tuple[float, ...]
+    noise_sd: Hyper | tuple[float, ...]
     relevance: bool = False
     likelihood: Likelihood | None = None
 
@@ -55,13 +54,14 @@ class TabularModel:
     ) -> Posterior:
         """The posterior of rows ``x`` and targets ``y``, each ``(rows, columns)``.
 
-        All in the user's units; `y_sd` are standard deviations of the targets, and `classes`, which
-        are numbered from 0, so many, or ``None`` for numbers. Errors call inputs `inputs_name`.
+        All in the user's units. `y_sd` are standard deviations of the targets; `classes` is the
+        number of classes, which are numbered from 0, or ``None`` for regression. Errors call the
+        inputs `inputs_name`.
         """
         targets = y.shape[1]
         likelihood = self.likelihood
         if likelihood is None:
-            start = self.noise if isinstance(self.noise, Hyper) else 1.0
+            start = self.noise_sd if isinstance(self.noise_sd, Hyper) else 1.0
             likelihood = Gaussian(sd=for_each_column(start, targets))
             if y_sd is not None:
                 likelihood = MeasuredGaussian()
@@ -70,8 +70,8 @@ class TabularModel:
         scaling = standardization(
             x, y, targets=likelihood.real_targets, weights=sample_weight, inputs_name=inputs_name
         )
-        if isinstance(likelihood, Gaussian) and isinstance(self.noise, tuple):
-            known = [sd / unit for sd, unit in zip(self.noise, scaling.y_scale, strict=True)]
+        if isinstance(likelihood, Gaussian) and isinstance(self.noise_sd, tuple):
+            known = [sd / unit for sd, unit in zip(self.noise_sd, scaling.y_scale, strict=True)]
             likelihood = Gaussian(sd=known[0] if targets == 1 else known)
         outputs = likelihood.outputs_per_column * targets
         if isinstance(likelihood, Categorical) and classes is not None:
@@ -82,7 +82,7 @@ class TabularModel:
             likelihood, y = Weighted(likelihood), np.column_stack([y, sample_weight])
         layers: list[Layer | str] = [Relevance()] if self.relevance else []
         before = x.shape[1]
-        for units in (*self.hidden, outputs):
+        for units in (*self.hidden_layer_sizes, outputs):
             prior = scaled_prior(before) if self.weight_prior is None else self.weight_prior
             layers += [Dense(units, prior, self.bias_prior), self.activation]
             before = units
@@ -91,7 +91,7 @@ class TabularModel:
 
 
 def scaled_prior(inputs: int) -> Normal:
-    """A prior under which a unit is about one where its inputs are, whatever their number.
+    """A prior under which units are of order one if their inputs are, whatever their number.
 
     Examples
     --------

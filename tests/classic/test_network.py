@@ -48,7 +48,7 @@ def sampled(monkeypatch):
 
     def sample(posterior, sampler, **options):
         seen.update(options, posterior=posterior, sampler=sampler)
-        return tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **options)
+        return tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
     monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
     return seen
@@ -141,18 +141,18 @@ def test_setup_reaches_the_sampler():
     model.setupMCMC(0.002, 0.001, 0.01, 30, 200, 100, 1000, 50, 0.003, 7, 600, 2, 4, 3, 0.2, 40, 15)
     expected = AdaptiveHMC(
         step_size_start=0.002, step_size_min=0.001, step_size_max=0.01, step_size_options=30,
-        leapfrog_start=200, leapfrog_min=100, leapfrog_max=1000, leapfrog_increment=50,
-        hyper_step_size=0.003, hyper_leapfrog=7, averaging_steps=4, a=3.0, delta=0.2, k=150,
+        num_steps_start=200, num_steps_min=100, num_steps_max=1000, num_steps_increment=50,
+        hyper_step_size=0.003, hyper_num_steps=7, averaging_steps=4, a=3.0, delta=0.2, k=150,
         strikes=40, random_steps=15,
     )  # fmt: skip
     assert model._sampler == (expected, 600)
     model.setupMCMC()
     paper = AdaptiveHMC(
-        step_size_options=40, hyper_step_size=0.01, hyper_leapfrog=100, averaging_steps=10, k=100
+        step_size_options=40, hyper_step_size=0.01, hyper_num_steps=100, averaging_steps=10, k=100
     )
     assert model._sampler == (paper, 1000)
     model.setupMCMC(leapfogMin=200, leapFrogMax=2000, hyperStepSize=0.1)
-    changed = {"leapfrog_min": 200, "leapfrog_max": 2000, "hyper_step_size": 0.1}
+    changed = {"num_steps_min": 200, "num_steps_max": 2000, "hyper_step_size": 0.1}
     assert model._sampler == (dataclasses.replace(paper, **changed), 1000)
     with pytest.raises(TypeError, match="`leapfrogMin` and `leapfogMin` are the same: give one"):
         model.setupMCMC(leapfrogMin=1, leapfogMin=2)
@@ -191,7 +191,7 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert np.array_equal(sampled["validation"][0], X[:, None])
     # The network is then the last one that was drawn.
     assert np.array_equal(model.states[0], ensemble.parameters["dense_0.weights"][0, -1].T)
-    last = ensemble.predict(X, progress=False).networks[4].T
+    last = ensemble.predict(X, progress=False).samples[4].T
     assert np.allclose(model.predict(train=True), last, rtol=1e-12)
 
 
@@ -245,7 +245,7 @@ def test_a_classifier_ends_in_a_sigmoid(sampled):
     assert ensemble.likelihood == tb.Bernoulli()
     probabilities = model.predict(train=True)
     assert probabilities.shape == (1, 4)
-    assert np.allclose(probabilities, ensemble.predict(x, progress=False).networks[-1].T, rtol=1e-6)
+    assert np.allclose(probabilities, ensemble.predict(x, progress=False).samples[-1].T, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -287,7 +287,7 @@ def test_mistakes_are_told(tmp_path, sampled):
 def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
         quick = {"draws": 3, "burn_in": 2, "metrics": None, "validation": None}
-        tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **(options | quick))
+        tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **(options | quick))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tensorbnn.classic.training.sample", sample)

@@ -145,14 +145,14 @@ def test_the_paper_from_front_to_back(tmp_path, monkeypatch):
     assert len(list((tmp_path / "Regression" / "chain-00").glob("draws-*"))) == 3
     assert (tmp_path / "Regression" / "architecture.txt").read_text() == "dense\ntanh\ndense\n"
     report = ensemble.reports[-1]
-    assert report["epoch"] == 320
+    assert report["transition"] == 320
     assert {"training.squared_error", "validation.percent_error"} <= set(report)
 
     (tmp_path / "Regression").rename("modelDir")
     run(PREDICTOR, names)
     run(PREDICT, names)
     assert [each.shape for each in names["predictions"]] == [(1, 13)] * 15
-    known = tb.load("modelDir").predict(names["inputData"], every=10).networks
+    known = tb.load("modelDir").predict(names["inputData"], thin=10).samples
     assert np.array_equal(np.array(names["predictions"]), known.swapaxes(1, 2))
     run(AUTOCORRELATION, names)
     assert len(names["autocorrelations"]) == 75

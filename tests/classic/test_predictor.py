@@ -97,7 +97,7 @@ def test_autocorrelation():
     bias = (60 - np.arange(1, 20)) / 60
     assert found * bias == pytest.approx(own["autocorrelation"][1:], abs=1e-4)
     length = network.autoCorrelationLength(own["x"], 30)
-    assert length == pytest.approx(float(network.ensemble.autocorrelation_length(own["x"], 30)[0]))
+    assert length == pytest.approx(float(network.ensemble.autocorrelation_time(own["x"], 30)[0]))
 
 
 def test_what_is_not_known_is_told(tmp_path):
@@ -129,7 +129,7 @@ class Softplus(tb.Layer):
 
 def test_layers_of_the_librarys_own_kind(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
-        return tb.sample(posterior, tb.HMC(step_size=0.02, num_leapfrog=3), **options)
+        return tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
     monkeypatch.setattr("tensorbnn.classic.training.sample", sample)  # compiles faster
     x = np.linspace(-1, 1, 5)

@@ -53,7 +53,7 @@ def test_predictions_are_those_of_the_library(inside, capsys):
 
 
 def test_prediction_options(inside, capsys):
-    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--every", "2", "--force"]
+    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--thin", "2", "--force"]
     # Near the one that was sampled: of 60 networks, few would be left under another. Whether so few
     # can be trusted differs between machines, whose chains do; here, the two must agree.
     options += ["--prior", "Normal(Hyper(0, Normal(0, 0.1)), Hyper(1, Normal(1, 0.11)))"]
@@ -68,7 +68,7 @@ def test_prediction_options(inside, capsys):
     with warnings.catch_warnings(action="ignore"):
         weights = ensemble.reweight(network=tb.Network(*layers, inputs=3), progress=False)
     assert np.ptp(weights.weights) > 1e-3 * np.mean(weights.weights)
-    expected = ensemble.predict([[0.1, 1, 0]], weights=weights, every=2, progress=False)
+    expected = ensemble.predict([[0.1, 1, 0]], weights=weights, thin=2, progress=False)
     numbers = [expected.mean, expected.sd, expected.sd_total, expected.quantile(0.25, noise=True)]
     # Quantiles with noise are found by bisection in float32.
     np.testing.assert_allclose([float(each) for each in first[2:]], np.ravel(numbers), rtol=1e-5)
@@ -141,7 +141,7 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.3), x, x)
     ensemble = tb.sample(
         posterior,
-        tb.HMC(step_size=0.1, num_leapfrog=5),
+        tb.HMC(step_size=0.1, num_steps=5),
         chains=2,
         burn_in=20,
         draws=20,
@@ -181,7 +181,7 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
         write(tmp_path / "xy.csv", {"x": [0.5], "y": [1.0], "error": [-1.0]})
     tb.sample(
         posterior,
-        tb.HMC(step_size=0.1, num_leapfrog=5),
+        tb.HMC(step_size=0.1, num_steps=5),
         **{"chains": 2, "burn_in": 5, "draws": 5, "path": "run", "progress": False},
     )
     write(tmp_path / "x.csv", {"x": [0.5]})

@@ -138,7 +138,7 @@ def test_held_out_rows_are_scored_with_their_own_error(at_lines):
     found = json.loads(Path("lines.json").read_text())
     assert (found["targets"], found["target_sds"]) == (["y"], ["y_sd"])
     data = DirectoryStore("lines").data()
-    networks = tb.load("lines").predict(data["validation_x"], progress=False).networks[..., 0]
+    networks = tb.load("lines").predict(data["validation_x"], progress=False).samples[..., 0]
     y, sd = data["validation_y"].T
     expected = np.log(stats.norm.pdf(y, networks, sd).mean(axis=0)).mean()
     assert found["log_score"] == pytest.approx(expected, rel=1e-5)

@@ -57,7 +57,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*PREDICT[:4], "prices.csv"], "prices.csv exists: choose another --out"),
         ([*PREDICT[:4], "m.xls"], "m.xls is no kind of table"),
         ([*PREDICT[:4], "none/m.csv"], "there is no directory none"),
-        ([*PREDICT, "--every", "0"], "--every must be a whole number of at least 1"),
+        ([*PREDICT, "--thin", "0"], "--every must be a whole number of at least 1"),
         ([*PREDICT, "--likelihood", "Categorical()"], "Categorical"),
         (
             ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--noise"],

@@ -93,7 +93,7 @@ def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
     found = []
     for engine in ("native", "jax"):
         posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine=engine)
-        hypers = posterior.flatten_hypers(posterior.model.start_hypers())
+        hypers = posterior.flatten_hyperparameters(posterior.model.start_hypers())
         found.append(
             TargetDensity(posterior.model, posterior.data, jnp.asarray(hypers) if held else None)
         )
@@ -258,7 +258,7 @@ def test_a_network_without_parameters():
     assert posterior.model.follow(jnp.zeros(1), posterior.data) is None  # nothing moves
 
 
-SHORT = {"leapfrog_start": 10, "leapfrog_min": 5, "leapfrog_max": 20, "leapfrog_increment": 5}
+SHORT = {"num_steps_start": 10, "num_steps_min": 5, "num_steps_max": 20, "num_steps_increment": 5}
 HMC, ADAPTIVE = tb.HMC(0.05, 5), tb.AdaptiveHMC(**SHORT)
 
 
@@ -274,6 +274,6 @@ def test_samplers_move_alike(sampler, chains):
         for target in (ours, theirs):
             state = sampler.init(target, positions, burn_in=10)
             state, info = jax.jit(sampler.step)(keys, state, target)
-            ends.append((state.position, info.energy_error, info.acceptance))
+            ends.append((state.position, info.energy_error, info.acceptance_rate))
         for found, expected in zip(*ends, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

@@ -23,14 +23,14 @@ def ensemble_of(posterior: tb.Posterior, named, *, size=None, held=False) -> Ens
     hypers = {entry.name for entry in posterior.model.phi.entries}
     kinds = {name: "hyperparameters" if name in hypers else "parameters" for name in named}
     size = size or draws
-    info = ("acceptance", "divergent", "energy")
+    info = ("acceptance_rate", "diverging", "energy")
     for chain in range(chains):
         for index, first in enumerate(range(0, draws, size)):
             own = slice(first, first + size)
             count = len(range(draws)[own])
             chunk = {f"{kinds[name]}/{name}": v[chain, own] for name, v in named.items()}
             rng = np.random.default_rng(first)
-            chunk |= {f"info/{name}": rng.uniform(size=count) for name in info}
+            chunk |= {f"sample_stats/{name}": rng.uniform(size=count) for name in info}
             store.write_chunk(chain, index, chunk)
     return Ensemble._from_posterior(store, posterior)
 

@@ -43,13 +43,15 @@ def test_groups_and_values(gaussian):
     assert set(tree.posterior.data_vars) == set(named)
     for name, values in named.items():
         np.testing.assert_array_equal(tree.posterior[name], values)
-    np.testing.assert_array_equal(tree.sample_stats["energy"], gaussian.info["energy"])
-    np.testing.assert_array_equal(tree.sample_stats["lp"], gaussian.info["log_density"])
-    np.testing.assert_array_equal(tree.sample_stats["n_steps"], gaussian.info["num_steps"])
+    np.testing.assert_array_equal(tree.sample_stats["energy"], gaussian.sample_stats["energy"])
+    np.testing.assert_array_equal(tree.sample_stats["lp"], gaussian.sample_stats["lp"])
+    np.testing.assert_array_equal(
+        tree.sample_stats["num_gradients"], gaussian.sample_stats["num_gradients"]
+    )
     assert tree.sample_stats["diverging"].dtype == bool
     np.testing.assert_array_equal(tree.observed_data["y"], Y)
     np.testing.assert_array_equal(tree.constant_data["x"], X)
-    f = gaussian.predict(X).networks.reshape(2, 40, 12, 2)
+    f = gaussian.predict(X).samples.reshape(2, 40, 12, 2)
     np.testing.assert_array_equal(tree.predictions["f"], f)
     np.testing.assert_array_equal(tree.predictions_constant_data["x"], X)
     assert tree.attrs["inference_library"] == "tensorbnn"
@@ -58,7 +60,7 @@ def test_groups_and_values(gaussian):
 def test_log_likelihood_is_the_likelihoods(gaussian):
     found = gaussian.to_arviz().log_likelihood["y"]
     assert found.dims == ("chain", "draw", "row")
-    f = gaussian.predict(X).networks.reshape(2, 40, 12, 2)
+    f = gaussian.predict(X).samples.reshape(2, 40, 12, 2)
     sd = gaussian.hyperparameters["likelihood.sd"][..., None, None]
     np.testing.assert_allclose(found, stats.norm.logpdf(Y, f, sd).sum(axis=-1), rtol=1e-9)
     # The mixture of the networks is what the log score is made of.
@@ -68,7 +70,7 @@ def test_log_likelihood_is_the_likelihoods(gaussian):
 
 def test_new_targets_scatter_around_the_networks(gaussian):
     drawn = gaussian.to_arviz(seed=3).posterior_predictive["y"]
-    f = gaussian.predict(X).networks.reshape(2, 40, 12, 2)
+    f = gaussian.predict(X).samples.reshape(2, 40, 12, 2)
     sd = gaussian.hyperparameters["likelihood.sd"][..., None, None]
     scaled = (drawn.values - f) / sd
     assert stats.kstest(scaled.ravel(), "norm").pvalue > 1e-3
@@ -81,11 +83,11 @@ def test_new_targets_scatter_around_the_networks(gaussian):
 
 @pytest.mark.slow
 def test_other_inputs_and_every(single):
-    tree = single.to_arviz(X[:3], every=3)
+    tree = single.to_arviz(X[:3], thin=3)
     assert dict(tree.predictions["f"].sizes) == {"chain": 2, "draw": 14, "row": 3, "output": 1}
     assert dict(tree.log_likelihood["y"].sizes) == {"chain": 2, "draw": 14, "row": 12}
     assert tree.observed_data["y"].dims == ("row",)
-    energy = single.info["energy"][:, ::3]
+    energy = single.sample_stats["energy"][:, ::3]
     np.testing.assert_array_equal(tree.sample_stats["energy"], energy)
 
 
@@ -128,7 +130,7 @@ def test_data_that_were_not_kept_are_asked_for(tmp_path, single):
         ({"data": (X, Y * np.nan)}, ValueError, "`y` must be finite"),
         ({"data": X}, TypeError, r"`data` must be a pair .* got ndarray"),
         ({"x": X[:, :1]}, ValueError, "`x` has 1 columns but the network has 2 inputs"),
-        ({"every": 0}, ValueError, "`every` must be a whole number of at least 1, got 0"),
+        ({"thin": 0}, ValueError, "`thin` must be a whole number of at least 1, got 0"),
         ({"seed": -1}, ValueError, "`seed` must be a whole number of at least 0, got -1"),
         (
             {"seed": 2**64},

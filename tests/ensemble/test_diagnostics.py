@@ -21,8 +21,8 @@ RNG = np.random.default_rng(0)
 
 def info(chains, draws):
     return {
-        "acceptance": np.linspace(0.8, 0.9, chains)[:, None] * np.ones(draws),
-        "divergent": np.eye(chains, draws, dtype=int),
+        "acceptance_rate": np.linspace(0.8, 0.9, chains)[:, None] * np.ones(draws),
+        "diverging": np.eye(chains, draws, dtype=int),
         "energy": np.random.default_rng(1).normal(size=(chains, draws)),
     }
 
@@ -37,7 +37,7 @@ def test_independent_chains():
     np.testing.assert_allclose(d.mcse_mean, 2000**-0.5, rtol=0.15)
     np.testing.assert_allclose(d.mcse_sd, 4000**-0.5, rtol=0.15)
     assert d.verdict.trustworthy
-    np.testing.assert_allclose(d.acceptance, np.linspace(0.8, 0.9, 4))
+    np.testing.assert_allclose(d.acceptance_rate, np.linspace(0.8, 0.9, 4))
     assert d.divergences.tolist() == [1, 1, 1, 1]
     # Energies that forget: the mean squared step is twice the variance.
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
@@ -46,7 +46,7 @@ def test_independent_chains():
 def test_a_but_is_not_trustworthy():
     values, told = np.random.default_rng(2).normal(size=(4, 500, 1, 1)), info(4, 500)
     assert diagnose(values, told).trustworthy
-    astray = diagnose(values, told | {"divergent": np.ones((4, 500), int)})
+    astray = diagnose(values, told | {"diverging": np.ones((4, 500), int)})
     assert astray.verdict.findings[0].rhat < 1.01
     assert not astray.trustworthy
     assert not diagnose(values + np.arange(4.0)[:, None, None, None], told).trustworthy
@@ -148,14 +148,14 @@ def test_of_an_ensemble():
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, y)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)
     d = ensemble.diagnose([-1.0, 0.0, 1.0])
-    values = ensemble.predict([-1.0, 0.0, 1.0]).networks.reshape(3, 400, 3, 1)
-    np.testing.assert_array_equal(d.rhat, diagnose(values, ensemble.info).rhat)
+    values = ensemble.predict([-1.0, 0.0, 1.0]).samples.reshape(3, 400, 3, 1)
+    np.testing.assert_array_equal(d.rhat, diagnose(values, ensemble.sample_stats).rhat)
     assert np.all(d.rhat < 1.02)
     assert set(d.hyperparameters) == set(ensemble.hyperparameters)
     assert d.ebfmi.shape == (3,)
     with pytest.raises(ValueError, match="`names` must be one for each of the 1 rows of `x`"):
         ensemble.diagnose([0.0], names=["a", "b"])
-    thinned = ensemble.diagnose([0.0], every=2)
+    thinned = ensemble.diagnose([0.0], thin=2)
     np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1:2]).ess)
 
 

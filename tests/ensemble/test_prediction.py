@@ -58,8 +58,8 @@ def test_gaussian_statistics(gaussian):
     p = gaussian.predict(NEW)
     f = outputs_by_hand(gaussian, NEW)
     sd = gaussian.hyperparameters["likelihood.sd"].ravel()
-    assert (p.num_networks, p.num_rows) == (51, 45)
-    np.testing.assert_allclose(p.networks, f, rtol=1e-10)
+    assert (p.num_samples, p.num_rows) == (51, 45)
+    np.testing.assert_allclose(p.samples, f, rtol=1e-10)
     np.testing.assert_allclose(p.mean, f.mean(axis=0), rtol=1e-10)
     np.testing.assert_allclose(p.sd, f.std(axis=0), rtol=1e-10)
     np.testing.assert_allclose(p.sd_noise, np.full((45, 2), np.sqrt(np.mean(sd**2))), rtol=1e-10)
@@ -102,7 +102,7 @@ def test_density_is_a_normalized_histogram(gaussian):
 def test_bernoulli_predicts_probabilities(bernoulli):
     p = bernoulli.predict(NEW)
     probability = special.expit(outputs_by_hand(bernoulli, NEW))
-    np.testing.assert_allclose(p.networks, probability, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(p.samples, probability, rtol=2e-5, atol=1e-6)
     mean = probability.mean(axis=0)
     # A 0/1 target has the variance of its mean probability, however that is split.
     np.testing.assert_allclose(p.sd_total, np.sqrt(mean * (1 - mean)), rtol=1e-4)
@@ -116,7 +116,7 @@ def test_bernoulli_predicts_probabilities(bernoulli):
 def test_categorical_predicts_probabilities(categorical):
     p = categorical.predict(NEW)
     probability = special.softmax(outputs_by_hand(categorical, NEW), axis=2)
-    np.testing.assert_allclose(p.networks, probability, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(p.samples, probability, rtol=2e-4, atol=1e-6)
     np.testing.assert_allclose(p.mean.sum(axis=1), 1.0, rtol=1e-5)
     labels = np.arange(45) % 3
     expected = np.log(probability.mean(axis=0)[np.arange(45), labels])
@@ -126,7 +126,7 @@ def test_categorical_predicts_probabilities(categorical):
 @pytest.mark.parametrize("every", [2, 5, 17, 100])
 def test_every_takes_every_nth_draw_of_each_chain(gaussian, every):
     f = outputs_by_hand(gaussian, NEW).reshape(3, 17, 45, 2)[:, ::every].reshape(-1, 45, 2)
-    np.testing.assert_allclose(gaussian.predict(NEW, every=every).networks, f, rtol=1e-10)
+    np.testing.assert_allclose(gaussian.predict(NEW, thin=every).samples, f, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
         (lambda e: e.predict(np.ones((3, 4))), "`x` has 4 columns but the network has 2 inputs"),
         (lambda e: e.predict([[1.0, np.nan]]), "`x` must be finite.*row 0, column 1"),
         (lambda e: e.predict(np.ones((0, 2))), "`x` is empty"),
-        (lambda e: e.predict(NEW, every=0), "`every` must be a whole number of at least 1, got 0"),
+        (lambda e: e.predict(NEW, thin=0), "`thin` must be a whole number of at least 1, got 0"),
         (lambda e: e.predict(NEW).quantile(1.5), "`probability` must lie between 0 and 1, got 1.5"),
         (lambda e: e.predict(NEW).quantile([]), "`probability` must lie between 0 and 1"),
         (lambda e: e.predict(NEW).interval(95), "`level` must lie between 0 and 1.*got 95"),
@@ -218,7 +218,7 @@ def test_new_targets_of_very_many_networks():
     posterior = tb.Posterior(linear(tb.Normal(0, 1), tb.Normal(0, 1)), tb.Gaussian(sd=0.3))
     draws = np.random.default_rng(0).normal(size=(100_000, 2)).astype(np.float32)
     p = ensemble_of(posterior, coefficients(draws)).predict([0.5], progress=False)
-    means = p.networks[:, 0, 0].astype(np.float64)
+    means = p.samples[:, 0, 0].astype(np.float64)
     for wanted in (0.025, 0.5, 0.975, 0.9999):
         value = p.quantile(wanted, noise=True).item()
         # Weights are logarithms of about -12 in float32, which has seven digits.

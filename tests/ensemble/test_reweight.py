@@ -311,7 +311,7 @@ def test_predictions_with_weights_against_numpy(ensemble):
         network=posterior_under(0.5, 0.7).network, likelihood=tb.Gaussian(sd=0.45)
     )
     new = RNG.normal(size=(7, 2))
-    p, f = ensemble.predict(new, weights=w), ensemble.predict(new).networks
+    p, f = ensemble.predict(new, weights=w), ensemble.predict(new).samples
     mean = np.einsum("j,jrk->rk", w.weights, f)
     np.testing.assert_allclose(p.mean, mean, rtol=1e-10)
     variance = np.einsum("j,jrk->rk", w.weights, (f - mean) ** 2)
@@ -330,8 +330,8 @@ def test_predictions_with_weights_against_numpy(ensemble):
 
 def test_thinned_networks_have_their_own_share_of_the_weights(ensemble):
     w = ensemble.reweight(network=posterior_under(0.5, 0.7).network)
-    p = ensemble.predict(X, weights=w, every=3)
-    f = ensemble.predict(X, every=3).networks
+    p = ensemble.predict(X, weights=w, thin=3)
+    f = ensemble.predict(X, thin=3).samples
     own = w.weights.reshape(4, -1)[:, ::3].ravel()
     np.testing.assert_allclose(p.mean[:, 0], own @ f[..., 0] / own.sum(), rtol=1e-10)
 

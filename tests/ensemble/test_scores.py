@@ -155,10 +155,10 @@ def test_an_ensemble_is_calibrated_for_targets_of_its_own(prior, monkeypatch):
     """The target of each row comes from another network of the same distribution."""
     monkeypatch.setattr(scores, "VALUES_AT_ONCE", 400_000)  # several blocks of rows
     x = np.linspace(-2, 2, 250)
-    chosen = prior.predict(x).networks[::8][np.arange(250), np.arange(250)]
+    chosen = prior.predict(x).samples[::8][np.arange(250), np.arange(250)]
     noise = prior.hyperparameters["likelihood.sd"].ravel()[::8, None]
     y = chosen + noise * RNG.normal(size=(250, 2))
-    found = prior.score(x, y, level=0.8)
+    found = prior.evaluate(x, y, level=0.8)
     assert found.pit.shape == (250, 2)
     for column in range(2):
         assert stats.kstest(found.pit[:, column], "uniform").pvalue > 1e-3
@@ -168,7 +168,7 @@ def test_an_ensemble_is_calibrated_for_targets_of_its_own(prior, monkeypatch):
     assert found.log_score == pytest.approx(prediction.log_score(y))
     assert np.all(found.crps < found.rmse)
     assert np.all(found.sharpness > 0)
-    np.testing.assert_array_equal(found.pit, prior.score(x, y, level=0.8).pit)
+    np.testing.assert_array_equal(found.pit, prior.evaluate(x, y, level=0.8).pit)
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_classes_of_an_ensemble():
     network = tb.Network(tb.Dense(3), inputs=1)
     posterior = tb.Posterior(network, tb.Categorical(), x, labels)
     ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=30, progress=False)
-    found, mean = ensemble.score(x, labels), ensemble.predict(x).mean
+    found, mean = ensemble.evaluate(x, labels), ensemble.predict(x).mean
     assert isinstance(found, tb.ClassScores)
     assert found.accuracy == np.mean(mean.argmax(axis=1) == labels)
     assert found.brier == pytest.approx(scores.brier(mean, labels))
@@ -187,8 +187,8 @@ def test_classes_of_an_ensemble():
 
 def test_bad_input_to_score(prior):
     with pytest.raises(ValueError, match="`y` must be finite"):
-        prior.score([0.0], [[np.nan, 1.0]])
+        prior.evaluate([0.0], [[np.nan, 1.0]])
     with pytest.raises(ValueError, match="`x` has 2 rows but `y` has 1"):
-        prior.score([0.0, 1.0], [[0.0, 1.0]])
+        prior.evaluate([0.0, 1.0], [[0.0, 1.0]])
     with pytest.raises(ValueError, match="`level` must lie between 0 and 1"):
-        prior.score([0.0], [[0.0, 1.0]], level=2)
+        prior.evaluate([0.0], [[0.0, 1.0]], level=2)

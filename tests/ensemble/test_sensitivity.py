@@ -29,7 +29,7 @@ def ensemble():
 
 
 def test_a_sweep_is_re_weighting_value_by_value(ensemble):
-    found = ensemble.sensitivity("dense_0.weights.scale", GRID, X[:3])
+    found = ensemble.sensitivity(X[:3], "dense_0.weights.scale", GRID)
     assert found.names == ("dense_0.weights.scale",)
     for place, value in enumerate(GRID[2:], start=2):
         w = ensemble.reweight(network=network_with(float(value)))
@@ -42,7 +42,7 @@ def test_a_sweep_is_re_weighting_value_by_value(ensemble):
 
 
 def test_the_best_is_that_of_the_exact_evidence(ensemble):
-    found = ensemble.sensitivity("dense_0.weights.scale", GRID, X[:1])
+    found = ensemble.sensitivity(X[:1], "dense_0.weights.scale", GRID)
     exact = [oracles.linreg(X, Y, 0.5, scale, 1.0).logZ for scale in GRID]
     good = found.trustworthy
     assert good.sum() >= 4
@@ -56,7 +56,7 @@ def test_the_best_is_that_of_the_exact_evidence(ensemble):
 
 def test_the_noise_is_moved_with_its_likelihood(ensemble):
     values = np.array([0.45, 0.5, 0.6])
-    found = ensemble.sensitivity("likelihood.sd", values, X[:2], held_out=(X, Y))
+    found = ensemble.sensitivity(X[:2], "likelihood.sd", values, validation=(X, Y))
     w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.6))
     np.testing.assert_allclose(found.weights[2].log_ratios, w.log_ratios, atol=1e-9)
     assert found.weights[2].likelihood == tb.Gaussian(sd=0.6)
@@ -69,7 +69,7 @@ def test_the_noise_is_moved_with_its_likelihood(ensemble):
 def test_the_order_of_the_values_does_not_matter(ensemble):
     """The run's own value, where it came first, made all others look like it."""
     values = np.array([0.5, 0.45, 0.6])
-    found = ensemble.sensitivity("likelihood.sd", values, X[:2])
+    found = ensemble.sensitivity(X[:2], "likelihood.sd", values)
     np.testing.assert_array_equal(found.weights[0].weights, np.full(8000, 1 / 8000))
     for place in (1, 2):
         w = ensemble.reweight(likelihood=tb.Gaussian(sd=float(values[place])))
@@ -91,22 +91,22 @@ def test_a_hyper_parameter_is_moved_as_a_number_or_by_its_own_prior():
     ensemble = hierarchical_ensemble()
     number = tb.Normal(0.0, 1.8)
     w = ensemble.reweight(network=linear(number, number))
-    both = ensemble.sensitivity("*.*.scale", [1.8], [0.0])
+    both = ensemble.sensitivity([0.0], "*.*.scale", [1.8])
     assert both.names == ("dense_0.weights.scale", "dense_0.biases.scale")
     np.testing.assert_allclose(both.weights[0].log_ratios, w.log_ratios, atol=1e-9)
     centered = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(1.9, 0.2)))
     w = ensemble.reweight(network=linear(centered, centered))
     found = ensemble.sensitivity(
-        ["dense_0.weights.scale.loc", "dense_0.biases.scale.loc"], [1.9], [0.0]
+        [0.0], ["dense_0.weights.scale.loc", "dense_0.biases.scale.loc"], [1.9]
     )
     np.testing.assert_allclose(found.weights[0].log_ratios, w.log_ratios, atol=1e-9)
     with pytest.raises(ValueError, match=r"'dense_0.weights.scale.loc'.* belong to the prior"):
-        ensemble.sensitivity(["dense_0.weights.*", "*.weights.scale.loc"], [1.0], [0.0])
+        ensemble.sensitivity([0.0], ["dense_0.weights.*", "*.weights.scale.loc"], [1.0])
 
 
 def test_where_no_weights_are_trustworthy_there_is_no_best():
     ensemble = hierarchical_ensemble()
-    found = ensemble.sensitivity("*.*.scale", [20.0, 50.0], [0.0])
+    found = ensemble.sensitivity([0.0], "*.*.scale", [20.0, 50.0])
     assert not found.trustworthy.any()
     assert np.all(found.pareto_k > 0.7)
     with pytest.raises(ValueError, match=r"at none of the values .*try values nearer"):
@@ -124,14 +124,14 @@ def test_where_no_weights_are_trustworthy_there_is_no_best():
 )
 def test_bad_input(ensemble, arguments, message):
     with pytest.raises(ValueError, match=message):
-        ensemble.sensitivity(*arguments, X[:1])
+        ensemble.sensitivity(X[:1], *arguments)
 
 
 def test_bad_criterion(ensemble):
-    found = ensemble.sensitivity("dense_0.weights.loc", [0.0, 0.1], X[:1])
+    found = ensemble.sensitivity(X[:1], "dense_0.weights.loc", [0.0, 0.1])
     with pytest.raises(ValueError, match="`by` must be 'evidence' or 'score', got 'luck'"):
         found.best("luck")
-    with pytest.raises(ValueError, match=r"no held-out rows to choose by: give them as"):
+    with pytest.raises(ValueError, match=r"no validation rows to choose by: give them as"):
         found.best("score")
 
 
@@ -149,6 +149,6 @@ def test_a_sweep_keeps_one_prediction_at_a_time(ensemble, monkeypatch):
         return made
 
     monkeypatch.setattr(type(ensemble), "predict", noted)
-    ensemble.sensitivity("dense_0.weights.scale", GRID, X[:3])
+    ensemble.sensitivity(X[:3], "dense_0.weights.scale", GRID)
     assert len(most) == len(GRID)
     assert max(most) <= 1

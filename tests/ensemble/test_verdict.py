@@ -32,8 +32,8 @@ X = np.array([[-1.0], [0.25], [2.0]])
 def info(chains, draws, **changed):
     rng = np.random.default_rng(1)
     return {
-        "acceptance": np.full((chains, draws), 0.9),
-        "divergent": np.zeros((chains, draws), int),
+        "acceptance_rate": np.full((chains, draws), 0.9),
+        "diverging": np.zeros((chains, draws), int),
         "energy": rng.normal(size=(chains, draws)),
         **changed,
     }
@@ -203,7 +203,7 @@ def test_one_chain_can_not_show_convergence():
 def test_many_divergences_are_mentioned():
     divergent = np.zeros((4, 500), int)
     divergent[:, ::10] = 7  # of the transitions that led to the draw
-    found = verdict(noise(), divergent=divergent)
+    found = verdict(noise(), diverging=divergent)
     assert found.kind is VerdictKind.USABLE
     assert found.findings[1] == Divergences(0.1)
 
@@ -224,7 +224,7 @@ def test_slow_energies_are_mentioned():
 def test_low_acceptance_is_mentioned():
     acceptance = np.full((4, 500), 0.9)
     acceptance[3] = 0.04
-    found = verdict(noise(), acceptance=acceptance)
+    found = verdict(noise(), acceptance_rate=acceptance)
     assert found.findings[1] == LowAcceptance((3,), 4, pytest.approx(0.04))
 
 
@@ -244,11 +244,11 @@ def test_mclmc_is_said_to_be_inexact():
     """By the 95 % quantile of the chain that errs most: the bias is in the tails."""
     error = np.full((4, 500), 0.004)
     error[:, ::25] = 5.0
-    found = verdict(noise(), sampler=tb.MCLMC, energy_error=error)
+    found = verdict(noise(), sampler=tb.MCLMC, energy_error_rms=error)
     assert found.trustworthy
     assert found.findings[1] == EnergyErrors("MCLMC", 0.004, 0.95, 0.1, "GHMC")
     error[2, ::10] = 0.3
-    found = verdict(noise(), sampler=tb.MCLMC, energy_error=error)
+    found = verdict(noise(), sampler=tb.MCLMC, energy_error_rms=error)
     assert found.kind is VerdictKind.USABLE
     assert found.findings[1].error == pytest.approx(0.3)
     for sampler in (tb.HMC, tb.GHMC, tb.NUTS, tb.AdaptiveHMC, None):
@@ -259,13 +259,13 @@ def test_sghmc_is_said_to_be_approximate():
     noisy = np.random.default_rng(0).normal(0.0, 0.2, (4, 500))
     few = np.random.default_rng(0).normal(0.2, 2.0, (4, 500))  # not known well enough
     wild = np.random.default_rng(0).exponential(3000.0, (4, 500)).cumsum(axis=1)  # nor can it be
-    for energy_error, shows in (
+    for excess, shows in (
         (noisy - noisy.mean() + 0.01, False),
         (noisy + 0.2, True),
         (few, False),
         (wild, True),
     ):
-        found = verdict(noise(), sampler=tb.SGHMC, energy_error=energy_error)
+        found = verdict(noise(), sampler=tb.SGHMC, kinetic_temperature=1 + excess)
         assert isinstance(found.findings[1], KineticTemperature)
         assert found.findings[1].doubtful == shows
         assert found.trustworthy != shows
@@ -276,7 +276,7 @@ def test_energies_of_an_unadjusted_sampler_are_not_judged():
     small = np.zeros((4, 500))
 
     def kinds(sampler):
-        found = verdict(noise(), sampler=sampler, energy=energy, energy_error=small)
+        found = verdict(noise(), sampler=sampler, energy=energy, energy_error_rms=small)
         return [type(each) for each in found.findings]
 
     assert kinds(tb.HMC) == [Agree, SlowEnergies]

@@ -58,12 +58,12 @@ def _step(key, state, target):
         eps * jnp.where(accept, 1.1, 0.7),
     )
     info = TransitionInfo(
-        acceptance=acceptance,
+        acceptance_rate=acceptance,
         energy_error=error,
-        divergent=jnp.isnan(error),
+        diverging=jnp.isnan(error),
         energy=energy,
-        log_density=new.log_density,
+        lp=new.log_density,
         step_size=eps,
-        num_steps=jnp.asarray(10, jnp.int32),
+        num_gradients=jnp.asarray(10, jnp.int32),
     )
     return new, info

@@ -21,7 +21,7 @@ from tests.estimators.quick import QuickHMC
 pytestmark = pytest.mark.slow
 
 SMALL = {
-    "hidden": (2,),
+    "hidden_layer_sizes": (2,),
     "chains": 1,
     "burn_in": 60,
     "draws": 20,

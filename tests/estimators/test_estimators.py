@@ -29,7 +29,10 @@ X = pd.DataFrame(RNG.normal(size=(40, 2)) * [1.0, 100.0] + [5.0, 0.0], columns=[
 Y = pd.Series(1000 + 20 * X["a"] + 0.1 * X["b"] + RNG.normal(size=40))
 CLASSES = np.array(["one", "three", "two"])
 LABELS = CLASSES[np.digitize(X["a"], [4.5, 5.5])]
-FEW = {"hidden": (3,), "chains": 2, "burn_in": 60, "draws": 30, "until": None, "random_state": 0}
+FEW = {
+    **{"hidden_layer_sizes": (3,), "chains": 2, "burn_in": 60, "draws": 30},
+    **{"until": None, "random_state": 0},
+}
 
 pytestmark = [
     pytest.mark.slow,
@@ -81,7 +84,7 @@ def test_a_linear_posterior_is_exact(weighted):
     weights[0] = 0.0 if weighted else 1.0
     regressor = tb.BNNRegressor(
         (),
-        noise=2.0,
+        noise_sd=2.0,
         weight_prior=tb.Normal(0, 1),
         bias_prior=tb.Normal(0, 1),
         burn_in=200,
@@ -90,7 +93,7 @@ def test_a_linear_posterior_is_exact(weighted):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a posterior that is trustworthy warns of nothing
         regressor.fit(X, Y, sample_weight=weights if weighted else None)
-    assert regressor.diagnostics_.trustworthy
+    assert regressor.diagnosis_.trustworthy
     at = np.array([[5.0, 0.0], [8.0, 300.0], [0.0, -200.0]])
     mean, sd = Exact(weights, 2.0).predict(at)
     new = pd.DataFrame(at, columns=["a", "b"])
@@ -132,26 +135,26 @@ def test_a_level_is_one_number(regressor, classifier, level):
             estimator.predict_interval(X, level)
 
 
-def test_draws_of_a_regressor(regressor):
-    every = regressor.sample_predictions(X)
-    np.testing.assert_allclose(every.mean(axis=0), regressor.predict(X), rtol=1e-12)
-    assert every.shape == (60, 40)
-    few = regressor.sample_predictions(X, 7, random_state=1)
-    assert few.shape == (7, 40)
-    assert {tuple(each) for each in few} < {tuple(each) for each in every}
-    np.testing.assert_array_equal(few, regressor.sample_predictions(X, 7, random_state=1))
-    assert regressor.sample_predictions(X, 100, random_state=1).shape == (100, 40)
+def test_samples_of_a_regressor(regressor):
+    networks = regressor.ensemble_.predict(X.to_numpy(), progress=False).samples[..., 0]
+    few = regressor.sample_y(X, 7, random_state=1, noise=False)
+    assert few.shape == (40, 7)
+    assert {tuple(each) for each in few.T} < {tuple(each) for each in networks}
+    again = regressor.sample_y(X, 7, random_state=1, noise=False)
+    np.testing.assert_array_equal(few, again)
+    assert regressor.sample_y(X).shape == (40, 1)
+    np.testing.assert_array_equal(regressor.sample_y(X), regressor.sample_y(X, random_state=0))
+    every = regressor.sample_y(X, 60, noise=False)  # each network once
+    np.testing.assert_allclose(every.mean(axis=1), regressor.predict(X), rtol=1e-6)
     # Of 2,400 new targets, not all independent, four in five are within the interval.
-    new = regressor.sample_predictions(X, noise=True, random_state=1)
-    lower, upper = regressor.predict_interval(X, 0.8)
+    new = regressor.sample_y(X, 60, random_state=1)
+    lower, upper = (each[:, None] for each in regressor.predict_interval(X, 0.8))
     assert np.mean((new > lower) & (new < upper)) == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
 def test_only_the_networks_that_are_drawn_are_evaluated(kind, request, monkeypatch):
     estimator, evaluated = request.getfixturevalue(kind), []
-    chosen = np.random.RandomState(1).choice(60, 7, replace=False)
-    every = estimator.sample_predictions(X)
     outputs = predicting._outputs
 
     def counted(network, parameters, inputs):
@@ -159,33 +162,32 @@ def test_only_the_networks_that_are_drawn_are_evaluated(kind, request, monkeypat
         return outputs(network, parameters, inputs)
 
     monkeypatch.setattr(predicting, "_outputs", counted)
-    few = estimator.sample_predictions(X, 7, random_state=1)
+    estimator.sample_y(X, 7, random_state=1, noise=False)
     assert evaluated == [7]
-    np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
-    assert len(estimator.sample_predictions(X, 100, random_state=1)) == 100
+    assert estimator.sample_y(X, 100, random_state=1, noise=False).shape[-1] == 100
     assert evaluated == [7, len(set(np.random.RandomState(1).choice(60, 100)))]
 
 
 def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
     state = np.random.RandomState(1)
     chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
-    few = regressor.sample_predictions(X, 7, noise=True, random_state=1)
-    every = regressor.ensemble_.new_targets(X.to_numpy(), seed=seed)[..., 0]
-    np.testing.assert_allclose(few, every[chosen], rtol=1e-6)
-    many = regressor.sample_predictions(X, 500, noise=True, random_state=1)
-    assert len(np.unique(many[:, 0])) > 490  # but for ties of float32
+    few = regressor.sample_y(X, 7, random_state=1)
+    every = regressor.ensemble_.posterior_predictive(X.to_numpy(), seed=seed)[..., 0]
+    np.testing.assert_allclose(few, every[chosen].T, rtol=1e-6)
+    many = regressor.sample_y(X, 500, random_state=1)
+    assert len(np.unique(many[0])) > 490  # but for ties of float32
 
 
-def test_draws_for_many_rows_are_made_in_parts(regressor, monkeypatch):
-    whole = regressor.sample_predictions(X, 7, random_state=1)
+def test_samples_for_many_rows_are_made_in_parts(regressor, monkeypatch):
+    whole = regressor.sample_y(X, 60, random_state=1, noise=False)
     monkeypatch.setattr("tensorbnn.estimators.base.MOST_VALUES", 60 * 15)  # 40 rows: three parts
-    parts = regressor.sample_predictions(X, 7, random_state=1)
+    parts = regressor.sample_y(X, 60, random_state=1, noise=False)
     np.testing.assert_allclose(parts, whole, rtol=1e-6)  # the same networks, to rounding
-    new = regressor.sample_predictions(X, noise=True, random_state=1)
-    assert new.shape == (60, 40)
+    new = regressor.sample_y(X, 60, random_state=1)
+    assert new.shape == (40, 60)
     # The first part's noise is not that of the second: within five standard errors of none.
-    noise = new - regressor.sample_predictions(X)
-    first, second = noise[:, :13].ravel(), noise[:, 14:27].ravel()
+    noise = new - parts
+    first, second = noise[:13].ravel(), noise[14:27].ravel()
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(first.size)
 
 
@@ -195,12 +197,14 @@ def test_several_outputs():
     mean, sd = regressor.predict(X, return_std=True)
     lower, upper = regressor.predict_interval(X)
     assert mean.shape == sd.shape == lower.shape == upper.shape == (40, 2)
-    assert regressor.sample_predictions(X, 5, noise=True).shape == (5, 40, 2)
+    assert regressor.sample_y(X, 5).shape == (40, 2, 5)
     # Closer to its own output than to the other: a thousand apart.
     assert np.all(np.abs(mean - y) < 500)
     assert set(regressor.ensemble_.hyperparameters) >= {"likelihood.sd.0", "likelihood.sd.1"}
-    with pytest.raises(ValueError, match="`noise` has 3 numbers, but `y` has 2 columns: give one"):
-        clone(regressor).set_params(noise=[0.1, 0.2, 0.3]).fit(X, y)
+    with pytest.raises(
+        ValueError, match="`noise_sd` has 3 numbers, but `y` has 2 columns: give one"
+    ):
+        clone(regressor).set_params(noise_sd=[0.1, 0.2, 0.3]).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def test_several_outputs():
 )
 def test_known_noise_of_several_outputs(noise, expected):
     y = np.column_stack([X["a"], 1000 * X["b"]])
-    regressor = tb.BNNRegressor(**FEW, noise=noise, sampler=QuickHMC()).fit(X, y)
+    regressor = tb.BNNRegressor(**FEW, noise_sd=noise, sampler=QuickHMC()).fit(X, y)
     known = np.asarray(regressor.ensemble_.likelihood.sd) * regressor.ensemble_.scaling.y_scale
     np.testing.assert_allclose(known, expected)
 
@@ -226,10 +230,11 @@ def test_predictions_of_a_classifier(classifier):
     np.testing.assert_array_equal(classifier.predict_log_proba(X), np.log(probability))
     lower, upper = classifier.predict_interval(X, 0.9)
     assert lower.shape == upper.shape == (40, 3)
-    draws = classifier.sample_predictions(X)
-    assert draws.shape == (60, 40, 3)
-    np.testing.assert_allclose(draws.mean(axis=0), probability, atol=1e-6)
-    new = classifier.sample_predictions(X, noise=True, random_state=0)
+    draws = classifier.sample_y(X, 60, noise=False)
+    assert draws.shape == (40, 3, 60)
+    np.testing.assert_allclose(draws.mean(axis=-1), probability, atol=1e-6)
+    new = classifier.sample_y(X, 60)
+    assert new.shape == (40, 60)
     assert set(np.unique(new)) == set(CLASSES)
     # Five standard errors of a mean over 2,400 classes.
     share = np.mean(new == "two")
@@ -248,7 +253,7 @@ def test_two_classes_have_one_output():
     lower, upper = classifier.predict_interval(ends)
     np.testing.assert_allclose(lower, 1 - upper[:, ::-1], atol=1e-7)
     assert np.all((lower <= probability) & (probability <= upper))
-    assert classifier.sample_predictions(X).shape == (60, 40, 2)
+    assert classifier.sample_y(X, 6, noise=False).shape == (40, 2, 6)
 
 
 # Pickles.
@@ -298,9 +303,9 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
         pickle.loads(pickle.dumps(regressor)),
     ):
         assert again.get_params() == regressor.get_params()
-        assert again.diagnostics_.verdict == regressor.diagnostics_.verdict
-        np.testing.assert_array_equal(again.diagnostics_.rhat, regressor.diagnostics_.rhat)
-        assert again.diagnostics_.hyperparameters == regressor.diagnostics_.hyperparameters
+        assert again.diagnosis_.verdict == regressor.diagnosis_.verdict
+        np.testing.assert_array_equal(again.diagnosis_.rhat, regressor.diagnosis_.rhat)
+        assert again.diagnosis_.hyperparameters == regressor.diagnosis_.hyperparameters
         np.testing.assert_array_equal(again.predict_interval(X), regressor.predict_interval(X))
         ours, theirs = again.ensemble_, regressor.ensemble_
         assert (ours.network, ours.likelihood) == (theirs.network, theirs.likelihood)
@@ -310,7 +315,7 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
 
 
 def test_a_pickle_remembers_that_a_sampler_is_not_exact():
-    regressor = tb.BNNRegressor(**FEW | {"hidden": (), "sampler": tb.SGHMC()}).fit(X, Y)
+    regressor = tb.BNNRegressor(**FEW | {"hidden_layer_sizes": (), "sampler": tb.SGHMC()}).fit(X, Y)
     again = pickle.loads(pickle.dumps(regressor))
     ours, theirs = (each.ensemble_.diagnose(X.to_numpy()).verdict for each in (again, regressor))
     assert isinstance(ours.findings[1], KineticTemperature)
@@ -396,7 +401,7 @@ def test_random_state():
 
 
 def test_nothing_is_predicted_before_fit():
-    for method in ("predict", "predict_interval", "sample_predictions"):
+    for method in ("predict", "predict_interval", "sample_y"):
         with pytest.raises(NotFittedError):
             getattr(tb.BNNRegressor(), method)(X)
 
@@ -404,20 +409,41 @@ def test_nothing_is_predicted_before_fit():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden": "50"}, r"`hidden` must be numbers of units such as \(50, 50\), got '50'"),
-        ({"hidden": None}, r"`hidden` must be numbers of units such as \(50, 50\), got None"),
-        ({"hidden": (5.5,)}, r"`hidden` must be numbers of units"),
-        ({"hidden": {5: 3}}, r"`hidden` must be numbers of units .* got {5: 3}"),
-        ({"hidden": iter((5, 3))}, r"`hidden` must be numbers of units .* got <tuple_iterator"),
-        ({"hidden": True}, r"`hidden` must be numbers of units such as \(50, 50\), got True"),
-        ({"hidden": (0,)}, r"`units` of Dense must be a whole number of at least 1, got 0"),
+        (
+            {"hidden_layer_sizes": "50"},
+            r"`hidden_layer_sizes` must be numbers of units such as \(50, 50\), got '50'",
+        ),
+        (
+            {"hidden_layer_sizes": None},
+            r"`hidden_layer_sizes` must be numbers of units such as \(50, 50\), got None",
+        ),
+        ({"hidden_layer_sizes": (5.5,)}, r"`hidden_layer_sizes` must be numbers of units"),
+        (
+            {"hidden_layer_sizes": {5: 3}},
+            r"`hidden_layer_sizes` must be numbers of units .* got {5: 3}",
+        ),
+        (
+            {"hidden_layer_sizes": iter((5, 3))},
+            r"`hidden_layer_sizes` must be numbers of units .* got <tuple_iterator",
+        ),
+        (
+            {"hidden_layer_sizes": True},
+            r"`hidden_layer_sizes` must be numbers of units such as \(50, 50\), got True",
+        ),
+        (
+            {"hidden_layer_sizes": (0,)},
+            r"`units` of Dense must be a whole number of at least 1, got 0",
+        ),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
         ({"activation": ["tanh"]}, r"`activation` must be a layer or one of .*got \['tanh'\]"),
-        ({"noise": -1.0}, r"`noise` must be a positive number, such numbers .* got -1.0"),
-        ({"noise": np.inf}, r"`noise` must be a positive number, .* or None, got inf"),
-        ({"noise": [0.1, "low"]}, r"`noise` must be a positive number, .* got \[0.1, 'low'\]"),
-        ({"until": "later"}, r"`until` must be 'converged', None or a tb.Converged, got 'later'"),
-        ({"until": np.arange(3)}, r"`until` must be 'converged', None or .* got array\(\[0, 1, 2"),
+        ({"noise_sd": -1.0}, r"`noise_sd` must be a positive number, one for each .* got -1.0"),
+        ({"noise_sd": np.inf}, r"`noise_sd` must be a positive number, .* or None, got inf"),
+        (
+            {"noise_sd": [0.1, "low"]},
+            r"`noise_sd` must be a positive number, .* got \[0.1, 'low'\]",
+        ),
+        ({"until": "later"}, r"`until` must be 'converged', None, or an object .* got 'later'"),
+        ({"until": np.arange(3)}, r"`until` must be 'converged', None, or .* got array\(\[0, 1, 2"),
         ({"draws": 3}, r"`draws` must be a whole number of at least 4, got 3"),
         ({"chains": 0}, r"`chains` must be a whole number of at least 1, got 0"),
         ({"max_minutes": -1}, r"`max_minutes` must be a positive number, got -1"),
@@ -436,19 +462,19 @@ def test_a_number_is_no_prior(name):
 
 @pytest.mark.parametrize("targets", [LABELS, LABELS[:, None], np.arange(40).astype(str)])
 def test_a_regressor_wants_numbers(targets):
-    with pytest.raises(ValueError, match=r"`y` must hold numbers, got .* there is BNNClassifier"):
+    with pytest.raises(ValueError, match=r"`y` must hold numbers, got .* use BNNClassifier"):
         tb.BNNRegressor(**FEW).fit(X, targets)
 
 
 @pytest.mark.parametrize("factor", [1e200, 1e-200])
 def test_units_beyond_all_numbers(factor):
     with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardized: it goes from "):
-        tb.BNNRegressor(**FEW, noise=0.1).fit(X * [1.0, factor], Y)
+        tb.BNNRegressor(**FEW, noise_sd=0.1).fit(X * [1.0, factor], Y)
     with pytest.raises(ValueError, match=r"column 1 of `X` can't be standardized: it goes from "):
         tb.BNNClassifier(**FEW).fit(X * [1.0, factor], LABELS)
     for noise in (None, 0.1):
         with pytest.raises(ValueError, match=r"column 0 of `y` can't be standardized: it goes "):
-            tb.BNNRegressor(**FEW, noise=noise).fit(X, Y * factor)
+            tb.BNNRegressor(**FEW, noise_sd=noise).fit(X, Y * factor)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
@@ -460,15 +486,73 @@ def test_missing_targets_are_refused(missing):
 
 
 def test_a_fit_that_fails_leaves_nothing_to_predict_with(classifier):
-    with pytest.raises(ValueError, match="the rows that count have one class: 'two'"):
+    with pytest.raises(ValueError, match="one class where weights are above 0: 'two'"):
         (failed := clone(classifier)).fit(X, np.full(40, "two"))
     again = pickle.loads(pickle.dumps(classifier))
     with pytest.raises(ValueError, match="y should be a 1d array"):
         again.fit(X, np.column_stack([LABELS, LABELS]))
     for estimator in (failed, again):
-        for method in ("predict", "predict_proba", "predict_interval", "sample_predictions"):
+        for method in ("predict", "predict_proba", "predict_interval", "sample_y"):
             with pytest.raises(NotFittedError):
                 getattr(estimator, method)(X)
+
+
+def test_warnings_are_ours_and_those_of_scikit_learn():
+    with pytest.warns(tb.ConvergenceWarning) as caught:
+        regressor = tb.BNNRegressor(**FEW | {"sampler": QuickHMC()}).fit(X, Y)
+    (warning,) = (each.message for each in caught)
+    assert isinstance(warning, ConvergenceWarning)
+    assert warning.verdict == regressor.diagnosis_.verdict
+    assert pickle.loads(pickle.dumps(warning)).verdict == warning.verdict
+
+
+@dataclass(frozen=True)
+class Enough:
+    """A stopping rule of the user's own."""
+
+    draws: int
+
+    def estimate(self, ensemble):
+        return ensemble.num_draws >= self.draws
+
+
+def test_a_stopping_rule_of_the_users_own():
+    options = FEW | {"sampler": QuickHMC(), "until": Enough(50)}
+    assert tb.BNNRegressor(**options).fit(X, Y).ensemble_.num_draws >= 50
+
+
+def test_error_bars():
+    """Targets with known standard deviations: a weighted linear regression."""
+    sds = np.linspace(0.5, 4.0, 40)
+    options = {"weight_prior": tb.Normal(0, 1), "bias_prior": tb.Normal(0, 1)}
+    options |= {"burn_in": 200, "random_state": 1, "dtype": "float64"}
+    regressor = tb.BNNRegressor((), **options).fit(X, Y, y_sd=pd.Series(sds))
+    at = np.array([[5.0, 0.0], [8.0, 300.0], [0.0, -200.0]])
+    x, y = X.to_numpy(), Y.to_numpy()
+    design = np.column_stack([(x - x.mean(axis=0)) / x.std(axis=0), np.ones(40)])
+    precision = design.T @ (design / sds[:, None] ** 2) * y.var() + np.eye(3)
+    scaled = (y - y.mean()) / y.std()
+    solved = np.linalg.solve(precision, design.T @ (scaled / sds**2) * y.var())
+    new = np.column_stack([(at - x.mean(axis=0)) / x.std(axis=0), np.ones(3)])
+    errors = regressor.ensemble_.diagnose(at, progress=False).mcse_mean.ravel()
+    mean = regressor.predict(pd.DataFrame(at, columns=["a", "b"]))
+    np.testing.assert_array_less(np.abs(mean - (y.mean() + y.std() * new @ solved)), 4 * errors)
+
+
+@pytest.mark.parametrize(
+    ("sds", "message"),
+    [
+        (
+            np.ones(39),
+            r"standard deviation for each value of `y`, of shape \(40,\), got shape \(39,",
+        ),
+        (np.zeros(40), "got values of 0 or below"),
+        (np.full(40, np.nan), "y_sd contains NaN"),
+    ],
+)
+def test_bad_error_bars(sds, message):
+    with pytest.raises(ValueError, match=message):
+        tb.BNNRegressor(**FEW).fit(X, Y, y_sd=sds)
 
 
 def test_bad_weights():
@@ -478,7 +562,7 @@ def test_bad_weights():
     for shape, said in ((39, r"\(39,\)"), ((40, 2), r"\(40, 2\)")):
         with pytest.raises(ValueError, match=message + said):
             tb.BNNRegressor(**FEW).fit(X, Y, sample_weight=np.ones(shape))
-    with pytest.raises(ValueError, match="needs at least two classes, but the rows that count"):
+    with pytest.raises(ValueError, match="needs at least two classes, but `y` has one class"):
         tb.BNNClassifier(**FEW).fit(X, LABELS, sample_weight=LABELS == "two")
 
 
@@ -493,7 +577,9 @@ def test_one_weight_for_all(weight):
 
 def test_too_little_time():
     few = FEW | {"sampler": QuickHMC(), "max_minutes": 1e-9}
-    with pytest.raises(tb.RunError, match=r"`max_minutes` \(1e-09\) were over before chains had 4"):
+    with pytest.raises(
+        tb.RunError, match=r"`max_minutes` \(1e-09\) ended the fit before each chain had 4"
+    ):
         tb.BNNRegressor(**few).fit(X, Y)
 
 
@@ -509,7 +595,7 @@ def test_ctrl_c_before_there_is_anything_to_predict_with(monkeypatch):
         tb.BNNRegressor(**few).fit(X, Y)
 
 
-def test_chains_that_agree_but_diverge_are_told_of(monkeypatch):
+def test_a_warning_for_chains_that_agree_but_diverge(monkeypatch):
     diagnose = Ensemble.diagnose
 
     def diverging(self, *rows, **options):
@@ -567,23 +653,23 @@ except AttributeError as error:
     ]
 
 
-def test_relevances():
+def test_feature_importances():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 3))
     regressor = tb.BNNRegressor(
         (4,), relevance=np.True_, burn_in=200, draws=100, until=None, chains=2, random_state=0
     )
     with pytest.raises(NotFittedError):
-        regressor.relevances_  # noqa: B018
+        regressor.feature_importances_  # noqa: B018
     regressor.fit(x, 3 * x[:, 1] + 0.1 * rng.normal(size=60))
-    assert regressor.relevances_[1] == 1
-    assert np.all(regressor.relevances_[[0, 2]] < 0.2)
+    assert regressor.feature_importances_.sum() == pytest.approx(1)
+    assert np.all(regressor.feature_importances_[[0, 2]] < 0.15)
     again = pickle.loads(pickle.dumps(regressor))
-    np.testing.assert_array_equal(again.relevances_, regressor.relevances_)
+    np.testing.assert_array_equal(again.feature_importances_, regressor.feature_importances_)
     plain = tb.BNNRegressor((2,), burn_in=10, draws=20, until=None, chains=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         plain.fit(x, x[:, 0])
-    assert not hasattr(plain, "relevances_")
+    assert not hasattr(plain, "feature_importances_")
     with pytest.raises(ValueError, match="`relevance` must be True or False, got 'yes'"):
         tb.BNNClassifier(relevance="yes").fit(x, x[:, 0] > 0)

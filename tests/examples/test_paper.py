@@ -93,7 +93,7 @@ def test_statements_that_do_not_hold(paper):
 
 
 def test_samplers_by_name(paper):
-    assert paper.make_sampler("paper", quick=False).leapfrog_max == 10_000
+    assert paper.make_sampler("paper", quick=False).num_steps_max == 10_000
     assert paper.make_sampler("default", quick=False) is None
     assert type(paper.make_sampler("HMC", quick=False)).__name__ == "HMC"
     with pytest.raises(SystemExit, match="there is no sampler Dense: use paper, default"):

@@ -205,9 +205,9 @@ def compare_arrays(one, other):
 def read_json(file):
     if file.suffix == ".json":
         return json.loads(file.read_text())
-    # Of two reports for the same epoch the later one counts.
+    # Of two reports for the same transition the later one counts.
     reports = map(json.loads, file.read_text().split("\n")[:-1])
-    return {f"{each['chain']}/{each['epoch']}": each for each in reports}
+    return {f"{each['chain']}/{each['transition']}": each for each in reports}
 
 
 def compare_json(one, other, place, grown):

@@ -38,21 +38,21 @@ METRICS = {"metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2), "re
 SHORT, LONG = {"burn_in": 30, "draws": 12}, {"burn_in": 200, "draws": 20}
 PLAN = {"chains": 3, "thin": 2, "networks_per_file": 7, "progress": False, "seed": 5}
 SAMPLERS = {
-    "hmc": tb.HMC(max_leapfrog=20),
+    "hmc": tb.HMC(max_steps=20),
     "adaptive": tb.AdaptiveHMC(
-        leapfrog_start=5,
-        leapfrog_min=2,
-        leapfrog_max=10,
-        leapfrog_increment=1,
+        num_steps_start=5,
+        num_steps_min=2,
+        num_steps_max=10,
+        num_steps_increment=1,
         step_size_options=10,
         random_steps=3,
     ),
-    "ghmc": tb.GHMC(max_leapfrog=20),
+    "ghmc": tb.GHMC(max_steps=20),
     "nuts": tb.NUTS(max_tree_depth=4),
     "mclmc": tb.MCLMC(max_steps=20),
     "sghmc": tb.SGHMC(batch_size=4, num_steps=10),
 }
-FIXED = tb.HMC(step_size=0.02, num_leapfrog=5)
+FIXED = tb.HMC(step_size=0.02, num_steps=5)
 SCENARIOS = {}
 
 
@@ -74,7 +74,7 @@ def whole_and_cut(folder, model, sampler, *, name="run", executor=None, **option
     sample = functools.partial(tb.sample, model, sampler, executor=executor, **PLAN | options)
     path, cut = folder / name, folder / f"{name}.cut"
     ensemble = sample(path=path)
-    drawn = int(ensemble.info["num_steps"][0].sum())
+    drawn = int(ensemble.sample_stats["num_gradients"][0].sum())
     burn_in = int(load_file(path / "chain-00/state.safetensors")["gradients"]) - drawn
     limits = [0.3 * burn_in, 0.8 * burn_in, burn_in, burn_in + 0.5 * drawn]
     begin = functools.partial(sample, path=cut)
@@ -161,7 +161,7 @@ def memory(folder):
 
 LINE = np.linspace(-1, 1, 20)
 # Short trajectories of random length: draws that are correlated, so that a run becomes longer.
-SLOW = tb.HMC(step_size=0.15, num_leapfrog=4, num_leapfrog_jitter=0.5)
+SLOW = tb.HMC(step_size=0.15, num_steps=4, num_steps_jitter=0.5)
 UNTIL = {
     "until": tb.Converged(rhat=1.02, ess=250, at=[-2.0, 0.0, 1.0]),
     **{"chains": 2, "burn_in": 10, "draws": 100, "thin": 1, "networks_per_file": 64},
@@ -248,11 +248,11 @@ def variational(folder):
     for estimator in ("flipout", "local", "shared"):
         options = {"estimator": estimator, "epochs": 60, "patience": 20, "starts": 2}
         path = folder / estimator
-        ensemble = tb.variational(posterior(), path=path, draws=120, **options, progress=False)
+        ensemble = tb.fit_variational(posterior(), path=path, draws=120, **options, progress=False)
         found = ensemble.approximation
         arrays = {"elbo": found.elbo, "pareto_k": found.pareto_k}
         np.savez(folder / f"{estimator}.npz", **arrays)
-    tb.variational(posterior(), path=folder / "longer", draws=50, **options, progress=False)
+    tb.fit_variational(posterior(), path=folder / "longer", draws=50, **options, progress=False)
     tb.resume(folder / "longer", draws=120, progress=False)
 
 
@@ -303,7 +303,7 @@ def classes(folder):
 def estimators(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, (30, 2))
-    options = {"hidden": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
+    options = {"hidden_layer_sizes": (3,), "chains": 2, "burn_in": 170, "draws": 60, "until": None}
     options |= {"max_minutes": None, "random_state": 1}
     regressor = tb.BNNRegressor(**options).fit(x, 10 * x[:, 0] + x[:, 1])
     mean, sd = regressor.predict(x, return_std=True)
@@ -345,11 +345,40 @@ def save_draws(file, ensemble):
     groups = {
         "parameters": ensemble.parameters,
         "hyperparameters": ensemble.hyperparameters,
-        "info": ensemble.info,
+        "info": old_statistics(ensemble._statistics),
     }
     np.savez(
         file, **{f"{group}/{n}": a for group, named in groups.items() for n, a in named.items()}
     )
+
+
+OLD_STATISTICS = {
+    "acceptance_rate": "acceptance",
+    "diverging": "divergent",
+    "lp": "log_density",
+    "num_gradients": "num_steps",
+    "energy_error_rms": "energy_error",
+}
+OLD_COLUMNS = {
+    "transition": "epoch",
+    "acceptance_rate": "acceptance",
+    "num_gradients": "leapfrog_steps",
+    "lp": "log_density",
+}
+
+
+def old_statistics(statistics):
+    """The sampler's statistics by their earlier names; all samplers had an `energy_error`."""
+    found = {OLD_STATISTICS.get(name, name): each for name, each in statistics.items()}
+    if "kinetic_temperature" in found:
+        found["energy_error"] = found.pop("kinetic_temperature") - 1
+    if found and "energy_error" not in found:  # draws of a fitted density
+        found["energy_error"] = np.zeros_like(found["log_density"])
+    return found
+
+
+def old_report(report):
+    return {OLD_COLUMNS.get(name, name): value for name, value in report.items()}
 
 
 def dump_runs(folder):
@@ -358,7 +387,8 @@ def dump_runs(folder):
         run = file.parent
         ensemble = tb.load(run)
         save_draws(run.with_name(f"{run.name}.dump.npz"), ensemble)
-        reports = {f"{each['chain']}/{each['epoch']}": each for each in ensemble.reports}
+        reports = map(old_report, ensemble.reports)
+        reports = {f"{each['chain']}/{each['epoch']}": each for each in reports}
         save_json(run.with_name(f"{run.name}.dump.json"), reports)
 
 

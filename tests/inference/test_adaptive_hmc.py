@@ -21,10 +21,10 @@ SMALL = tb.AdaptiveHMC(
     step_size_min=0.02,
     step_size_max=0.2,
     step_size_options=30,
-    leapfrog_start=10,
-    leapfrog_min=5,
-    leapfrog_max=40,
-    leapfrog_increment=1,
+    num_steps_start=10,
+    num_steps_min=5,
+    num_steps_max=40,
+    num_steps_increment=1,
     hyper_step_size=0.1,
 )
 PRIOR = tb.AdaptiveHMC(
@@ -32,10 +32,10 @@ PRIOR = tb.AdaptiveHMC(
     step_size_min=0.05,
     step_size_max=0.8,
     step_size_options=30,
-    leapfrog_start=10,
-    leapfrog_min=3,
-    leapfrog_max=30,
-    leapfrog_increment=1,
+    num_steps_start=10,
+    num_steps_min=3,
+    num_steps_max=30,
+    num_steps_increment=1,
     hyper_step_size=0.1,
 )
 STEADY = dataclasses.replace(SMALL, step_size_jitter=0.0)
@@ -76,7 +76,7 @@ def test_the_papers_epoch_without_interweaving():
     """Exact as well, though it takes more epochs: fifty weights hold their scale fast."""
     alone = dataclasses.replace(PRIOR, interweave=False)
     check(cases.gaussian_prior(2, **PAPER), alone, draws=4000)
-    assert draw(alone).info["num_steps"].min() >= alone.leapfrog_min + 1
+    assert draw(alone).sample_stats["num_gradients"].min() >= alone.num_steps_min + 1
 
 
 def test_one_hidden_unit():
@@ -124,7 +124,7 @@ def draw(sampler=SMALL, **options):
 
 
 def test_adaptation_ends_with_burn_in():
-    info = draw(STEADY, burn_in=100, draws=50).info
+    info = draw(STEADY, burn_in=100, draws=50).sample_stats
     for name in ("step_size", "num_steps"):
         assert np.all(info[name] == info[name][:, :1])
     low, high = SMALL.step_size_min, SMALL.step_size_max
@@ -133,7 +133,7 @@ def test_adaptation_ends_with_burn_in():
 
 def test_step_sizes_are_jittered():
     steady, wobbling = (
-        draw(each, burn_in=0, draws=50).info["step_size"] for each in (STEADY, SMALL)
+        draw(each, burn_in=0, draws=50).sample_stats["step_size"] for each in (STEADY, SMALL)
     )
     ratios = wobbling / steady
     assert 0.8 <= ratios.min() < 0.85
@@ -151,7 +151,7 @@ def test_candidates_change_during_burn_in_every_averaging_steps():
         for index in range(40):
             keys = jax.random.split(jax.random.key(index), 1)
             state, info = step(keys, state, target)
-            sizes.append((float(info.step_size[0]), int(info.num_steps[0])))
+            sizes.append((float(info.step_size[0]), int(info.num_gradients[0])))
         settled, _ = step(jax.random.split(jax.random.key(40), 1), state, target)
     jax.tree.map(np.testing.assert_array_equal, settled.adapter, state.adapter)
     jax.tree.map(np.testing.assert_array_equal, settled.hyper, state.hyper)
@@ -177,8 +177,10 @@ def test_protocol(chains):
     assert before_and_after[0] == before_and_after[1]
     theta = np.concatenate([np.ravel(value) for value in named.values()])
     np.testing.assert_allclose(theta, after.theta[0], rtol=1e-10)
-    log_density = posterior.log_density(posterior.flatten(named), posterior.flatten_hypers(hypers))
-    np.testing.assert_allclose(info.log_density[0], log_density, rtol=1e-10)
+    log_density = posterior.log_density(
+        posterior.flatten(named), posterior.flatten_hyperparameters(hypers)
+    )
+    np.testing.assert_allclose(info.lp[0], log_density, rtol=1e-10)
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -216,16 +218,16 @@ def test_hopeless_bounds_are_left_behind():
         step_size_min=1.0,
         step_size_max=4.0,
         step_size_options=10,
-        leapfrog_start=10,
-        leapfrog_min=5,
-        leapfrog_max=20,
-        leapfrog_increment=5,
+        num_steps_start=10,
+        num_steps_min=5,
+        num_steps_max=20,
+        num_steps_increment=5,
         strikes=10,
         random_steps=3,
     )
-    info = draw(sampler, burn_in=400, draws=100).info
+    info = draw(sampler, burn_in=400, draws=100).sample_stats
     assert np.all(info["step_size"] < 1.0)
-    assert np.all(info["acceptance"].mean(axis=1) > 0.05)
+    assert np.all(info["acceptance_rate"].mean(axis=1) > 0.05)
 
 
 def test_runs_are_saved_and_read(tmp_path):
@@ -240,8 +242,8 @@ def test_runs_are_saved_and_read(tmp_path):
     [
         ({"step_size_min": 0.1}, r"between `step_size_min` \(0.1\) and `step_size_max` \(0.01\)"),
         ({"step_size_start": 0.5}, "`step_size_start` must lie between .*, got 0.5"),
-        ({"leapfrog_start": 5}, r"`leapfrog_start` must lie between `leapfrog_min` \(100\) and"),
-        ({"leapfrog_min": 0}, "`leapfrog_min` must be a whole number of at least 1, got 0"),
+        ({"num_steps_start": 5}, r"`num_steps_start` must lie between `num_steps_min` \(100\) and"),
+        ({"num_steps_min": 0}, "`num_steps_min` must be a whole number of at least 1, got 0"),
         ({"averaging_steps": 1.5}, "`averaging_steps` must be a whole number"),
         ({"strikes": 0}, "`strikes` must be a whole number of at least 1, got 0"),
         ({"random_steps": -1}, "`random_steps` must be a whole number of at least 0, got -1"),
@@ -251,7 +253,7 @@ def test_runs_are_saved_and_read(tmp_path):
         ({"a": 0.0}, "`a` must be a positive number, got 0.0"),
         ({"hyper_step_size": True}, "`hyper_step_size` must be a positive number, got True"),
         ({"strikes": True}, "`strikes` must be a whole number of at least 1, got True"),
-        ({"hyper_leapfrog": 10**12}, "`hyper_leapfrog` must be a whole number of at most"),
+        ({"hyper_num_steps": 10**12}, "`hyper_num_steps` must be a whole number of at most"),
     ],
     ids=str,
 )

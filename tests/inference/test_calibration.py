@@ -35,10 +35,10 @@ ADAPTIVE = tb.AdaptiveHMC(
     step_size_min=0.02,
     step_size_max=0.3,
     step_size_options=20,
-    leapfrog_start=10,
-    leapfrog_min=5,
-    leapfrog_max=30,
-    leapfrog_increment=1,
+    num_steps_start=10,
+    num_steps_min=5,
+    num_steps_max=30,
+    num_steps_increment=1,
     hyper_step_size=0.1,
 )
 

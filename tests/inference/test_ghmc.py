@@ -39,13 +39,13 @@ def test_exact_answers(name):
 def test_exact_answers_with_given_steps_that_are_often_rejected():
     """Half of the moves turn round; the slice goes fast and the momentum persists for long."""
     sampler = tb.GHMC(
-        step_size=0.11, num_leapfrog=1, decoherence_time=3.0, slice_step=0.3, trajectory_length=2.0
+        step_size=0.11, num_steps=1, decoherence_time=3.0, slice_step=0.3, trajectory_length=2.0
     )
     case = cases.CASES["linear"]()
     cases.check(case, sampler, draws=4000)
     run = tb.sample(case.posterior, sampler, burn_in=100, draws=2000, progress=False)
-    assert 0.4 < run.info["acceptance"].mean() < 0.6
-    assert abs(oracles.creutz_z(run.info["energy_error"][:, ::5].ravel())) < 4
+    assert 0.4 < run.sample_stats["acceptance_rate"].mean() < 0.6
+    assert abs(oracles.creutz_z(run.sample_stats["energy_error"][:, ::5].ravel())) < 4
 
 
 def quartic(position):
@@ -63,7 +63,7 @@ def made(flat, step_size, slice_step=0.0, persistence=1.0):
         fresh=jnp.zeros_like(momentum),
         slice_step=jnp.asarray(slice_step),
         step_size=jnp.asarray(step_size),
-        num_leapfrog=jnp.asarray(3, jnp.int32),
+        num_steps=jnp.asarray(3, jnp.int32),
         persistence=jnp.asarray(persistence),
     )
 
@@ -118,7 +118,7 @@ def test_the_momentum_persists():
     )
     from tensorbnn.inference.target import TargetDensity
 
-    sampler = tb.GHMC(step_size=1e-4, num_leapfrog=5, decoherence_time=1e-3, trajectory_length=5e-4)
+    sampler = tb.GHMC(step_size=1e-4, num_steps=5, decoherence_time=1e-3, trajectory_length=5e-4)
     with precision("float64"):
         target = TargetDensity(prior.model, prior.data, None)
         state = sampler.init(target, jnp.zeros((1, target.dimension)), burn_in=0)
@@ -138,12 +138,12 @@ def test_moves_of_a_transition():
     network = tb.Network(tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, x)
     options = {"burn_in": 0, "draws": 3, "progress": False, "chains": 2}
-    steady = {"num_leapfrog": 4, "num_leapfrog_jitter": 0.0, "trajectory_length": 0.4}
+    steady = {"num_steps": 4, "num_steps_jitter": 0.0, "trajectory_length": 0.4}
     sampler = tb.GHMC(step_size=0.01, **steady)
-    assert np.all(tb.sample(posterior, sampler, **options).info["num_steps"] == 40)
-    sampler = tb.GHMC(step_size=1e-4, max_leapfrog=50, **steady)
-    assert np.all(tb.sample(posterior, sampler, **options).info["num_steps"] == 48)
-    sampler = tb.GHMC(step_size=0.01, num_leapfrog=20, trajectory_length=0.2)
-    steps = tb.sample(posterior, sampler, **options | {"draws": 500}).info["num_steps"]
+    assert np.all(tb.sample(posterior, sampler, **options).sample_stats["num_gradients"] == 40)
+    sampler = tb.GHMC(step_size=1e-4, max_steps=50, **steady)
+    assert np.all(tb.sample(posterior, sampler, **options).sample_stats["num_gradients"] == 48)
+    sampler = tb.GHMC(step_size=0.01, num_steps=20, trajectory_length=0.2)
+    steps = tb.sample(posterior, sampler, **options | {"draws": 500}).sample_stats["num_gradients"]
     assert (steps.min(), steps.max()) == (10, 30)
     assert steps.mean() == pytest.approx(20, rel=0.03)

@@ -134,7 +134,7 @@ def test_chains_do_not_depend_on_each_other():
         positions = jnp.asarray([[0.1, 0.2], [-0.3, 0.4], [1.0, -1.0]])
         keys = jax.random.split(jax.random.key(1), 3)
         step = jax.jit(tb.HMC.step)
-        state = tb.HMC(step_size=0.3, num_leapfrog=4).init(target, positions, burn_in=0)
+        state = tb.HMC(step_size=0.3, num_steps=4).init(target, positions, burn_in=0)
         together = step(keys, state, target)[0].position
         for chain in range(3):
             own = jax.tree.map(lambda leaf, row=chain: leaf[row : row + 1], (keys, state))
@@ -145,11 +145,11 @@ def test_chains_do_not_depend_on_each_other():
 def test_number_of_steps_and_step_size_are_used_as_given():
     with precision("float64"):
         target = linear_target()
-        sampler = tb.HMC(step_size=0.07, num_leapfrog=9)
+        sampler = tb.HMC(step_size=0.07, num_steps=9)
         state = sampler.init(target, jnp.zeros((2, 2)), burn_in=100)
         _, info = jax.jit(sampler.step)(jax.random.split(jax.random.key(0)), state, target)
     np.testing.assert_allclose(info.step_size, 0.07)
-    assert info.num_steps.tolist() == [9, 9]
+    assert info.num_gradients.tolist() == [9, 9]
 
 
 def run_linear(sampler, **options):
@@ -161,13 +161,13 @@ def run_linear(sampler, **options):
 
 @pytest.mark.slow
 def test_jitter_spreads_steps_evenly():
-    sampler = tb.HMC(step_size=0.01, num_leapfrog=20, step_size_jitter=0.2, num_leapfrog_jitter=0.5)
-    info = run_linear(sampler, burn_in=0, draws=2000).info
+    sampler = tb.HMC(step_size=0.01, num_steps=20, step_size_jitter=0.2, num_steps_jitter=0.5)
+    info = run_linear(sampler, burn_in=0, draws=2000).sample_stats
     assert info["step_size"].min() == pytest.approx(0.008, rel=0.01)
     assert info["step_size"].max() == pytest.approx(0.012, rel=0.01)
     assert info["step_size"].mean() == pytest.approx(0.01, rel=0.01)
-    assert (info["num_steps"].min(), info["num_steps"].max()) == (10, 30)
-    assert info["num_steps"].mean() == pytest.approx(20, rel=0.02)
+    assert (info["num_gradients"].min(), info["num_gradients"].max()) == (10, 30)
+    assert info["num_gradients"].mean() == pytest.approx(20, rel=0.02)
 
 
 @pytest.mark.slow
@@ -177,33 +177,33 @@ def test_step_size_reaches_the_wanted_acceptance(target_acceptance):
     network = tb.Network(tb.Dense(1, UNIT, UNIT), inputs=30)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.3), x, 0.3 * x.sum(axis=1))
     sampler = tb.HMC(target_acceptance=target_acceptance)
-    info = tb.sample(posterior, sampler, burn_in=1000, draws=1000, progress=False).info
+    info = tb.sample(posterior, sampler, burn_in=1000, draws=1000, progress=False).sample_stats
     # One trajectory in five takes half the step, and has a quarter of the error.
     expected = 0.8 * target_acceptance + 0.2 * 2 * norm.cdf(norm.ppf(target_acceptance / 2) / 4)
     # The step rests on 2,400 transitions, the later ones more: four standard errors, and of these.
-    error = 4 * info["acceptance"].std() * np.sqrt(1 / 1800 + 1 / 4000)
-    assert info["acceptance"].mean() == pytest.approx(expected, abs=error)
+    error = 4 * info["acceptance_rate"].std() * np.sqrt(1 / 1800 + 1 / 4000)
+    assert info["acceptance_rate"].mean() == pytest.approx(expected, abs=error)
 
 
 @pytest.mark.slow
 def test_adaptation_ends_with_burn_in():
-    step_size = run_linear(tb.HMC(), burn_in=200, draws=50).info["step_size"]
+    step_size = run_linear(tb.HMC(), burn_in=200, draws=50).sample_stats["step_size"]
     assert np.all(step_size == step_size[:, :1])
     assert len(np.unique(step_size)) == 1  # which all chains share
 
 
 def test_trajectory_length_gives_the_number_of_steps():
-    sampler = tb.HMC(step_size=0.02, trajectory_length=0.5, num_leapfrog_jitter=0.0)
-    assert np.all(run_linear(sampler, burn_in=0, draws=5).info["num_steps"] == 25)
-    capped = tb.HMC(step_size=1e-4, trajectory_length=10.0, max_leapfrog=30, num_leapfrog_jitter=0)
-    assert np.all(run_linear(capped, burn_in=0, draws=5).info["num_steps"] == 30)
+    sampler = tb.HMC(step_size=0.02, trajectory_length=0.5, num_steps_jitter=0.0)
+    assert np.all(run_linear(sampler, burn_in=0, draws=5).sample_stats["num_gradients"] == 25)
+    capped = tb.HMC(step_size=1e-4, trajectory_length=10.0, max_steps=30, num_steps_jitter=0)
+    assert np.all(run_linear(capped, burn_in=0, draws=5).sample_stats["num_gradients"] == 30)
 
 
 def test_divergence_is_reported_and_rejected():
     """A step far too large ends in infinity; the chain stays where it is and says so."""
-    ensemble = run_linear(tb.HMC(step_size=50.0, num_leapfrog=40), burn_in=0, draws=20)
-    assert np.all(ensemble.info["divergent"] == 1)
-    assert np.all(ensemble.info["acceptance"] == 0)
+    ensemble = run_linear(tb.HMC(step_size=50.0, num_steps=40), burn_in=0, draws=20)
+    assert np.all(ensemble.sample_stats["diverging"] == 1)
+    assert np.all(ensemble.sample_stats["acceptance_rate"] == 0)
     weights = ensemble.parameters["dense_0.weights"]
     assert np.all(weights == weights[:, :1])
     assert np.all(np.isfinite(weights))
@@ -231,10 +231,10 @@ def test_numbers_recompile_nothing():
     from tensorbnn.sampling.advance import advance
 
     # Twice at most: a number of steps that is given needs no records of a search.
-    run_linear(tb.HMC(step_size=0.01, num_leapfrog=3), burn_in=5, draws=5)
+    run_linear(tb.HMC(step_size=0.01, num_steps=3), burn_in=5, draws=5)
     run_linear(tb.HMC(), burn_in=5, draws=5)
     compiled = advance._cache_size()
-    run_linear(tb.HMC(step_size=0.02, num_leapfrog=7), burn_in=9, draws=8, seed=3)
+    run_linear(tb.HMC(step_size=0.02, num_steps=7), burn_in=9, draws=8, seed=3)
     run_linear(tb.HMC(target_acceptance=0.7, step_size_jitter=0.1), burn_in=7, draws=3, thin=2)
     assert advance._cache_size() == compiled
 
@@ -245,17 +245,17 @@ def test_numbers_recompile_nothing():
         ({"step_size": 0.0}, "`step_size` must be a positive number, got 0.0"),
         ({"step_size": float("nan")}, "`step_size` must be a positive number, got nan"),
         ({"trajectory_length": -1.0}, "`trajectory_length` must be a positive number, got -1.0"),
-        ({"num_leapfrog": 0}, "`num_leapfrog` must be a whole number of at least 1, got 0"),
-        ({"num_leapfrog": 2.5}, "`num_leapfrog` must be a whole number of at least 1, got 2.5"),
-        ({"max_leapfrog": -3}, "`max_leapfrog` must be a whole number of at least 1, got -3"),
+        ({"num_steps": 0}, "`num_steps` must be a whole number of at least 1, got 0"),
+        ({"num_steps": 2.5}, "`num_steps` must be a whole number of at least 1, got 2.5"),
+        ({"max_steps": -3}, "`max_steps` must be a whole number of at least 1, got -3"),
         ({"target_acceptance": 1.0}, "`target_acceptance` must lie between 0 and 1, got 1.0"),
         ({"step_size_jitter": 1.0}, r"`step_size_jitter` must lie in \[0, 1\), got 1.0"),
-        ({"num_leapfrog_jitter": -0.1}, r"`num_leapfrog_jitter` must lie in \[0, 1\), got -0.1"),
+        ({"num_steps_jitter": -0.1}, r"`num_steps_jitter` must lie in \[0, 1\), got -0.1"),
         ({"step_size": "big"}, "`step_size` must be a positive number, got 'big'"),
-        ({"num_leapfrog": True}, "`num_leapfrog` must be a whole number of at least 1, got True"),
+        ({"num_steps": True}, "`num_steps` must be a whole number of at least 1, got True"),
         (
-            {"num_leapfrog": 5, "trajectory_length": 0.5},
-            r"`num_leapfrog` \(5\) and `trajectory_length` \(0.5\) both say .*: leave one out",
+            {"num_steps": 5, "trajectory_length": 0.5},
+            r"`num_steps` \(5\) and `trajectory_length` \(0.5\) both say .*: leave one out",
         ),
     ],
     ids=str,

@@ -51,16 +51,16 @@ def test_steps_have_the_errors_that_are_asked_for():
     for limit in (0.01, 0.001):
         info = tb.sample(
             small_posterior(),
-            tb.MCLMC(energy_error=limit),
+            tb.MCLMC(target_energy_error=limit),
             chains=2,
             burn_in=400,
             draws=200,
             progress=False,
-        ).info
+        ).sample_stats
         sizes.append(info["step_size"][:, 0].mean())
         # The root mean square of a transition is at most the limit where all of its steps are.
-        assert 0.3 * limit / 10 < np.median(info["energy_error"]) < limit
-        assert np.all(info["divergent"] == 0)
+        assert 0.3 * limit / 10 < np.median(info["energy_error_rms"]) < limit
+        assert np.all(info["diverging"] == 0)
     # The error of a step of this integrator goes with its third power.
     assert 1.5 < sizes[0] / sizes[1] < 4
 
@@ -86,9 +86,9 @@ def test_times_follow_the_width_of_the_posterior():
     network = tb.Network(tb.Dense(20, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
     prior = tb.Posterior(network, tb.Gaussian(sd=1.0), dtype="float64")
     sampler = tb.MCLMC(step_size=0.05)
-    info = tb.sample(prior, sampler, burn_in=1000, draws=5, progress=False, chains=2).info
+    info = tb.sample(prior, sampler, burn_in=1000, draws=5, progress=False, chains=2).sample_stats
     # Steps are whole: 0.4 is 8 of them, and one more or less for an error of the width of 6 %.
-    assert np.all(np.abs(info["num_steps"] / 2 - 8) <= 1)
+    assert np.all(np.abs(info["num_gradients"] / 2 - 8) <= 1)
 
 
 def test_one_parameter_is_too_few():

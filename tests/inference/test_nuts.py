@@ -65,14 +65,14 @@ def test_trajectories_are_those_of_blackjax(depth):
                 before = theirs.logdensity
                 theirs, info = their_step(key, theirs)
                 np.testing.assert_allclose(state.position[0], theirs.position, rtol=1e-9)
-                assert mine.num_steps[0] == info.num_integration_steps
-                np.testing.assert_allclose(mine.acceptance[0], info.acceptance_rate, rtol=1e-9)
+                assert mine.num_gradients[0] == info.num_integration_steps
+                np.testing.assert_allclose(mine.acceptance_rate[0], info.acceptance_rate, rtol=1e-9)
                 energy = 0.5 * jnp.sum(info.momentum**2) - before
                 np.testing.assert_allclose(mine.energy[0], energy, rtol=1e-9)
                 np.testing.assert_allclose(
                     mine.energy[0] + mine.energy_error[0], info.energy, rtol=1e-9
                 )
-                lengths.add(int(mine.num_steps[0]))
+                lengths.add(int(mine.num_gradients[0]))
     assert max(lengths) <= 2**depth - 1
     assert len(lengths) > 1 or depth == 3
 
@@ -90,7 +90,7 @@ def test_trees_are_shallow_while_steps_are_sought():
             state, info = step(
                 jax.random.split(jax.random.key(index), 1), state._replace(adaptation=tiny), target
             )
-            steps.append(int(info.num_steps[0]))
+            steps.append(int(info.num_gradients[0]))
     assert steps == [15] * 3 + [255] * 3 + [1023] * 6
 
 
@@ -99,6 +99,8 @@ def test_a_far_start_is_left():
     x = np.linspace(-2, 2, 11)
     network = tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
-    info = tb.sample(posterior, tb.NUTS(), burn_in=300, draws=100, progress=False, chains=2).info
-    assert info["divergent"].mean() < 0.05
-    assert 0.6 < info["acceptance"].mean() < 0.95
+    info = tb.sample(
+        posterior, tb.NUTS(), burn_in=300, draws=100, progress=False, chains=2
+    ).sample_stats
+    assert info["diverging"].mean() < 0.05
+    assert 0.6 < info["acceptance_rate"].mean() < 0.95

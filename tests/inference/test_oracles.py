@@ -20,7 +20,7 @@ WIDE = {"location": (0.0, 0.5), "scale": (0.5, 0.5)}
     "sampler",
     [
         tb.HMC(),
-        tb.HMC(step_size=0.05, num_leapfrog=6, step_size_jitter=0.3, num_leapfrog_jitter=0.5),
+        tb.HMC(step_size=0.05, num_steps=6, step_size_jitter=0.3, num_steps_jitter=0.5),
     ],
     ids=["tuned", "given steps with jitter"],
 )
@@ -158,9 +158,9 @@ def test_proposals_conserve_probability():
     """Creutz: the mean of exp(-energy error) over all proposals is one."""
     case = GIVEN["lin_fixed"]
     built = cases.linear_with_known_noise(case["X"], case["y"], case["xs"], sd=0.4)
-    sampler = tb.HMC(step_size=0.07, num_leapfrog=5, step_size_jitter=0.2)
+    sampler = tb.HMC(step_size=0.07, num_steps=5, step_size_jitter=0.2)
     ensemble = tb.sample(built.posterior, sampler, burn_in=500, draws=4000, seed=3, progress=False)
-    errors = ensemble.info["energy_error"]
+    errors = ensemble.sample_stats["energy_error"]
     assert 0.1 < np.abs(errors).mean() < 1  # large enough to be seen, small enough to be averaged
     assert abs(oracles.creutz_z(errors.ravel())) < 4
 

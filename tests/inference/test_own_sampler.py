@@ -55,7 +55,7 @@ def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
     for name, values in reference.parameters.items():
         assert np.array_equal(longer.parameters[name], values)
         assert np.array_equal(loaded.parameters[name], values)
-    assert 0 < reference.info["acceptance"].mean() < 1
+    assert 0 < reference.sample_stats["acceptance_rate"].mean() < 1
 
 
 class Rough(tb.HMC):
@@ -65,12 +65,12 @@ class Rough(tb.HMC):
 
     @staticmethod
     def findings(info):
-        return (EnergyErrors("Rough", float(info["acceptance"].max()), 0.9, 0.0, "HMC"),)
+        return (EnergyErrors("Rough", float(info["acceptance_rate"].max()), 0.9, 0.0, "HMC"),)
 
 
 def test_the_verdict_asks_it_too(tmp_path):
     """Also of a run that is loaded, where the class is given."""
-    mine = draw(Rough(step_size=0.1, num_leapfrog=3), tmp_path / "run")
+    mine = draw(Rough(step_size=0.1, num_steps=3), tmp_path / "run")
     again = tb.load(tmp_path / "run", custom={"Rough": Rough})
     for ensemble in (mine, again):
         kinds = [type(each) for each in ensemble.diagnose(X, progress=False).verdict.findings]

@@ -27,10 +27,10 @@ SAMPLERS = {
 }
 # The same with other numbers.
 OTHERS = {
-    "hmc": [tb.HMC(step_size=0.02, num_leapfrog=3)],
-    "ghmc": [tb.GHMC(step_size=0.02, num_leapfrog=3, decoherence_time=0.1, slice_step=0.2)],
+    "hmc": [tb.HMC(step_size=0.02, num_steps=3)],
+    "ghmc": [tb.GHMC(step_size=0.02, num_steps=3, decoherence_time=0.1, slice_step=0.2)],
     "nuts": [tb.NUTS(step_size=0.02), tb.NUTS(max_tree_depth=4, target_acceptance=0.7)],
-    "mclmc": [tb.MCLMC(step_size=0.02, decoherence_time=0.1), tb.MCLMC(energy_error=0.1)],
+    "mclmc": [tb.MCLMC(step_size=0.02, decoherence_time=0.1), tb.MCLMC(target_energy_error=0.1)],
     "sghmc": [tb.SGHMC(batch_size=8, num_steps=7, friction=1.0, step_size=0.001)],
 }
 UNIT = tb.Normal(0.0, 1.0)
@@ -70,8 +70,8 @@ FIELDS = {
         tuning.units.scale tuning.record tuning.acceptance tuning.path
         tuning.settings.round_length tuning.settings.end tuning.settings.tunes_step_size
         tuning.settings.tunes_length tuning.settings.target_acceptance tuning.settings.max_steps
-        tuning.settings.many_steps settings.num_leapfrog settings.step_size_jitter
-        settings.num_leapfrog_jitter
+        tuning.settings.many_steps settings.num_steps settings.step_size_jitter
+        settings.num_steps_jitter
     """,
     "GHMC": """
         position momentum log_density gradient slice iteration tuning.averaging.log_step_size
@@ -80,7 +80,7 @@ FIELDS = {
         tuning.units.scale tuning.record tuning.acceptance tuning.path
         tuning.settings.round_length tuning.settings.end tuning.settings.tunes_step_size
         tuning.settings.tunes_length tuning.settings.target_acceptance tuning.settings.max_steps
-        tuning.settings.many_steps settings.num_leapfrog settings.num_leapfrog_jitter
+        tuning.settings.many_steps settings.num_steps settings.num_steps_jitter
         settings.trajectory_length settings.slice_step
     """,
     "NUTS": """
@@ -90,29 +90,31 @@ FIELDS = {
     """,
     "AdaptiveHMC": """
         position log_density theta z_phi iteration adapter.step_size_min adapter.step_size_max
-        adapter.step_size adapter.num_leapfrog adapter.features adapter.weights adapter.covariance
+        adapter.step_size adapter.num_steps adapter.features adapter.weights adapter.covariance
         adapter.highest adapter.tried adapter.reward_sum adapter.trajectories adapter.rejected
-        adapter.resets constants.steps.features constants.steps.squares constants.steps.pairs
-        constants.leapfrogs.features constants.leapfrogs.squares constants.leapfrogs.pairs
-        constants.leapfrog_min constants.leapfrog_increment constants.averaging_steps constants.a
+        adapter.resets constants.step_sizes.features constants.step_sizes.squares
+        constants.step_sizes.pairs constants.num_steps.features constants.num_steps.squares
+        constants.num_steps.pairs
+        constants.num_steps_min constants.num_steps_increment constants.averaging_steps constants.a
         constants.delta constants.k constants.strikes constants.random_steps hyper.log_step_size
         hyper.log_average hyper.mean_error hyper.updates hyper.log_anchor weaving.log_step_size
         weaving.log_average weaving.mean_error weaving.updates weaving.log_anchor settings.burn_in
-        settings.hyper_adapt_steps settings.hyper_leapfrog settings.hyper_target_acceptance
+        settings.hyper_adapt_steps settings.hyper_num_steps settings.hyper_target_acceptance
         settings.interweaves settings.step_size_jitter settings.rewards_function
     """,
     "MCLMC": """
         position momentum log_density gradient iteration adaptation.log_step_size
         adaptation.log_average adaptation.mean_error adaptation.updates adaptation.log_anchor
         spread.visits spread.mean spread.squares settings.step_size_adapt_steps
-        settings.time_adapt_steps settings.energy_error settings.decoherence_time
+        settings.time_adapt_steps settings.target_energy_error settings.decoherence_time
         settings.max_steps
     """,
     "SGHMC": """
         position momentum log_density gradient rows noise iteration adaptation.log_step_size
         adaptation.log_average adaptation.mean_error adaptation.updates adaptation.log_anchor
         spread.visits spread.mean spread.squares settings.burn_in settings.adapt_steps
-        settings.energy_error settings.friction_adapt_steps settings.friction settings.num_steps
+        settings.target_energy_error settings.friction_adapt_steps settings.friction
+        settings.num_steps
     """,
     "MeanField": """
         position log_density normals.mean normals.log_sd record.elbos record.elbo
@@ -140,12 +142,14 @@ def test_facts_and_fields_of_the_state(name):
 
 
 def test_findings_are_of_samplers_that_are_not_exact():
-    info = {"energy_error": np.random.default_rng(0).normal(0, 0.01, (2, 100))}
+    small = np.random.default_rng(0).normal(0, 0.01, (2, 100))
+    info = {"energy_error_rms": small, "kinetic_temperature": 1 + small}
     for name, (exact, *_) in FACTS.items():
         found = KNOWN[name].findings(info)
         assert [each.sampler for each in found] == ([] if exact or name == "MeanField" else [name])
         assert not any(each.doubtful for each in found)
-    large = {"energy_error": np.random.default_rng(0).normal(0.5, 0.1, (2, 100))}
+    far = np.random.default_rng(0).normal(0.5, 0.1, (2, 100))
+    large = {"energy_error_rms": far, "kinetic_temperature": 1 + far}
     assert [each.doubtful for each in tb.MCLMC.findings(large)] == [True]
     assert [each.doubtful for each in tb.SGHMC.findings(large)] == [True]
 
@@ -161,8 +165,8 @@ def check_shapes(state, after, info, chains, dtype):
     before_and_after = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), (state, after))
     assert before_and_after[0] == before_and_after[1]
     assert after.position.dtype == dtype
-    assert info.num_steps.dtype == np.int32
-    assert info.divergent.dtype == bool
+    assert info.num_gradients.dtype == np.int32
+    assert info.diverging.dtype == bool
     assert np.all(np.asarray(after.iteration) == 1)
 
 
@@ -212,7 +216,7 @@ def test_several_chains(name):
             value, gradient = value_and_gradient(after.position[0])
             np.testing.assert_allclose(after.log_density[0], value, rtol=1e-12)
             np.testing.assert_allclose(after.gradient[0], gradient, rtol=1e-9, atol=1e-9)
-            assert info.log_density[0] == after.log_density[0]
+            assert info.lp[0] == after.log_density[0]
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,7 @@ def test_the_gradients_that_are_counted_are_those_that_were_spent(name):
         step = jax.jit(sampler.step)
         for index in range(20):
             state, info = step(keys(1, index), state, target)
-            spent += int(info.num_steps[0])
+            spent += int(info.num_gradients[0])
         jax.effects_barrier()
     assert len(target.calls) == spent > 20
 
@@ -264,7 +268,7 @@ def draw(sampler, **options):
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
 def test_numbers_recompile_nothing_and_adaptation_ends_with_burn_in(name):
     run = draw(SAMPLERS[name])
-    assert np.all(run.info["step_size"] == run.info["step_size"][:, :1])
+    assert np.all(run.sample_stats["step_size"] == run.sample_stats["step_size"][:, :1])
     compiled = advance._cache_size()
     for other in OTHERS[name]:
         draw(other, burn_in=9, draws=8, seed=3)
@@ -278,7 +282,7 @@ def test_a_step_far_too_large_leaves_finite_draws(name):
     run = draw(sampler, burn_in=0, draws=10)
     assert all(np.all(np.isfinite(each)) for each in run.parameters.values())
     if name in ("ghmc", "nuts"):
-        assert np.all(run.info["divergent"] == 1)
+        assert np.all(run.sample_stats["diverging"] == 1)
         weights = run.parameters["dense_0.weights"]
         assert np.all(weights == weights[:, :1])
 
@@ -289,11 +293,11 @@ def test_a_step_far_too_large_leaves_finite_draws(name):
         (lambda: tb.GHMC(step_size=0.0), "`step_size` must be a positive number, got 0.0"),
         (lambda: tb.GHMC(decoherence_time=-1.0), "`decoherence_time` must be a positive number"),
         (lambda: tb.GHMC(trajectory_length=np.inf), "`trajectory_length` must be a positive"),
-        (lambda: tb.GHMC(num_leapfrog=2.5), "`num_leapfrog` must be a whole number of at least 1"),
-        (lambda: tb.GHMC(max_leapfrog=True), "`max_leapfrog` must be a whole number of at least 1"),
+        (lambda: tb.GHMC(num_steps=2.5), "`num_steps` must be a whole number of at least 1"),
+        (lambda: tb.GHMC(max_steps=True), "`max_steps` must be a whole number of at least 1"),
         (
-            lambda: tb.GHMC(num_leapfrog_jitter=1),
-            r"`num_leapfrog_jitter` must lie in \[0, 1\), got 1",
+            lambda: tb.GHMC(num_steps_jitter=1),
+            r"`num_steps_jitter` must lie in \[0, 1\), got 1",
         ),
         (lambda: tb.GHMC(slice_step=1.0), "`slice_step` must lie between 0 and 1, got 1.0"),
         (lambda: tb.GHMC(target_acceptance=0), "`target_acceptance` must lie between 0 and 1"),
@@ -304,12 +308,21 @@ def test_a_step_far_too_large_leaves_finite_draws(name):
             lambda: tb.NUTS(max_tree_depth=16),
             "at most 15, got 16",
         ),
-        (lambda: tb.MCLMC(energy_error=0), "`energy_error` must be a positive number, got 0"),
-        (lambda: tb.MCLMC(energy_error=None), "`energy_error` must be a positive number, got None"),
-        (lambda: tb.SGHMC(energy_error=None), "`energy_error` must be a positive number, got None"),
         (
-            lambda: tb.HMC(max_leapfrog=10**12),
-            "`max_leapfrog` must be a whole number of at most 2147483647, got",
+            lambda: tb.MCLMC(target_energy_error=0),
+            "`target_energy_error` must be a positive number, got 0",
+        ),
+        (
+            lambda: tb.MCLMC(target_energy_error=None),
+            "`target_energy_error` must be a positive number, got None",
+        ),
+        (
+            lambda: tb.SGHMC(target_energy_error=None),
+            "`target_energy_error` must be a positive number, got None",
+        ),
+        (
+            lambda: tb.HMC(max_steps=10**12),
+            "`max_steps` must be a whole number of at most 2147483647, got",
         ),
         (lambda: tb.MCLMC(decoherence_time=0), "`decoherence_time` must be a positive number"),
         (lambda: tb.MCLMC(max_steps=0), "`max_steps` must be a whole number of at least 1, got 0"),

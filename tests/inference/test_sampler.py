@@ -26,7 +26,7 @@ class Bare(NamedTuple):
 def info(state):
     one = jnp.ones_like(state.log_density)
     none, count = jnp.zeros(one.shape, bool), jnp.ones(one.shape, jnp.int32)
-    return TransitionInfo(one, 0 * one, none, one, state.log_density, one, count)
+    return TransitionInfo(one, none, state.log_density, one, count, one)
 
 
 def begin(target, positions):

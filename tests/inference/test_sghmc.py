@@ -60,7 +60,9 @@ def test_estimates_are_unbiased(rows):
 
 
 def test_full_batches_give_the_oracles():
-    cases.check(cases.CASES["linear"](), tb.SGHMC(num_steps=20, energy_error=0.003), draws=2000)
+    cases.check(
+        cases.CASES["linear"](), tb.SGHMC(num_steps=20, target_energy_error=0.003), draws=2000
+    )
 
 
 def test_priors_are_recovered_without_data():
@@ -102,7 +104,7 @@ def test_steps_and_friction_are_found_where_rows_are_many():
     found, error, center, run = bias_of_the_sd(tb.SGHMC(num_steps=100), rows=5000)
     assert abs(found) < 0.02 + 3 * error
     assert center < 0.15
-    assert abs(np.mean(run.info["energy_error"])) < 0.02  # the kinetic temperature minus one
+    assert abs(np.mean(run.sample_stats["kinetic_temperature"]) - 1) < 0.02
     assert np.all(run.diagnose(np.eye(3)).rhat < 1.01)
 
 

@@ -69,7 +69,7 @@ def test_log_density_is_that_of_the_posterior_in_other_coordinates(network):
 @precision("float64")
 def test_held_hyper_parameters(network):
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
-    held = posterior.flatten_hypers(posterior.model.start_hypers())
+    held = posterior.flatten_hyperparameters(posterior.model.start_hypers())
     target = TargetDensity(posterior.model, posterior.data, held)
     assert target.dimension == posterior.num_parameters
 
@@ -113,7 +113,7 @@ def test_named_values_are_natural():
         "prelu_0.slopes": np.array([0.7, 0.8]),
     }
     hypers = dict.fromkeys(posterior.model.start_hypers(), 0.9)
-    theta, phi = posterior.flatten(parameters), posterior.flatten_hypers(hypers)
+    theta, phi = posterior.flatten(parameters), posterior.flatten_hyperparameters(hypers)
     position = jax.jit(target.position)(theta, phi)
     named, named_hypers = jax.jit(target.named)(position)
     for name, value in parameters.items():

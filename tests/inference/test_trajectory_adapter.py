@@ -7,15 +7,15 @@ import pytest
 
 from tensorbnn.inference import trajectory_adapter as ta
 
-STEPS, LEAPFROGS = 20, 30
+STEPS, COUNTS = 20, 30
 
 
 def make_constants(**changes):
     constants = ta.Constants(
-        steps=ta.axis(STEPS),
-        leapfrogs=ta.axis(LEAPFROGS),
-        leapfrog_min=jnp.asarray(10.0),
-        leapfrog_increment=jnp.asarray(5.0),
+        step_sizes=ta.axis(STEPS),
+        num_steps=ta.axis(COUNTS),
+        num_steps_min=jnp.asarray(10.0),
+        num_steps_increment=jnp.asarray(5.0),
         averaging_steps=jnp.asarray(2),
         a=jnp.asarray(4.0),
         delta=jnp.asarray(0.1),
@@ -32,7 +32,7 @@ def begin(constants):
         step_size_min=jnp.asarray(0.01),
         step_size_max=jnp.asarray(0.2),
         step_size=jnp.asarray(0.05),
-        num_leapfrog=jnp.asarray(50, jnp.int32),
+        num_steps=jnp.asarray(50, jnp.int32),
     )
 
 
@@ -46,16 +46,16 @@ def squared_distance(count):
 
 def carried_kernel():
     """The kernel between all points of the grid, as the features carry it."""
-    axes = make_constants().steps.features, make_constants().leapfrogs.features
+    axes = make_constants().step_sizes.features, make_constants().num_steps.features
     return jnp.kron(*(features @ features.T for features in axes))
 
 
 def exact_kernel():
     """exp(-|g - g'|^2 / (2 l^2)) over the grid, step sizes major, l = 0.4."""
     distance = (
-        squared_distance(STEPS)[:, None, :, None] + squared_distance(LEAPFROGS)[None, :, None, :]
+        squared_distance(STEPS)[:, None, :, None] + squared_distance(COUNTS)[None, :, None, :]
     )
-    return np.exp(-0.5 * distance / 0.4**2).reshape(STEPS * LEAPFROGS, -1)
+    return np.exp(-0.5 * distance / 0.4**2).reshape(STEPS * COUNTS, -1)
 
 
 def test_features_carry_the_distance_kernel():
@@ -81,7 +81,7 @@ def tell(adapter, constants, rewards, seed=0):
     tried = []
     for index, reward in enumerate(rewards):
         tried.append(grid_index(adapter))
-        jump = reward * np.sqrt(float(adapter.num_leapfrog))
+        jump = reward * np.sqrt(float(adapter.num_steps))
         for part in range(int(constants.averaging_steps)):
             key = jax.random.fold_in(jax.random.key(seed), 10 * index + part)
             adapter = UPDATE(key, adapter, constants, jnp.asarray(jump), jnp.asarray(True))
@@ -91,7 +91,7 @@ def tell(adapter, constants, rewards, seed=0):
 def grid_index(adapter):
     low, high = float(adapter.step_size_min), float(adapter.step_size_max)
     step = round((float(adapter.step_size) - low) / (high - low) * (STEPS - 1))
-    return step * LEAPFROGS + round((int(adapter.num_leapfrog) - 10) / 5)
+    return step * COUNTS + round((int(adapter.num_steps) - 10) / 5)
 
 
 def test_posterior_is_that_of_the_gaussian_process():
@@ -123,9 +123,9 @@ def test_finds_the_best_of_a_known_reward():
     """A noisy reward with its peak inside the grid: the search settles where it is high."""
     constants = make_constants()
     adapter = begin(constants)
-    steps, leapfrogs = np.linspace(-1, 1, STEPS), np.linspace(-1, 1, LEAPFROGS)
+    sizes, counts = np.linspace(-1, 1, STEPS), np.linspace(-1, 1, COUNTS)
     truth = np.exp(
-        -((steps[:, None] - 0.3) ** 2) / 0.3 - (leapfrogs[None, :] + 0.4) ** 2 / 0.5
+        -((sizes[:, None] - 0.3) ** 2) / 0.3 - (counts[None, :] + 0.4) ** 2 / 0.5
     ).ravel()
     rng = np.random.default_rng(3)
     for index in range(150):
@@ -140,7 +140,7 @@ def test_first_candidates_are_random():
     constants = make_constants()
     _, tried = tell(begin(constants), constants, np.ones(20))
     assert len(set(tried[1:].tolist())) > 15
-    assert np.abs(np.corrcoef(tried[1:] // LEAPFROGS, tried[1:] % LEAPFROGS)[0, 1]) < 0.7
+    assert np.abs(np.corrcoef(tried[1:] // COUNTS, tried[1:] % COUNTS)[0, 1]) < 0.7
 
 
 def test_fifty_rejections_start_the_search_again():
@@ -174,7 +174,7 @@ def test_settling_without_any_acceptance_changes_nothing():
     adapter = begin(constants)
     settled = ta.settle(adapter, constants)
     assert float(settled.step_size) == float(adapter.step_size)
-    assert int(settled.num_leapfrog) == int(adapter.num_leapfrog)
+    assert int(settled.num_steps) == int(adapter.num_steps)
 
 
 @pytest.mark.slow

@@ -191,7 +191,9 @@ def test_tuned_length_is_efficient_on_a_gaussian():
     ensemble = tb.sample(
         linear_prior(), tb.HMC(step_size=0.2), chains=4, burn_in=1000, draws=100, progress=False
     )
-    steps = np.mean([each["leapfrog_steps"] for each in ensemble.reports if each["epoch"] > 1000])
+    steps = np.mean(
+        [each["num_gradients"] for each in ensemble.reports if each["transition"] > 1000]
+    )
     best = max(gaussian_efficiency(np.linspace(0.5, 4, 100)))
     # Neighboring lengths differ by the root of two, over which efficiency falls to 0.7.
     assert gaussian_efficiency(0.2 * steps) > 0.7 * best
@@ -206,11 +208,11 @@ def small_posterior():
 @pytest.mark.slow
 def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
     ensemble = tb.sample(small_posterior(), chains=4, burn_in=600, draws=400, progress=False)
-    reports = [each for each in ensemble.reports if each["epoch"] > 600]
+    reports = [each for each in ensemble.reports if each["transition"] > 600]
     assert len({each["step_size"] for each in reports}) == 1
     # Transitions of a chain in a narrow region are alike, so that chains are what is independent:
     # four standard errors, of the draws and of the rounds on which the step rests, about as many.
-    accepted = ensemble.info["acceptance"]
+    accepted = ensemble.sample_stats["acceptance_rate"]
     error = 4 * accepted.mean(axis=1).std(ddof=1) / np.sqrt(4) * np.sqrt(2)
     assert 0 < error < 0.15
     assert accepted.mean() == pytest.approx(OVERALL, abs=error)
@@ -223,7 +225,7 @@ def test_nothing_is_tuned_that_is_given():
         small_posterior(), sampler, chains=2, burn_in=200, draws=100, progress=False
     )
     assert [each["step_size"] for each in ensemble.reports] == pytest.approx([0.03] * 6)
-    steps = [each["leapfrog_steps"] for each in ensemble.reports]
+    steps = [each["num_gradients"] for each in ensemble.reports]
     # Jittered by half: the mean of 100 lies within 4 of its standard errors.
     assert np.all(np.abs(np.asarray(steps) - 10) < 4 * 10 / np.sqrt(12) / np.sqrt(100))
 

@@ -26,11 +26,11 @@ def flat(values):
 @pytest.mark.parametrize("name", NAMES)
 def test_predictions_are_those_of_tensorbnn(name):
     own = said(name)
-    found = loaded(name).predict(own["x"], progress=False).networks
+    found = loaded(name).predict(own["x"], progress=False).samples
     old = own["pred_n1"].swapaxes(1, 2)
     scale = 1 + np.abs(old).max()
     assert np.abs(found[: len(old)] - old).max() < ROUNDING * scale
-    thinned = loaded(name).predict(own["x"], every=3, progress=False).networks
+    thinned = loaded(name).predict(own["x"], thin=3, progress=False).samples
     assert np.array_equal(thinned, found[::3])
     old = own["pred_n3"].swapaxes(1, 2)
     assert np.abs(thinned[: len(old)] - old).max() < ROUNDING * scale
@@ -90,7 +90,7 @@ def test_autocorrelation_is_that_of_tensorbnn_without_its_bias(name, tmp_path):
     count = len(ensemble)
     assert count == own["numNetworks"]
     lags = np.arange(1, len(own["autocorrelation"]))
-    rho = ensemble.autocorrelation(own["x"], len(lags), progress=False)[:, 0]
+    rho = ensemble.autocorrelation(own["x"], len(lags), progress=False)[1:, 0]
     old = own["autocorrelation"]
     assert old[0] == pytest.approx(1)
     # TensorBNN divides each C(n) by N in place of N - n. Its numbers are float32, like predictions
@@ -99,10 +99,10 @@ def test_autocorrelation_is_that_of_tensorbnn_without_its_bias(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "gauss_tanh"])
-def test_autocorrelation_length_is_that_of_tensorbnn_without_its_bias(name, tmp_path):
+def test_autocorrelation_time_is_that_of_tensorbnn_without_its_bias(name, tmp_path):
     ensemble, own = seen_by_tensorbnn(name, tmp_path), said(name)
     count, lengths = len(ensemble), []
-    values = ensemble.predict(own["x"], progress=False).networks[:, :, 0]
+    values = ensemble.predict(own["x"], progress=False).samples[:, :, 0]
     for row, series in zip(own["x"], values.T, strict=True):
         assert np.ptp(series) > 0, row
         centered = series - series.mean()
@@ -110,7 +110,7 @@ def test_autocorrelation_length_is_that_of_tensorbnn_without_its_bias(name, tmp_
         sums = 2 * np.cumsum(biased / biased[0]) - 1
         lengths.append(sums[np.argmax(np.arange(count) >= 5 * sums)])
     assert np.mean(lengths) == pytest.approx(float(own["autoCorrelationLength"]), rel=1e-4)
-    length = ensemble.autocorrelation_length(own["x"], progress=False)[0]
+    length = ensemble.autocorrelation_time(own["x"], progress=False)[0]
     assert length == pytest.approx(np.mean(lengths), rel=0.2)  # the bias is that large, and no more
 
 
@@ -224,13 +224,13 @@ def test_another_likelihood():
     for name, sd in (("gauss_tanh", None), ("cauchy_tanh", "likelihood.sd")):
         ensemble, own = loaded(name), said(name)
         noise = 0.1 if sd is None else flat(ensemble.hyperparameters[sd])[:, None]
-        outputs = ensemble.predict(own["trainX"], progress=False).networks[:, :, 0]
+        outputs = ensemble.predict(own["trainX"], progress=False).samples[:, :, 0]
         new = stats.norm.logpdf(own["trainY"], outputs, 0.12).sum(axis=1)
         old = stats.norm.logpdf(own["trainY"], outputs, noise).sum(axis=1)
         found = ensemble.reweight(likelihood=tb.Gaussian(sd=0.12), progress=False).log_ratios
         assert found == pytest.approx(new - old, rel=1e-6)
     ensemble, own = loaded("bernoulli"), said("bernoulli")
-    probability = ensemble.predict(own["trainX"], progress=False).networks[:, :, 0]
+    probability = ensemble.predict(own["trainX"], progress=False).samples[:, :, 0]
     each = stats.bernoulli.logpmf(own["trainY"][:, 0].astype(int), probability)
     expected = np.log(np.mean(np.exp(each), axis=0)).sum()
     lpd = ensemble.predict(own["trainX"], progress=False).log_score(own["trainY"])
@@ -257,19 +257,19 @@ def test_likelihoods_that_are_not_written():
 @pytest.mark.slow
 def test_all_else_that_an_ensemble_can_do():
     ensemble, own = loaded("cauchy_tanh"), said("cauchy_tanh")
-    assert ensemble.info == {}
+    assert ensemble.sample_stats == {}
     diagnosis = ensemble.diagnose(own["x"], progress=False)
     assert diagnosis.verdict.kind is VerdictKind.ONE_CHAIN
-    assert np.isnan(diagnosis.acceptance).all()
+    assert np.isnan(diagnosis.acceptance_rate).all()
     assert np.isfinite(diagnosis.ess).all()
     tree = ensemble.to_arviz()
     assert dict(tree.log_likelihood["y"].sizes)["draw"] == 100
     assert np.isfinite(ensemble.waic().elpd)
-    found = ensemble.sensitivity("dense_1.weights.scale.loc", [0.9, 1.0], [0.0], progress=False)
+    found = ensemble.sensitivity([0.0], "dense_1.weights.scale.loc", [0.9, 1.0], progress=False)
     assert found.mean.shape == (2, 1, 1)
     start = tb.sample(
         tb.Posterior(ensemble.network, ensemble.likelihood, own["trainX"], own["trainY"]),
-        tb.HMC(step_size=0.01, num_leapfrog=2),
+        tb.HMC(step_size=0.01, num_steps=2),
         start=ensemble, chains=2, burn_in=5, draws=5, progress=False,
     )  # fmt: skip
     assert len(start) == 10

@@ -133,14 +133,14 @@ def test_posterior_of_one_weight(tmp_path):
         prediction.sd_total**2, prediction.sd**2 + prediction.mean, rtol=1e-5
     )
     # Quantiles are those of the mixture of the networks' Poissons: whole, and the first to reach.
-    own = prediction.networks[:, 0, 0].astype(float)
+    own = prediction.samples[:, 0, 0].astype(float)
     share = np.array([stats.poisson.cdf(count, own).mean() for count in range(30)])
     levels = [0.05, 0.5, 0.95]
     found = prediction.quantile(levels, noise=True)[:, 0, 0]
     np.testing.assert_array_equal(found, [np.argmax(share >= level) for level in levels])
     bins = prediction.density([-0.5, 0.5, 1.5], noise=True)[0, 0]
     np.testing.assert_allclose(bins, np.diff(share, prepend=0)[:2], rtol=1e-4)
-    scores = ensemble.score(X, Y, progress=False)
+    scores = ensemble.evaluate(X, Y, progress=False)
     assert isinstance(scores, tb.Scores)
     each = stats.poisson.pmf(Y, rates)  # (grid, rows)
     exact = mass @ each

@@ -58,7 +58,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     posterior = tb.Posterior(NETWORK, likelihood, X, y, standardize=standardize, dtype="float64")
     assert posterior.engine == "jax"
     assert len(posterior.scaling.y_scale) == 2 * standardize
-    sampler = tb.HMC(step_size=0.05, num_leapfrog=5)
+    sampler = tb.HMC(step_size=0.05, num_steps=5)
     tb.sample(
         posterior, sampler, chains=2, burn_in=5, draws=20, path=tmp_path / "run",
         metrics=[tb.MeanSquaredError()], progress=False,
@@ -74,7 +74,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     sd = softplus(outputs[..., 2:]) * scale
 
     p = ensemble.predict(X, progress=False)
-    np.testing.assert_allclose(p.networks, mean, rtol=1e-9)
+    np.testing.assert_allclose(p.samples, mean, rtol=1e-9)
     np.testing.assert_allclose(p.sd_noise, np.sqrt((sd**2).mean(axis=0)), rtol=1e-9)
     np.testing.assert_allclose(p.sd_total, np.sqrt(p.sd**2 + p.sd_noise**2), rtol=1e-12)
     level = p.quantile(0.9, noise=True)
@@ -87,8 +87,8 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     error = np.square(mean[29] - Y).mean()
     last = [report for report in ensemble.reports if report["chain"] == 0][-1]
     np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
-    assert ensemble.score(X, Y, progress=False).crps.shape == (2,)
-    assert ensemble.new_targets(X).shape == (60, 7, 2)
+    assert ensemble.evaluate(X, Y, progress=False).crps.shape == (2,)
+    assert ensemble.posterior_predictive(X).shape == (60, 7, 2)
     weights = y[:, 2] if weighted else 1.0
     tree = ensemble.to_arviz(progress=False)
     found = tree.log_likelihood["y"].values.reshape(60, 7)

@@ -54,7 +54,7 @@ def test_log_likelihood(outputs, standardize, engine):
         posterior = made(likelihood, y, columns, outputs=outputs, standardize=standardize,
                          engine=engine)  # fmt: skip
         theta, phi = vectors(posterior)
-        factor = posterior.unflatten_hypers(phi)["likelihood.factor"]
+        factor = posterior.unflatten_hyperparameters(phi)["likelihood.factor"]
         f = expected_outputs(posterior, theta)
         expected = stats.norm.logpdf(y, f, factor * sds).sum()
         found = posterior.log_likelihood(theta, phi) + ROWS * posterior.scaling.log_jacobian
@@ -71,10 +71,10 @@ def test_equal_deviations_are_one_gaussian(standardize):
     plain = made(tb.Gaussian(tb.Hyper(sd, prior)), Y[:, 0], standardize=standardize)
     assert same.scaling == plain.scaling
     theta, phi = vectors(same)
-    hypers = same.unflatten_hypers(phi)
+    hypers = same.unflatten_hyperparameters(phi)
     hypers["likelihood.sd"] = sd * hypers.pop("likelihood.factor")
     value, gradients = same.value_and_gradient(theta, phi)
-    expected, others = plain.value_and_gradient(theta, plain.flatten_hypers(hypers))
+    expected, others = plain.value_and_gradient(theta, plain.flatten_hyperparameters(hypers))
     # The factor is log-normal around 1, the sd around its start: the densities differ by log(sd),
     # which is the Jacobian between them and cancels in log-coordinates.
     np.testing.assert_allclose(value, expected, rtol=1e-12)
@@ -130,7 +130,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     posterior = made(likelihood, *columns, standardize=True)
     tb.sample(
         posterior,
-        tb.HMC(step_size=0.05, num_leapfrog=5),
+        tb.HMC(step_size=0.05, num_steps=5),
         chains=2,
         burn_in=5,
         draws=100,
@@ -142,7 +142,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     loaded = tb.load(tmp_path / "run")
     assert loaded.likelihood == likelihood
     prediction = loaded.predict(X, progress=False)
-    networks = prediction.networks[..., 0]
+    networks = prediction.samples[..., 0]
     factor = loaded.hyperparameters["likelihood.factor"].reshape(-1, 1)
     each = stats.norm.logpdf(y[:, 0], networks, factor * sd)
 
@@ -152,7 +152,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     np.testing.assert_allclose(last["validation.mean_squared_error"], error, rtol=1e-6)
 
     given = np.column_stack([y, sd])
-    scores = loaded.score(X, given, progress=False)
+    scores = loaded.evaluate(X, given, progress=False)
     log_score = np.mean(special.logsumexp(each, axis=0) - np.log(len(networks)))
     np.testing.assert_allclose(scores.log_score, log_score, rtol=1e-9)
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((prediction.mean - y) ** 2)))
@@ -200,7 +200,7 @@ def ensemble():
         lambda ensemble: ensemble.predict(X).quantile(0.5, noise=True),
         lambda ensemble: ensemble.predict(X).interval(0.9, noise=True),
         lambda ensemble: ensemble.predict(X).density([0.0, 1.0], noise=True),
-        lambda ensemble: ensemble.new_targets(X),
+        lambda ensemble: ensemble.posterior_predictive(X),
     ],
 )
 def test_new_measurements_are_refused(ensemble, ask):
@@ -210,8 +210,8 @@ def test_new_measurements_are_refused(ensemble, ask):
 
 def test_the_quantity_itself_is_predicted(ensemble):
     prediction = ensemble.predict(X, progress=False)
-    np.testing.assert_allclose(prediction.mean, prediction.networks.mean(axis=0))
-    np.testing.assert_allclose(prediction.sd, prediction.networks.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.mean, prediction.samples.mean(axis=0))
+    np.testing.assert_allclose(prediction.sd, prediction.samples.std(axis=0), rtol=1e-9)
     lower, upper = prediction.interval(0.9)
     assert np.all(lower < upper)
     assert not prediction.knows_noise

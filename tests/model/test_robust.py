@@ -59,7 +59,7 @@ def test_log_likelihood_is_in_the_users_units(standardize):
     assert posterior.engine == "jax"
     rng = np.random.default_rng(0)
     theta, phi = rng.normal(size=posterior.num_parameters), rng.normal(size=6)
-    own, hypers = posterior.unflatten(theta), posterior.unflatten_hypers(phi)
+    own, hypers = posterior.unflatten(theta), posterior.unflatten_hyperparameters(phi)
     inside = posterior.scaling.inputs(X[:, None], "float64")
     f = posterior.scaling.natural(inside @ own["dense_0.weights"] + own["dense_0.biases"])
     scale = hypers["likelihood.scale"] * np.asarray(posterior.scaling.y_scale or 1.0)
@@ -96,11 +96,11 @@ def test_posterior_of_one_weight_with_an_outlier(tmp_path):
     assert prediction.sd_noise[0, 0] == prediction.sd_total[0, 0] == np.inf
     levels = [1e-3, 0.05, 0.5, 0.95]
     found = prediction.quantile(levels, noise=True)[:, 0, 0]
-    own = prediction.networks[:, 0, 0].astype(float)
+    own = prediction.samples[:, 0, 0].astype(float)
     share = [stats.t.cdf(each, 1.5, own, 0.3).mean() for each in found]
     np.testing.assert_allclose(share, levels, rtol=1e-3, atol=1e-6)
-    assert np.isfinite(loaded.score(X, Y, progress=False).crps[0])
-    moved = loaded.sensitivity("likelihood.df", [1.4, 1.5, 1.6], [1.0], progress=False)
+    assert np.isfinite(loaded.evaluate(X, Y, progress=False).crps[0])
+    moved = loaded.sensitivity([1.0], "likelihood.df", [1.4, 1.5, 1.6], progress=False)
     assert moved.log_evidence_ratio[1] == pytest.approx(0, abs=1e-9)
 
 

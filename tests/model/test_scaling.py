@@ -51,7 +51,7 @@ def test_predictions_are_in_the_units_of_the_user(both):
         np.testing.assert_array_equal(values, theirs.parameters[name])
     p, q = ours.predict(NEW), theirs.predict(by_hand()[2])
     sd, mean = Y.std(axis=0), Y.mean(axis=0)
-    np.testing.assert_allclose(p.networks, q.networks * sd + mean, rtol=1e-6)
+    np.testing.assert_allclose(p.samples, q.samples * sd + mean, rtol=1e-6)
     np.testing.assert_allclose(p.mean, q.mean * sd + mean, rtol=1e-6)
     np.testing.assert_allclose(p.sd, q.sd * sd, rtol=1e-4)
     np.testing.assert_allclose(p.sd_noise, q.sd_noise * sd, rtol=1e-6)
@@ -70,12 +70,12 @@ def test_densities_are_per_unit_of_the_user(both):
     p = ours.predict(NEW)
     y = Y[::3]
     noise = ours.hyperparameters["likelihood.sd"].reshape(-1, 1, 1) * Y.std(axis=0)
-    each = stats.norm.logpdf(y, p.networks, noise).sum(axis=2)
+    each = stats.norm.logpdf(y, p.samples, noise).sum(axis=2)
     expected = np.log(np.mean(np.exp(each - each.max(axis=0)), axis=0)) + each.max(axis=0)
     np.testing.assert_allclose(p.log_predictive(y), expected, rtol=1e-4, atol=1e-4)
     tree = ours.to_arviz()
     np.testing.assert_allclose(tree.observed_data["y"], Y)
-    f = ours.predict(X).networks.reshape(2, 20, 30, 2)
+    f = ours.predict(X).samples.reshape(2, 20, 30, 2)
     noise = noise.reshape(2, 20, 1, 2)
     rows = stats.norm.logpdf(Y, f, noise).sum(axis=3)
     np.testing.assert_allclose(tree.log_likelihood["y"], rows, rtol=1e-3, atol=1e-3)
@@ -84,7 +84,7 @@ def test_densities_are_per_unit_of_the_user(both):
 
 def test_scores_and_reports_are_in_the_units_of_the_user(both):
     ours, _ = both
-    scores = ours.score(X, Y)
+    scores = ours.evaluate(X, Y)
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((ours.predict(X).mean - Y) ** 2, 0)))
     posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True)
     validation = (NEW, Y[::3])
@@ -93,7 +93,7 @@ def test_scores_and_reports_are_in_the_units_of_the_user(both):
     )
     last = [report for report in ensemble.reports if report["chain"] == 1][-1]
     for kind, x, y in (("training", X, Y), ("validation", *validation)):
-        f = ensemble.predict(x).networks[-1]
+        f = ensemble.predict(x).samples[-1]
         assert last[f"{kind}.mean_squared_error"] == pytest.approx(np.mean((f - y) ** 2), rel=1e-4)
 
 
@@ -108,7 +108,7 @@ def test_a_run_keeps_its_scaling_and_the_data_of_the_user(tmp_path):
     np.testing.assert_array_equal(loaded._store.data()["x"], X)
     longer = tb.resume(tmp_path / "run", draws=30, progress=False)
     straight = tb.sample(posterior, **(OPTIONS | {"draws": 30}))
-    np.testing.assert_array_equal(longer.predict(NEW).networks, straight.predict(NEW).networks)
+    np.testing.assert_array_equal(longer.predict(NEW).samples, straight.predict(NEW).samples)
     unscaled = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, dtype="float32")
     with pytest.raises(ValueError, match=r"has another `(data|scaling)`"):
         tb.resume(tmp_path / "run", draws=40, posterior=unscaled)

@@ -107,7 +107,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     posterior = made(likelihood, np.column_stack([REAL, weights]), 1, standardize=True)
     ensemble = tb.sample(
         posterior,
-        tb.HMC(step_size=0.1, num_leapfrog=5),
+        tb.HMC(step_size=0.1, num_steps=5),
         chains=2,
         burn_in=5,
         draws=20,
@@ -120,10 +120,10 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     assert list(loaded.hyperparameters) == list(ensemble.hyperparameters)
     prediction = loaded.predict(X, progress=False)
     error = np.sqrt(np.mean(np.square(prediction.mean - REAL)))
-    scores = loaded.score(X, REAL, progress=False)
+    scores = loaded.evaluate(X, REAL, progress=False)
     np.testing.assert_allclose(scores.rmse, [error])
     assert scores.log_score == prediction.log_score(REAL)
-    last = prediction.networks[19]  # of chain 0
+    last = prediction.samples[19]  # of chain 0
     report = [each for each in loaded.reports if each["chain"] == 0][-1]
     squares = report["training.mean_squared_error"]
     np.testing.assert_allclose(squares, np.mean(np.square(last - REAL)), rtol=1e-6)
@@ -133,7 +133,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     unit = posterior.scaling.y_scale[0]
 
     def log_likelihood(sd):
-        return weights * stats.norm.logpdf(REAL[:, 0], prediction.networks[..., 0], sd * unit)
+        return weights * stats.norm.logpdf(REAL[:, 0], prediction.samples[..., 0], sd * unit)
 
     tree = loaded.to_arviz(progress=False)
     assert tree.observed_data["y"].shape == tree.posterior_predictive["y"].shape[2:] == (6,)
@@ -143,7 +143,7 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     expected = np.sum(log_likelihood(0.51) - log_likelihood(0.5), axis=1)
     np.testing.assert_allclose(other.log_ratios, expected, rtol=1e-9, atol=1e-12)
     again = loaded.predict(X, weights=other, progress=False)
-    mean = np.average(prediction.networks, axis=0, weights=other.weights)
+    mean = np.average(prediction.samples, axis=0, weights=other.weights)
     np.testing.assert_allclose(again.mean, mean, rtol=1e-9)
 
 

@@ -43,7 +43,7 @@ def labels(ax):
 
 def test_trace(ensemble, ax):
     assert plots.trace(ensemble, 2.0, output=1, ax=ax) is ax
-    expected = ensemble.predict([2.0]).networks[:, 0, 1].reshape(3, 60)
+    expected = ensemble.predict([2.0]).samples[:, 0, 1].reshape(3, 60)
     for line, own in zip(ax.lines, expected, strict=False):
         np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 61))
         np.testing.assert_array_equal(line.get_ydata(), own)
@@ -52,9 +52,9 @@ def test_trace(ensemble, ax):
 
 
 def test_trace_marks_divergences(ensemble, ax, monkeypatch):
-    divergent = np.zeros((3, 60), int)
-    divergent[1, 7] = divergent[2, 40] = 1
-    monkeypatch.setattr(ensemble, "info", {**ensemble.info, "divergent": divergent})
+    diverging = np.zeros((3, 60), bool)
+    diverging[1, 7] = diverging[2, 40] = True
+    monkeypatch.setattr(ensemble, "sample_stats", {**ensemble.sample_stats, "diverging": diverging})
     plots.trace(ensemble, 0.0, ax=ax)
     assert labels(ax)[-1] == "divergence"
     assert ax.lines[-1].get_xdata().tolist() == [8, 41]
@@ -67,7 +67,7 @@ def test_trace_at_several_inputs_of_one_row(alone, ax):
 
 def test_ranks(ensemble, ax):
     assert plots.ranks(ensemble, 2.0, bins=4, ax=ax) is ax
-    values = ensemble.predict([2.0]).networks[:, 0, 0]
+    values = ensemble.predict([2.0]).samples[:, 0, 0]
     ranks = np.argsort(np.argsort(values)).reshape(3, 60) // 45  # a bin holds 45 of 180
     heights = [each.get_data().values for each in ax.patches if hasattr(each, "get_data")]
     assert len(heights) == 3
@@ -89,7 +89,7 @@ def test_autocorrelation(ensemble, ax):
     assert plots.autocorrelation(ensemble, X, max_lag=7, ax=ax) is ax
     rho = ensemble.autocorrelation(X, 7)
     for line, own in zip(ax.lines[1:], rho.T, strict=True):
-        np.testing.assert_allclose(line.get_ydata(), [1, *own])
+        np.testing.assert_allclose(line.get_ydata(), own)
     assert labels(ax) == ["output 0", "output 1"]
 
 

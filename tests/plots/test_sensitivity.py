@@ -20,7 +20,7 @@ def found():
     posterior = tb.Posterior(linear(unit, unit), tb.Gaussian(sd=0.5), dtype="float64")
     draws = np.random.default_rng(0).normal(size=(4000, 2))
     ensemble = ensemble_of(posterior, coefficients(draws))
-    return ensemble.sensitivity("*.*.scale", VALUES, np.linspace(-1, 1, 9))
+    return ensemble.sensitivity(np.linspace(-1, 1, 9), "*.*.scale", VALUES)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_values_that_are_not_positive_and_axes_of_the_user(found):
     posterior = tb.Posterior(linear(unit, unit), tb.Gaussian(sd=0.5), dtype="float64")
     draws = np.random.default_rng(0).normal(size=(400, 2))
     moved = ensemble_of(posterior, coefficients(draws)).sensitivity(
-        "dense_0.weights.loc", [-0.2, 0.0, 0.2], [1.0]
+        [1.0], "dense_0.weights.loc", [-0.2, 0.0, 0.2]
     )
     figure, panels = plt.subplots(3)
     assert plots.sensitivity(moved, axes=panels)[0] is panels[0]

@@ -14,15 +14,15 @@ from tensorbnn.storage.manifest import read_manifest
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
 ADAPTIVE = tb.AdaptiveHMC(
-    leapfrog_start=5,
-    leapfrog_min=2,
-    leapfrog_max=10,
-    leapfrog_increment=1,
+    num_steps_start=5,
+    num_steps_min=2,
+    num_steps_max=10,
+    num_steps_increment=1,
     step_size_options=10,
     random_steps=3,
 )
-FIXED = tb.HMC(step_size=0.01, num_leapfrog=3)
-SAMPLERS = {"hmc": tb.HMC(max_leapfrog=20), "adaptive": ADAPTIVE, "fixed": FIXED}
+FIXED = tb.HMC(step_size=0.01, num_steps=3)
+SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE, "fixed": FIXED}
 # Three chains take turns where there are two cores, and meet in burn-in. A checkpoint follows every
 # call.
 PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "thin": 2, "networks_per_file": 4}
@@ -132,9 +132,9 @@ def assert_same_arrays(found, whole):
 
 
 def by_epoch(reports):
-    """What must be the same in reports, by chain and epoch."""
+    """What must be the same in reports, by chain and transition."""
     return {
-        (report["chain"], report["epoch"]): {k: v for k, v in report.items() if k != "seconds"}
+        (report["chain"], report["transition"]): {k: v for k, v in report.items() if k != "seconds"}
         for report in reports
     }
 

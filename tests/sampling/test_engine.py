@@ -16,7 +16,7 @@ pytestmark = [
     ),
 ]
 OPTIONS = {"chains": 2, "burn_in": 5, "seed": 3, "progress": False}
-SAMPLER = tb.HMC(step_size=0.02, num_leapfrog=4)
+SAMPLER = tb.HMC(step_size=0.02, num_steps=4)
 
 
 @pytest.fixture

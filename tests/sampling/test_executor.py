@@ -80,7 +80,7 @@ class Mishap:
 
 CALLS = {}  # of this process
 CUSTOM = {"Squash": Squash}
-SAMPLER = tb.HMC(max_leapfrog=20)
+SAMPLER = tb.HMC(max_steps=20)
 # 29 transitions and 8 reports of each chain.
 PLAN = {"chains": 2, "burn_in": 14, "draws": 5, "thin": 3, "networks_per_file": 2}
 TRANSITIONS, REPORTS = 29, 8

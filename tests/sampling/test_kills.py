@@ -230,7 +230,7 @@ def measure_memory(path, draws, answer):
     """For a child: the growth of memory at its most, and the size of the draws, in bytes."""
     network = tb.Network(tb.Dense(1000), tb.Tanh(), tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [-1.0, 0.0, 1.0], [0.0, 1.0, 0.5])
-    sampler = tb.HMC(step_size=0.01, num_leapfrog=1)
+    sampler = tb.HMC(step_size=0.01, num_steps=1)
     options = {"chains": 2, "burn_in": 0, "path": path, "progress": False}
     tb.sample(posterior, sampler, draws=draws // 20, **options)
     tb.resume(path, draws=draws // 10, progress=False)

@@ -109,11 +109,11 @@ def test_a_noise_that_is_far_too_small_is_told_of():
     options = {"chains": 2, "burn_in": 160, "draws": 5, "progress": False}
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        tb.sample(model, tb.HMC(max_leapfrog=20), **options)
+        tb.sample(model, tb.HMC(max_steps=20), **options)
     assert sum(each.category is CoarsePrecision for each in told) == 1
 
 
-STUCK = tb.HMC(step_size=0.02, num_leapfrog=5)
+STUCK = tb.HMC(step_size=0.02, num_steps=5)
 
 
 def sample_with_a_stuck_chain(path=None, **options):
@@ -134,15 +134,15 @@ def test_a_stuck_chain_is_told_of_and_starts_again():
         ensemble = sample_with_a_stuck_chain()
     assert told[0].message.chain == 1
     assert [each.filename for each in told] == [__file__]
-    assert ensemble.info["acceptance"][1].mean() > 0.3
+    assert ensemble.sample_stats["acceptance_rate"][1].mean() > 0.3
     first, *_, last = [each for each in ensemble.reports if each["chain"] == 1]
-    assert first["acceptance"] < 0.01  # it was stuck
+    assert first["acceptance_rate"] < 0.01  # it was stuck
     assert (first["restarts"], last["restarts"]) == (0, 1)
 
 
 def test_without_pooling_nothing_is_restarted():
     ensemble = sample_with_a_stuck_chain(burn_in=159)
-    assert ensemble.info["acceptance"][1].mean() < 0.01
+    assert ensemble.sample_stats["acceptance_rate"][1].mean() < 0.01
     assert NotMoved((1,), 3) in ensemble.diagnose(small_runs.X).verdict.findings
 
 
@@ -164,7 +164,7 @@ class Snapshots:
         return 0.0
 
 
-@pytest.mark.parametrize("sampler", [tb.HMC(max_leapfrog=20), STUCK])
+@pytest.mark.parametrize("sampler", [tb.HMC(max_steps=20), STUCK])
 def test_chains_saved_on_both_sides_of_a_round_go_on_to_the_same_bits(sampler, tmp_path):
     """One chain was saved rounds after the other: it tells again what it told then."""
     plan = {"chains": 2, "burn_in": 200, "draws": 10, "progress": False, "seed": 1}

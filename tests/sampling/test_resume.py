@@ -38,14 +38,14 @@ pytestmark = pytest.mark.slow
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
 ADAPTIVE = tb.AdaptiveHMC(
-    leapfrog_start=5,
-    leapfrog_min=2,
-    leapfrog_max=10,
-    leapfrog_increment=1,
+    num_steps_start=5,
+    num_steps_min=2,
+    num_steps_max=10,
+    num_steps_increment=1,
     step_size_options=10,
     random_steps=3,
 )
-SAMPLERS = {"hmc": tb.HMC(max_leapfrog=20), "adaptive": ADAPTIVE}
+SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE}
 # 14 transitions of burn-in, 5 draws of 3 transitions each, files of 2 draws.
 PLAN = {"burn_in": 14, "draws": 5, "thin": 3, "networks_per_file": 2, "chains": 2}
 REPORTS = {"report_every": 4, "metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2)}
@@ -464,7 +464,7 @@ def test_validation_data_that_are_not_kept_are_given_again_or_left_out(tmp_path)
 
 def test_seconds_of_reports_go_on(short):
     before = {each["chain"]: each["seconds"] for each in tb.load(short).reports}
-    later = [each for each in go_on(short, draws=5).reports if each["epoch"] > 20]
+    later = [each for each in go_on(short, draws=5).reports if each["transition"] > 20]
     assert later
     assert all(each["seconds"] >= before[each["chain"]] for each in later)
 
@@ -502,7 +502,7 @@ class Mine(tb.Sampler):
     step_size: float = 0.01
 
     def init(self, target, positions, burn_in):
-        return tb.HMC(step_size=self.step_size, num_leapfrog=3).init(target, positions, burn_in)
+        return tb.HMC(step_size=self.step_size, num_steps=3).init(target, positions, burn_in)
 
     @property
     def step(self):
@@ -528,12 +528,12 @@ def test_an_ensemble_sees_new_draws_when_asked(short):
     before, prediction = early.parameters["dense_0.weights"], early.predict(X)
     go_on(short, draws=5)
     assert early.num_draws == 2
-    assert np.array_equal(early.info["acceptance"].shape, (2, 2))
+    assert np.array_equal(early.sample_stats["acceptance_rate"].shape, (2, 2))
     assert early.refresh() is early
     assert early.num_draws == 5
     assert np.array_equal(early.parameters["dense_0.weights"][:, :2], before)
-    assert prediction.networks.shape[0] == 4
-    assert early.predict(X).networks.shape[0] == 10
+    assert prediction.samples.shape[0] == 4
+    assert early.predict(X).samples.shape[0] == 10
 
 
 # Signals.

@@ -11,7 +11,7 @@ from tests.sampling.small_runs import assert_same_run, posterior
 pytestmark = pytest.mark.slow
 
 SAMPLERS = {
-    "ghmc": tb.GHMC(max_leapfrog=20),
+    "ghmc": tb.GHMC(max_steps=20),
     "nuts": tb.NUTS(max_tree_depth=4),
     "mclmc": tb.MCLMC(max_steps=20),
     "sghmc": tb.SGHMC(batch_size=4, num_steps=10),

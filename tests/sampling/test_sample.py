@@ -61,7 +61,7 @@ def test_names_and_shapes(reference):
     }
     assert set(reference.hyperparameters) == expected
     assert all(value.shape == (2, 12) for value in reference.hyperparameters.values())
-    assert all(value.shape == (2, 12) for value in reference.info.values())
+    assert all(value.shape == (2, 12) for value in reference.sample_stats.values())
     assert np.all(reference.hyperparameters["dense_0.weights.scale"] > 0)
     assert len(reference) == 24
 
@@ -103,7 +103,7 @@ def test_minutes_begin_with_the_call():
         draw(sampler=SlowToBegin(), max_minutes=0.01)
 
 
-@pytest.mark.parametrize("verb", [tb.sample, tb.pretrain, tb.variational])
+@pytest.mark.parametrize("verb", [tb.sample, tb.pretrain, tb.fit_variational])
 def test_inside_of_a_compiled_function_nothing_is_sampled(verb):
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(), [0.0], [1.0])
     with pytest.raises(TypeError, match=r"call this outside of jax\.jit"):
@@ -129,7 +129,7 @@ def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
 @pytest.mark.parametrize("checkpoint_draws", [None, 1300])
 def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, checkpoint_draws):
     """A call keeps 1,000 draws at most."""
-    options = {"sampler": tb.HMC(step_size=0.05, num_leapfrog=2), "burn_in": 0, "draws": 2700}
+    options = {"sampler": tb.HMC(step_size=0.05, num_steps=2), "burn_in": 0, "draws": 2700}
     reference = draw(**options)
     options |= {"networks_per_file": 2500, "checkpoint_draws": checkpoint_draws}
     assert same(reference, draw(path=tmp_path / "run", **options))
@@ -153,14 +153,14 @@ def test_thin_takes_every_other_draw(reference):
     thinned = draw(draws=6, thin=2)
     for name, values in reference.parameters.items():
         assert np.array_equal(thinned.parameters[name], values[:, 1::2])
-    steps = reference.info["num_steps"].reshape(2, 6, 2).sum(axis=2)
-    assert np.array_equal(thinned.info["num_steps"], steps)
-    acceptance = reference.info["acceptance"].reshape(2, 6, 2).mean(axis=2)
-    np.testing.assert_allclose(thinned.info["acceptance"], acceptance, rtol=1e-6)
+    steps = reference.sample_stats["num_gradients"].reshape(2, 6, 2).sum(axis=2)
+    assert np.array_equal(thinned.sample_stats["num_gradients"], steps)
+    acceptance = reference.sample_stats["acceptance_rate"].reshape(2, 6, 2).mean(axis=2)
+    np.testing.assert_allclose(thinned.sample_stats["acceptance_rate"], acceptance, rtol=1e-6)
 
 
 def test_burn_in_only_shifts_a_chain_that_does_not_adapt():
-    sampler = tb.HMC(step_size=0.05, num_leapfrog=5)
+    sampler = tb.HMC(step_size=0.05, num_steps=5)
     whole = draw(sampler=sampler, burn_in=0, draws=12).parameters["dense_0.weights"]
     part = draw(sampler=sampler, burn_in=5, draws=7).parameters["dense_0.weights"]
     assert np.array_equal(whole[:, 5:], part)
@@ -177,7 +177,7 @@ def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
         "x = np.random.default_rng(0).normal(size=(3000, 5))\n"
         "network = tb.Network(tb.Dense(100), 'tanh', tb.Dense(1), inputs=5)\n"
         "posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, x.sum(axis=1))\n"
-        "sampler = tb.HMC(step_size=1e-3, num_leapfrog=4)\n"
+        "sampler = tb.HMC(step_size=1e-3, num_steps=4)\n"
         "run = tb.sample(posterior, sampler, chains=3, burn_in=0, draws=3, progress=False)\n"
         "weights = run.parameters['dense_0.weights'].tobytes()\n"
         "print(hashlib.sha256(weights).hexdigest())\n"
@@ -196,9 +196,9 @@ def test_the_number_of_cores_does_not_change_the_bits(tmp_path):
 def test_all_chains_at_once_as_on_an_accelerator(reference, monkeypatch):
     """There one program advances all chains by vmap: the same chains, to rounding."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    together = draw(burn_in=3, draws=2, sampler=tb.HMC(step_size=0.01, num_leapfrog=5))
+    together = draw(burn_in=3, draws=2, sampler=tb.HMC(step_size=0.01, num_steps=5))
     monkeypatch.undo()
-    alone = draw(burn_in=3, draws=2, sampler=tb.HMC(step_size=0.01, num_leapfrog=5))
+    alone = draw(burn_in=3, draws=2, sampler=tb.HMC(step_size=0.01, num_steps=5))
     for name, values in alone.parameters.items():
         np.testing.assert_allclose(together.parameters[name], values, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(together.predict(X).mean, alone.predict(X).mean, atol=1e-4)
@@ -223,7 +223,7 @@ def test_hyper_parameters_can_be_held():
 
 def test_chains_start_where_they_are_told():
     values = np.arange(8.0).reshape(2, 1, 4)
-    still = tb.HMC(step_size=1e-9, num_leapfrog=1)
+    still = tb.HMC(step_size=1e-9, num_steps=1)
     run = draw(
         sampler=still,
         burn_in=0,
@@ -237,7 +237,7 @@ def test_chains_start_where_they_are_told():
 
 @pytest.mark.slow
 def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
-    still = tb.HMC(step_size=1e-9, num_leapfrog=1)
+    still = tb.HMC(step_size=1e-9, num_steps=1)
     run = draw(sampler=still, burn_in=0, draws=1, start=reference)
     for name, values in reference.parameters.items():
         np.testing.assert_allclose(run.parameters[name][:, 0], values[:, -1], atol=1e-4)
@@ -265,7 +265,7 @@ def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
 def test_weights_start_from_he_drawn_anew_for_each_chain():
     network = tb.Network(tb.Dense(200), tb.Dense(200), inputs=50)
     target = tb.Posterior(network, tb.Gaussian(sd=0.1))
-    still = tb.HMC(step_size=1e-9, num_leapfrog=1)
+    still = tb.HMC(step_size=1e-9, num_steps=1)
     run = tb.sample(target, still, chains=2, burn_in=0, draws=1, progress=False)
     for name, fan_in in (
         ("dense_0.weights", 50),
@@ -380,11 +380,11 @@ def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
 
 @pytest.mark.slow
 def test_the_manifest_says_what_was_run(tmp_path):
-    draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_leapfrog=3))
+    draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_steps=3))
     manifest = DirectoryStore(tmp_path / "run").manifest
     assert manifest["status"] == "complete"
     assert manifest["seed"] == 5
-    assert manifest["sampler"]["num_leapfrog"] == 3
+    assert manifest["sampler"]["num_steps"] == 3
     assert manifest["library"] == tb.__version__
     assert manifest["data"]["shapes"] == {"x": [9, 1], "y": [9, 1]}
     draw(path=tmp_path / "again")
@@ -576,7 +576,7 @@ def test_metrics_need_data():
     prior = tb.Posterior(posterior().network, tb.Gaussian(sd=0.1))
     with pytest.raises(ValueError, match="`metrics` compare predictions with targets, but"):
         draw(prior, metrics=[tb.MeanSquaredError()])
-    assert draw(prior, draws=2).reports[-1]["epoch"] == 32
+    assert draw(prior, draws=2).reports[-1]["transition"] == 32
 
 
 @pytest.mark.slow

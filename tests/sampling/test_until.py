@@ -35,7 +35,7 @@ X = np.linspace(-1, 1, 20)
 Y = 0.7 * X + 0.2 + np.random.default_rng(0).normal(0, 0.5, 20)
 AT = np.array([-2.0, 0.0, 1.0])
 # Short trajectories of random length: draws that are correlated, and gradients to be counted.
-SLOW = tb.HMC(step_size=0.15, num_leapfrog=4, num_leapfrog_jitter=0.5)
+SLOW = tb.HMC(step_size=0.15, num_steps=4, num_steps_jitter=0.5)
 QUIET = {"chains": 2, "burn_in": 10, "progress": False, "networks_per_file": 64}
 
 
@@ -92,7 +92,7 @@ def test_it_ends_at_the_first_of_its_lengths_that_is_long_enough(reached):
         lengths.append(math.ceil(1.25 * lengths[-1]))
     assert len(lengths) > 3  # it was made longer, more than once
     assert lengths[-1] == reached[1].num_draws
-    values = reached[1].predict(AT).networks.reshape(2, -1, 3, 1)
+    values = reached[1].predict(AT).samples.reshape(2, -1, 3, 1)
     for length in lengths:
         found = estimate_convergence(values[:, :length], TARGET)
         assert found.converged == (length == lengths[-1])
@@ -229,7 +229,7 @@ def whole(draws=400, **options):
 def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, thin, seconds):
     """After the transition in which they are spent, however the run is cut into calls."""
     monkeypatch.setattr(LocalBackend, "call_seconds", seconds)
-    every_transition = whole().info["num_steps"]
+    every_transition = whole().sample_stats["num_gradients"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     assert ends[0] != ends[1]
     path = tmp_path / "run"
@@ -254,7 +254,7 @@ def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, thin, s
 
 
 def test_gradients_end_chains_that_are_advanced_together(monkeypatch):
-    every_transition = whole().info["num_steps"]
+    every_transition = whole().sample_stats["num_gradients"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     with warns(StoppedByLimit, limit="max_gradients"):
@@ -339,7 +339,7 @@ def test_of_many_inputs_rows_are_named():
     x = np.random.default_rng(1).normal(size=(250, 4))
     network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=4)
     target = tb.Posterior(network, tb.Gaussian(sd=0.5), x, x[:, 0])
-    small, never = tb.HMC(step_size=0.03, num_leapfrog=4), tb.HMC(step_size=1.0, num_leapfrog=4)
+    small, never = tb.HMC(step_size=0.03, num_steps=4), tb.HMC(step_size=1.0, num_steps=4)
     options = {"until": tb.Converged(ess=1e5), "max_gradients": 200}
     with pytest.warns(StoppedByLimit) as warned:
         tb.sample(target, small, draws=20, **QUIET | options)
@@ -362,7 +362,7 @@ def test_predictions_of_a_run_that_grows():
     target = posterior(standardize=True)
     run = draw(target=target, draws=150)
     grown = GrowingPredictions(run._store, target, AT[:, None])
-    expected = run.predict(AT).networks.reshape(2, 150, 3, 1)
+    expected = run.predict(AT).samples.reshape(2, 150, 3, 1)
     np.testing.assert_allclose(grown.update(), expected, rtol=1e-6)
     assert grown.update().shape == (2, 150, 3, 1)
 

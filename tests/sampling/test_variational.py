@@ -29,7 +29,7 @@ def posterior(**options):
 
 
 def fit(model=None, **options):
-    return tb.variational(posterior() if model is None else model, **QUICK | options)
+    return tb.fit_variational(posterior() if model is None else model, **QUICK | options)
 
 
 def same(first, second):
@@ -95,9 +95,9 @@ def test_how_close_it_is(k, end):
 
 def test_everything_downstream_works(ensemble):
     prediction = ensemble.predict(X)
-    assert prediction.networks.shape == (400, 12, 1)
+    assert prediction.samples.shape == (400, 12, 1)
     assert np.all(prediction.quantile(0.9) > prediction.quantile(0.1))
-    assert ensemble.score(X, Y).rmse[0] < 0.3
+    assert ensemble.evaluate(X, Y).rmse[0] < 0.3
     assert np.isfinite(ensemble.loo().elpd)
     assert np.isfinite(ensemble.waic().elpd)
     assert dict(ensemble.to_arviz().log_likelihood["y"].sizes)["draw"] == 400
@@ -202,4 +202,4 @@ def test_what_is_refused(options, message):
 
 def test_what_is_no_posterior():
     with pytest.raises(TypeError, match=r"`posterior` must be a tb.Posterior, got 3"):
-        tb.variational(3)
+        tb.fit_variational(3)

@@ -23,7 +23,7 @@ EVERYTHING = [
     tb.Gaussian(sd=tb.Hyper(0.1)),
     tb.Bernoulli(),
     tb.Categorical(),
-    tb.HMC(step_size=0.1, num_leapfrog=7),
+    tb.HMC(step_size=0.1, num_steps=7),
     tb.Network(tb.Dense(3), "tanh", tb.Dense(1), inputs=2),
 ]
 

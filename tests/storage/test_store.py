@@ -67,7 +67,7 @@ def chunk(first, draws=4):
     return {
         "parameters/dense_0.weights": np.arange(first, first + draws)[:, None, None]
         * np.ones((1, 2)),
-        "info/acceptance": np.full(draws, 0.5, np.float32),
+        "sample_stats/acceptance_rate": np.full(draws, 0.5, np.float32),
     }
 
 
@@ -90,7 +90,7 @@ def test_chunks_come_back_as_they_were_written(store):
     np.testing.assert_array_equal(
         read["dense_0.weights"], chunk(4, 2)["parameters/dense_0.weights"]
     )
-    assert store.read_chunk(1, 0, "info/")["acceptance"].dtype == np.float32
+    assert store.read_chunk(1, 0, "sample_stats/")["acceptance_rate"].dtype == np.float32
 
 
 def test_a_chunk_can_be_replaced(store):
@@ -272,17 +272,19 @@ def test_without_the_state_what_is_there_is_read(run):
 
 def test_reports_that_are_missing_are_noticed(run):
     """Those that the state of a chain counts; the last, between two others, while the run ends."""
-    for epoch in (100, 200, 215):
-        run.append_report({"chain": 1, "epoch": epoch})
+    for transition in (100, 200, 215):
+        run.append_report({"chain": 1, "transition": transition})
     run.update(draws=210)
     run.write_state(1, state(215) | {"reported": np.asarray(215)})
     lines = (run.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)
     assert len(DirectoryStore(run.path).reports()) == 3
-    for number, epoch in enumerate((100, 200, 215)):
+    for number, transition in enumerate((100, 200, 215)):
         left = lines[:number] + lines[number + 1 :]
         (run.path / "metrics.jsonl").write_bytes(b"".join(left))
-        message = rf"metrics.jsonl is damaged: the report of chain 1 at epoch {epoch} is missing; "
-        with pytest.raises(tb.RunError, match=message + "the 2 that are there are read with"):
+        message = (
+            rf"the report of chain 1 at transition {transition} is missing; the 2 that are there"
+        )
+        with pytest.raises(tb.RunError, match=f"metrics.jsonl is damaged: {message} are read with"):
             DirectoryStore(run.path).reports()
         assert len(DirectoryStore(run.path).reports(skip_damaged=True)) == 2
     run.update(draws=211)
@@ -302,7 +304,7 @@ def test_no_state_counts_a_report_that_is_still_being_synced(run, monkeypatch):
 
     monkeypatch.setattr(directory, "sync_file", sync_file)
     for chain in (0, 1):
-        store.append_report({"chain": chain, "epoch": 100})
+        store.append_report({"chain": chain, "transition": 100})
     saved = [store.transitions(chain) for chain in (0, 1)]
     writers = [
         threading.Thread(target=store.write_state, args=(chain, state(saved[chain] + 100)))
@@ -353,13 +355,15 @@ def test_draws_that_are_no_numbers_are_neither_written_nor_read(run, value):
     with pytest.raises(tb.RunError, match=f"would hold {message}; the draws before it are whole"):
         run.write_chunk(0, 0, bad)
     assert not file_of(run, 0, 0).exists()
-    run.write_chunk(0, 0, chunk(0) | {"info/acceptance": np.full(4, value, np.float32)})
+    run.write_chunk(
+        0, 0, chunk(0) | {"sample_stats/acceptance_rate": np.full(4, value, np.float32)}
+    )
     run.write_chunk(0, 1, chunk(0))
     facts = {"chain": 0, "run": run._identity, "index": 1, "draws": 4}
     file_of(run, 0, 1).write_bytes(pack_arrays(bad, "draws", facts))
     with pytest.raises(tb.RunError, match=f"draws-00001.safetensors holds {message}; still"):
         run.read_chunk(0, 1, "parameters/")
-    assert len(run.read_chunk(0, 1, "info/")["acceptance"]) == 4
+    assert len(run.read_chunk(0, 1, "sample_stats/")["acceptance_rate"]) == 4
 
 
 def test_nothing_outside_the_run_is_read_or_written(run, tmp_path):
@@ -392,7 +396,7 @@ def test_nothing_is_written_through_a_link(run, tmp_path):
     with pytest.raises(tb.RunError, match=r"run.lock can't be written"):
         DirectoryStore.open_to_write(run.path)
     with pytest.raises(WriteError):
-        run.append_report({"chain": 0, "epoch": 1})
+        run.append_report({"chain": 0, "transition": 1})
     assert (tmp_path / "mine").read_text() == "precious"
 
 
@@ -667,11 +671,11 @@ def test_a_relative_path_stays_where_it_was(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     writer.write_chunk(0, 0, chunk(0))
     writer.write_state(0, state(9))
-    writer.append_report({"chain": 0, "epoch": 1})
+    writer.append_report({"chain": 0, "transition": 1})
     writer.update(status="interrupted")
     writer.close()
     assert reader.chunk_sizes(0) == {0: 4}
-    assert reader.read_chunk(0, 0, "info/")["acceptance"].shape == (4,)
+    assert reader.read_chunk(0, 0, "sample_stats/")["acceptance_rate"].shape == (4,)
     assert reader.data().keys() == DATA.keys()
     reader.refresh()
     assert reader.manifest["status"] == "interrupted"

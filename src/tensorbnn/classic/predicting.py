@@ -78,8 +78,8 @@ class predictor:
     def predict(self, inputData: ArrayLike, n: int = 1) -> list[NDArray[Any]]:
         """Outputs ``(outputs, rows)`` of every n-th network for inputs ``(rows, inputDims)``."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
-        with paper_names(every="n"):
-            found = self.ensemble.predict(rows, every=n).networks
+        with paper_names(thin="n"):
+            found = self.ensemble.predict(rows, thin=n).samples
         return [each.T.astype(self.dtype) for each in found]
 
     def reweight(
@@ -136,7 +136,7 @@ class predictor:
         """Autocorrelation of the predictions for lags of 1 to `nMax`, averaged over the inputs."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
         with paper_names(max_lag="nMax"):
-            return self.ensemble.autocorrelation(rows, nMax).mean(axis=1).tolist()
+            return self.ensemble.autocorrelation(rows, nMax)[1:].mean(axis=1).tolist()
 
     def autoCorrelationLength(self, inputData: ArrayLike, nMax: int) -> float:
         """Autocorrelation length of the predictions in networks, averaged over the inputs.
@@ -145,7 +145,7 @@ class predictor:
         """
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
         with paper_names(max_lag="nMax"):
-            return float(self.ensemble.autocorrelation_length(rows, nMax).mean())
+            return float(self.ensemble.autocorrelation_time(rows, nMax).mean())
 
     def extractParameters(self) -> list[NDArray[Any]]:
         """Parameters, each with the networks first: ``(networks, outputs, inputs)`` of weights."""

@@ -22,6 +22,15 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.api import sample
 from tensorbnn.storage.files import write_file
 
+# The paper's names of options, where they are not ours in camel case.
+_NAMES = {
+    "hyper_step_size": "hyperStep",
+    "hyper_num_steps": "hyperLeapfrog",
+    **{
+        f"num_steps_{end}": f"leapfrog{end.title()}" for end in ("start", "min", "max", "increment")
+    },
+}
+
 
 class network:
     """A Bayesian neural network in the paper's interface.
@@ -177,18 +186,18 @@ class network:
         check_count("cores", cores, least=1)
         burn_in = check_count("burnin", burnin, least=0)
         averaging = check_count("averagingSteps", averagingSteps, least=1)
-        with paper_names(hyper_step_size="hyperStep"):
+        with paper_names(**_NAMES):
             sampler = AdaptiveHMC(
                 step_size_start=stepSizeStart,
                 step_size_min=stepSizeMin,
                 step_size_max=stepSizeMax,
                 step_size_options=stepSizeOptions,
-                leapfrog_start=leapfrogStart,
-                leapfrog_min=_either(100, leapfrogMin=leapfrogMin, leapfogMin=leapfogMin),
-                leapfrog_max=_either(10_000, leapfrogMax=leapfrogMax, leapFrogMax=leapFrogMax),
-                leapfrog_increment=leapfrogIncrement,
+                num_steps_start=leapfrogStart,
+                num_steps_min=_either(100, leapfrogMin=leapfrogMin, leapfogMin=leapfogMin),
+                num_steps_max=_either(10_000, leapfrogMax=leapfrogMax, leapFrogMax=leapFrogMax),
+                num_steps_increment=leapfrogIncrement,
                 hyper_step_size=_either(0.01, hyperStep=hyperStep, hyperStepSize=hyperStepSize),
-                hyper_leapfrog=hyperLeapfrog,
+                hyper_num_steps=hyperLeapfrog,
                 averaging_steps=averaging,
                 a=float(a),
                 delta=float(delta),

@@ -75,7 +75,7 @@ def demo(options: argparse.Namespace) -> int:
     figure.savefig(picture, dpi=150)
     diagnosis = ensemble.diagnose(grid[::5], progress=progress)
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
-    gradients = int(ensemble.info["num_steps"].sum())
+    gradients = int(ensemble.sample_stats["num_gradients"].sum())
     spent = f"{seconds:.1f} s for burn-in and {gradients:,} gradients after it"
     lines = output.sampled(ensemble, spent) | verdict
     lines |= {"figure": str(picture)} | output.where(directory)

@@ -33,11 +33,11 @@ def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:
     """The network and the likelihood that the options ask for."""
     prior = read_prior(options.prior)
     return TabularModel(
-        hidden=options.hidden,
+        hidden_layer_sizes=options.hidden,
         activation=options.activation,
         weight_prior=prior,
         bias_prior=prior,
-        noise=LEARNED_WIDTH,
+        noise_sd=LEARNED_WIDTH,
         relevance=options.relevance,
         likelihood=_likelihood(options.likelihood, encoding),
     )

@@ -74,10 +74,12 @@ def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
     lines = {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
     if time is not None:
         lines["time"] = time
-    if ensemble.info:
-        acceptance = " ".join(f"{value:.2f}" for value in ensemble.info["acceptance"].mean(axis=1))
+    if ensemble.sample_stats:
+        acceptance = " ".join(
+            f"{value:.2f}" for value in ensemble.sample_stats["acceptance_rate"].mean(axis=1)
+        )
         lines["acceptance"] = f"{acceptance} (each chain)"
-        lines["divergences"] = counted(int(ensemble.info["divergent"].sum()), "transition")
+        lines["divergences"] = counted(int(ensemble.sample_stats["diverging"].sum()), "draw")
     return lines
 
 
@@ -111,7 +113,7 @@ def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, st
         "rhat_max": rhat,
         "ess_min": ess,
         "ess_tail_min": ess_tail,
-        "acceptance": diagnosis.acceptance,
+        "acceptance_rate": diagnosis.acceptance_rate,
         "divergences": diagnosis.divergences,
         "ebfmi": diagnosis.ebfmi,
     }

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             rows, left_out = rows + table.num_rows, left_out + table.num_rows - predicted
     if left_out:
         print_error(f"warning: no prediction for {counted(left_out, 'row')} with missing values")
-    networks = saved.ensemble.num_chains * -(-saved.ensemble.num_draws // options.every)
+    networks = saved.ensemble.num_chains * -(-saved.ensemble.num_draws // options.thin)
     lines = {
         "predicted": f"{counted(rows - left_out, 'row')} with {counted(networks, 'network')}",
         "written": f"{options.out}: {', '.join(columns)}",
@@ -67,7 +67,7 @@ def _predict(
     rows = encoding.encode(table)
     columns: Columns = dict(table.columns) if options.with_inputs else {}
     prediction = saved.ensemble.predict(
-        rows.x, weights=weights, every=options.every, progress=not options.quiet
+        rows.x, weights=weights, thin=options.thin, progress=not options.quiet
     )
     made = describe(prediction, encoding, options.quantiles, noise=options.noise)
     for name, values in made.items():
@@ -147,7 +147,7 @@ COMMAND = Command(
         Option("quantiles", "which to write", probabilities, default=(0.05, 0.5, 0.95)),
         Option("noise", "quantiles of a new target, noise included", kind="switch"),
         Option("with_inputs", "write the table's columns too", kind="switch"),
-        Option("every", "use each n-th draw of a chain only", int, default=1),
+        Option("thin", "use each n-th draw of a chain only", int, default=1),
         *other_model("re-weight to"),
         FORCE,
         *RESULT,

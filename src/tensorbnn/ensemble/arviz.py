@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,6 @@ from tensorbnn.ensemble.reweight import LEAST_NETWORKS
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
     from xarray import DataTree
-
-# The sampler's records, under the names of ArviZ's schema.
-STATISTICS = {name: name for name in ("energy", "energy_error", "step_size")} | {
-    "acceptance": "acceptance_rate",
-    "divergent": "diverging",
-    "log_density": "lp",
-    "num_steps": "n_steps",
-}
 
 Groups = dict[str, dict[str, NDArray[Any]]]
 
@@ -136,9 +127,3 @@ def _without_each_row(
             found = found - np.log(np.sum(np.exp(found)))
         log_weights[:, :, row] = found
     return log_weights, pareto_k
-
-
-def statistics_of(info: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The sampler's records by ArviZ's names."""
-    named = {STATISTICS[name]: values for name, values in info.items() if name in STATISTICS}
-    return named | ({"diverging": info["divergent"] > 0} if "divergent" in info else {})

@@ -59,7 +59,7 @@ class Diagnosis:
     mcse_mean, mcse_sd
         Monte Carlo standard error of the mean and of the standard deviation over networks,
         ``(rows, outputs)``.
-    acceptance
+    acceptance_rate
         Mean acceptance probability of each chain, ``(chains,)``.
     divergences
         Number of divergent transitions of each chain after burn-in, ``(chains,)``.
@@ -79,7 +79,7 @@ class Diagnosis:
     ess_tail: NDArray[Any]
     mcse_mean: NDArray[Any]
     mcse_sd: NDArray[Any]
-    acceptance: NDArray[Any]
+    acceptance_rate: NDArray[Any]
     divergences: NDArray[Any]
     ebfmi: NDArray[Any]
     hyperparameters: dict[str, Convergence]
@@ -108,15 +108,15 @@ def diagnose(
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
     The records `info`, `hyperparameters` by name and `weights`, which sum to one, are each
-    ``(chains, draws)``; ``acceptance``, ``divergent`` or ``energy`` that was not recorded counts as
-    NaN. The rest is for the verdict, see `Evidence`.
+    ``(chains, draws)``; ``acceptance_rate``, ``diverging`` (a number of transitions) or ``energy``
+    that was not recorded counts as NaN. The rest is for the verdict, see `Evidence`.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
             f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
         )
     unknown = np.full(values.shape[:2], np.nan)
-    records = dict.fromkeys(("acceptance", "divergent", "energy"), unknown) | dict(info)
+    records = dict.fromkeys(("acceptance_rate", "diverging", "energy"), unknown) | dict(info)
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _in_blocks(_errors, values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
@@ -128,22 +128,22 @@ def diagnose(
         values=series,
         rhat=found.rhat,
         ess=np.minimum(found.ess, found.ess_tail),
-        acceptance=records["acceptance"].mean(axis=1),
-        divergent=records["divergent"],
+        acceptance_rate=records["acceptance_rate"].mean(axis=1),
+        diverging=records["diverging"],
         ebfmi=_ebfmi(records["energy"]),
         hyper_rhat={name: float(each.rhat) for name, each in hypers.items()},
         points=points,
         untrusted=untrusted,
         sampler=sampler,
-        info=info,
+        sample_stats=info,
         approximation=approximation,
     )
     return Diagnosis(
         **found._asdict(),
         mcse_mean=mcse_mean,
         mcse_sd=mcse_sd,
-        acceptance=evidence.acceptance,
-        divergences=records["divergent"].sum(axis=1),
+        acceptance_rate=evidence.acceptance_rate,
+        divergences=records["diverging"].sum(axis=1),
         ebfmi=evidence.ebfmi,
         hyperparameters=hypers,
         verdict=judge(evidence, lambda part: convergence(part).rhat),

@@ -47,12 +47,12 @@ class Draws(NamedTuple):
         ]
         return {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
 
-    def batches(self, every: int = 1) -> Iterator[Batch]:
+    def batches(self, thin: int = 1) -> Iterator[Batch]:
         """Every n-th draw of each chain, chain after chain."""
         for chain in range(self.chains):
             first = 0
             for index, size in self.pieces.items():
-                chosen = slice(-first % every, None, every)
+                chosen = slice(-first % thin, None, thin)
                 first += size
                 if chosen.start < size:
                     arrays = self._read_chunk(chain, index, "")
@@ -126,9 +126,9 @@ def in_order(arrays: Named, network: Network, likelihood: Likelihood) -> Named:
     return {name: arrays[name] for name in sorted(arrays, key=place)}
 
 
-def thin(arrays: Named, every: int) -> Named:
+def thinned(arrays: Named, thin: int) -> Named:
     """Every n-th draw of ``(chains, draws, ...)``, by name."""
-    return {name: values[:, ::every] for name, values in arrays.items()}
+    return {name: values[:, ::thin] for name, values in arrays.items()}
 
 
 def _joined(parts: list[Named]) -> Named:

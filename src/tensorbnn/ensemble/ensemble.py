@@ -11,15 +11,15 @@ from tensorbnn.checks import check_count
 from tensorbnn.data import Dataset, Prepared, as_dataset, prepare
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
-from tensorbnn.ensemble.arviz import Groups, loo, statistics_of, to_datatree, waic
+from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
-from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thin
+from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
 from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
-from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_length
+from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
 from tensorbnn.findings import WeightsUntrusted
 from tensorbnn.inference.sampler import MAX_SEED, Sampler
@@ -46,7 +46,7 @@ class Ensemble:
     Made by `sample`, `resume`, `load`, `load_original` and `variational`.
 
     Methods that compute something take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network
-    with one input; ``every=n``, to use only every n-th draw of each chain; ``progress=False``, to
+    with one input; ``thin=n``, to use only every n-th draw of each chain; ``progress=False``, to
     show no bar where they take longer than a second; the `seed` of the noise in new targets; and
     the training `data` ``(x, y)``, for a run that did not keep them.
 
@@ -110,7 +110,7 @@ class Ensemble:
         """See what a run that goes on has drawn meanwhile; returns the ensemble itself."""
         self._store.refresh()
         self._draws = find_draws(self._store, skip_damaged=self._skip_damaged)
-        for name in ("parameters", "hyperparameters", "info"):
+        for name in ("parameters", "hyperparameters", "sample_stats"):
             self.__dict__.pop(name, None)
         return self
 
@@ -133,14 +133,21 @@ class Ensemble:
         return np.asarray(medians / medians.max())
 
     @functools.cached_property
-    def info(self) -> dict[str, NDArray[Any]]:
+    def sample_stats(self) -> dict[str, NDArray[Any]]:
         """What the sampler did for each draw, each ``(chains, draws)``.
 
-        ``acceptance`` (mean over the draw's transitions), ``divergent`` and ``num_steps`` (numbers
-        of divergences and of gradients), ``energy_error``, ``energy``, ``log_density`` and
-        ``step_size`` (of the last transition). Empty for a run that was imported.
+        ``acceptance_rate`` (mean over the draw's transitions), ``diverging`` (whether one of them
+        diverged), ``num_gradients`` (their sum); of the last of them ``lp``, ``energy``,
+        ``step_size`` and ``energy_error``, ``energy_error_rms`` or ``kinetic_temperature``, as in
+        `TransitionInfo`. Empty for an imported run.
         """
-        return self._draws.read("info/")
+        found = self._statistics
+        return found | {name: found[name] > 0 for name in {"diverging"} & set(found)}
+
+    @functools.cached_property
+    def _statistics(self) -> dict[str, NDArray[Any]]:
+        """The statistics as they were saved, ``diverging`` as a number of transitions."""
+        return self._draws.read("sample_stats/")
 
     @functools.cached_property
     def approximation(self) -> Approximation | None:
@@ -149,17 +156,17 @@ class Ensemble:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """Reports of the run by chain and epoch, burn-in included; read anew at each use.
+        """Reports of the run by chain and transition, burn-in included; read anew at each use.
 
-        ``chain``, ``epoch``, ``phase``; ``acceptance``, ``divergences`` and ``leapfrog_steps`` (a
-        transition) since the report before; ``step_size``, ``log_density``; each metric as
-        ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None`` stands
-        for what is not finite.
+        ``chain``, ``transition``, ``phase``; ``acceptance_rate``, ``divergences`` and
+        ``num_gradients`` (a transition) since the report before; ``step_size``, ``lp``; each metric
+        as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None``
+        stands for what is not finite.
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 
     def predict(
-        self, x: ArrayLike, *, weights: Weights | None = None, every: int = 1, progress: bool = True
+        self, x: ArrayLike, *, weights: Weights | None = None, thin: int = 1, progress: bool = True
     ) -> Prediction:
         """Predict the rows of `x` with every network, or with every n-th of each chain.
 
@@ -174,21 +181,21 @@ class Ensemble:
         >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=20, progress=False)
         >>> p = ensemble.predict(x)
-        >>> p.mean.shape, p.networks.shape
+        >>> p.mean.shape, p.samples.shape
         ((5, 1), (40, 5, 1))
         """
         rows = self._prepare(Dataset(x))
-        every = check_count("every", every, least=1)
+        thin = check_count("thin", thin, least=1)
         shares, likelihood = None, self.likelihood
         if weights is not None:
-            shares, likelihood = self._thinned(weights, every).ravel(), weights.likelihood
+            shares, likelihood = self._thinned(weights, thin).ravel(), weights.likelihood
         return Prediction(
             self.network,
             likelihood.plain,
             self.dtype,
             rows.inputs,
-            functools.partial(self._draws.batches, every),
-            self.num_chains * len(range(0, self.num_draws, every)),
+            functools.partial(self._draws.batches, thin),
+            self.num_chains * len(range(0, self.num_draws, thin)),
             progress=progress,
             scaling=self.scaling,
             weights=shares,
@@ -243,26 +250,26 @@ class Ensemble:
 
     def sensitivity(
         self,
-        name: str | Sequence[str],
-        values: ArrayLike,
         x: ArrayLike,
+        names: str | Sequence[str],
+        values: ArrayLike,
         *,
-        held_out: Pair | None = None,
+        validation: Pair | None = None,
         data: Pair | None = None,
-        every: int = 1,
+        thin: int = 1,
         progress: bool = True,
     ) -> Sensitivity:
         """How predictions at `x` move with a number of the prior or likelihood, by re-weighting.
 
         Parameters
         ----------
-        name
+        names
             The number to move, such as ``"dense_0.weights.scale"``; several, or a pattern such as
             ``"*.weights.scale"``, are moved together. A hyper-parameter is moved as if it were a
             number; ``"dense_0.weights.scale.loc"`` is the center of its own prior.
         values
             The values to give it, ``(n,)``.
-        held_out
+        validation
             Rows ``(x, y)`` that the run has not seen, to score each value by.
 
         Returns
@@ -279,11 +286,11 @@ class Ensemble:
         >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
         >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
-        >>> found = ensemble.sensitivity("dense_0.weights.scale", [0.1, 0.3, 1.0, 3.0], [1.0])
+        >>> found = ensemble.sensitivity([1.0], "dense_0.weights.scale", [0.1, 0.3, 1.0, 3.0])
         >>> found.mean.shape, found.best().value
         ((4, 1, 1), 0.3)
         """
-        sweep = prepare_sweep(self._model, name, values, held=self._held)
+        sweep = prepare_sweep(self._model, names, values, held=self._held)
         moved = dict.fromkeys(sweep.names, sweep.values)
         # One that is not the run's own, where the likelihood is moved.
         others = (each for each in sweep.likelihoods if each != self.likelihood)
@@ -296,12 +303,12 @@ class Ensemble:
 
         def predictions(at: ArrayLike) -> Iterator[Prediction]:
             for own in weights:
-                yield self.predict(at, weights=own, every=every, progress=progress)
+                yield self.predict(at, weights=own, thin=thin, progress=progress)
 
         # One after the other: each prediction keeps what all networks say.
         moments, scores = [(each.mean, each.sd) for each in predictions(x)], None
-        if held_out is not None:
-            rows = self._prepare(as_dataset("held_out", held_out)).dataset
+        if validation is not None:
+            rows = self._prepare(as_dataset("validation", validation)).dataset
             scores = np.array([each.log_score(rows.targets) for each in predictions(rows.x)])
         mean, sd = (np.stack(each) for each in zip(*moments, strict=True))
         inputs = self._prepare(Dataset(x)).dataset.x
@@ -312,7 +319,7 @@ class Ensemble:
         x: ArrayLike,
         *,
         weights: Weights | None = None,
-        every: int = 1,
+        thin: int = 1,
         names: Sequence[str] | None = None,
         progress: bool = True,
     ) -> Diagnosis:
@@ -333,11 +340,11 @@ class Ensemble:
         """
         points = self._prepare(Dataset(x, names=names)).dataset
         return diagnose(
-            self._by_chain(x, every=every, progress=progress),
-            self.info,
+            self._by_chain(x, thin=thin, progress=progress),
+            self._statistics,
             points=points,
-            hyperparameters=thin(self.hyperparameters, every),
-            weights=None if weights is None else self._thinned(weights, every),
+            hyperparameters=thinned(self.hyperparameters, thin),
+            weights=None if weights is None else self._thinned(weights, thin),
             untrusted=None
             if weights is None or weights.trustworthy
             else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
@@ -346,7 +353,7 @@ class Ensemble:
         )
 
     def autocorrelation(
-        self, x: ArrayLike, max_lag: int = 75, *, every: int = 1, progress: bool = True
+        self, x: ArrayLike, max_lag: int = 75, *, thin: int = 1, progress: bool = True
     ) -> NDArray[Any]:
         """Normalized autocorrelation of the predictions, averaged over the rows of `x`.
 
@@ -356,34 +363,34 @@ class Ensemble:
         Returns
         -------
         ndarray
-            ``rho(n)`` for lags ``n`` of 1 to `max_lag`, ``(max_lag, outputs)``. Rows whose
+            ``rho(n)`` for lags ``n`` of 0 to `max_lag`, ``(max_lag + 1, outputs)``. Rows whose
             prediction never changes have none and are left out.
         """
         max_lag = check_count("max_lag", max_lag, least=1)
-        return autocorrelation(self._by_chain(x, every=every, progress=progress), max_lag)
+        return autocorrelation(self._by_chain(x, thin=thin, progress=progress), max_lag)
 
-    def autocorrelation_length(
-        self, x: ArrayLike, max_lag: int | None = None, *, every: int = 1, progress: bool = True
+    def autocorrelation_time(
+        self, x: ArrayLike, max_lag: int | None = None, *, thin: int = 1, progress: bool = True
     ) -> NDArray[Any]:
         """Integrated autocorrelation length of the predictions, averaged over the rows of `x`.
 
         ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far;
-        ``predict(x, every=n)`` with ``n`` of about this length gives nearly independent networks.
+        ``predict(x, thin=n)`` with ``n`` of about this length gives nearly independent networks.
 
         Lags are looked at up to `max_lag`, half the number of draws by default; a warning says so
         where the correlation had not died down by then. Returns draws for each output,
         ``(outputs,)``.
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
-        return autocorrelation_length(self._by_chain(x, every=every, progress=progress), max_lag)
+        return autocorrelation_time(self._by_chain(x, thin=thin, progress=progress), max_lag)
 
-    def score(
+    def evaluate(
         self,
         x: ArrayLike,
         y: ArrayLike,
         *,
         level: float = 0.9,
-        every: int = 1,
+        thin: int = 1,
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:
@@ -406,52 +413,52 @@ class Ensemble:
         >>> x = np.linspace(-1, 1, 11)
         >>> posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.1), x, x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=200, progress=False)
-        >>> scores = ensemble.score([-0.5, 0.5], [-0.5, 0.5])
+        >>> scores = ensemble.evaluate([-0.5, 0.5], [-0.5, 0.5])
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
         rows = self._prepare(Dataset(x, as_rows("y", y)))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
-        prediction = self.predict(known.x, every=every, progress=progress)
+        prediction = self.predict(known.x, thin=thin, progress=progress)
         if self.likelihood.predicts_classes:
             return score_classes(prediction, known.targets)
 
         def draw(own: slice) -> NDArray[Any]:
-            return self._new_targets(rows.take(own), every=every, seed=seed, first_row=own.start)
+            return self._new_targets(rows.take(own), thin=thin, seed=seed, first_row=own.start)
 
         observed = self.likelihood.plain.observed(known.targets, self.network.outputs)
         log_score = prediction.log_score(known.targets)
         return score_numbers(prediction, observed, draw, log_score, level=level, seed=seed)
 
-    def new_targets(self, x: ArrayLike, *, every: int = 1, seed: int = 0) -> NDArray[Any]:
+    def posterior_predictive(self, x: ArrayLike, *, thin: int = 1, seed: int = 0) -> NDArray[Any]:
         """A new target from each network for each row of `x`, each with noise of its own.
 
         Returns
         -------
         ndarray
             Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
-            units, class labels for `Categorical`; networks in the order of `Prediction.networks`.
+            units, class labels for `Categorical`; networks in the order of `Prediction.samples`.
 
         Examples
         --------
         >>> import tensorbnn as tb
         >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Bernoulli())
         >>> ensemble = tb.sample(prior, chains=2, burn_in=20, draws=50, progress=False)
-        >>> ensemble.new_targets([-1.0, 0.0, 1.0]).shape
+        >>> ensemble.posterior_predictive([-1.0, 0.0, 1.0]).shape
         (100, 3, 1)
         """
         rows = self._prepare(Dataset(x))
-        every = check_count("every", every, least=1)
+        thin = check_count("thin", thin, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        return self._new_targets(rows, every=every, seed=seed)
+        return self._new_targets(rows, thin=thin, seed=seed)
 
     def _predict_networks(
         self, x: ArrayLike, places: NDArray[np.intp], *, seed: int | None, progress: bool
     ) -> NDArray[Any]:
         """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
-        As in `Prediction.networks` and `new_targets`, to rounding, without the cost of all others.
+        As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
         A network that comes again draws with noise of its own.
         """
         rows, likelihood = self._prepare(Dataset(x)), self.likelihood.plain
@@ -466,14 +473,14 @@ class Ensemble:
             progress=progress,
             scaling=self.scaling,
         )
-        return prediction.networks[back]
+        return prediction.samples[back]
 
     def to_arviz(
         self,
         x: ArrayLike | None = None,
         *,
         data: Pair | None = None,
-        every: int = 1,
+        thin: int = 1,
         seed: int = 0,
         progress: bool = True,
     ) -> "DataTree":
@@ -496,7 +503,7 @@ class Ensemble:
         >>> dict(tree.log_likelihood["y"].sizes)
         {'chain': 2, 'draw': 100, 'row': 3}
         """
-        every = check_count("every", every, least=1)
+        thin = check_count("thin", thin, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         rows, inputs = self._data(data), None
         if x is not None:
@@ -504,36 +511,36 @@ class Ensemble:
         elif rows is not None:
             inputs = rows.dataset.x
         groups: Groups = {
-            "posterior": thin(self.parameters | self.hyperparameters, every),
-            "sample_stats": statistics_of(thin(self.info, every)),
+            "posterior": thinned(self.parameters | self.hyperparameters, thin),
+            "sample_stats": thinned(self.sample_stats, thin),
         }
         if rows is not None:
-            groups["log_likelihood"] = {"y": self._log_likelihood(rows, every=every)}
+            groups["log_likelihood"] = {"y": self._log_likelihood(rows, thin=thin)}
             known = rows.dataset
             if type(self.likelihood.plain).sample is not Likelihood.sample:
                 own = self._prepare(Dataset(known.x, self.likelihood.unweighted(known.targets)))
-                again = self._by_draw(self._new_targets(own, every=every, seed=seed))
+                again = self._by_draw(self._new_targets(own, thin=thin, seed=seed))
                 groups["posterior_predictive"] = {"y": again}
             y = self.likelihood.observed(known.targets, self.network.outputs)
             groups |= {"observed_data": {"y": y}, "constant_data": {"x": known.x}}
         if inputs is not None:
-            predictions = self._by_chain(inputs, every=every, progress=progress)
+            predictions = self._by_chain(inputs, thin=thin, progress=progress)
             groups |= {"predictions": {"f": predictions}}
             groups |= {"predictions_constant_data": {"x": inputs}}
         return to_datatree(groups)
 
-    def loo(self, *, data: Pair | None = None, every: int = 1) -> "ELPDData":
+    def loo(self, *, data: Pair | None = None, thin: int = 1) -> "ELPDData":
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
         ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
         ``arviz_stats.compare`` compares several.
         """
-        return loo(self._needed_log_likelihood(data, every))
+        return loo(self._needed_log_likelihood(data, thin))
 
-    def waic(self, *, data: Pair | None = None, every: int = 1) -> "ELPDData":
+    def waic(self, *, data: Pair | None = None, thin: int = 1) -> "ELPDData":
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
-        return waic(self._needed_log_likelihood(data, every))
+        return waic(self._needed_log_likelihood(data, thin))
 
     def __len__(self) -> int:
         return self.num_chains * self.num_draws
@@ -583,7 +590,7 @@ class Ensemble:
         batches = self._draws.batches()
         return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
 
-    def _thinned(self, weights: Weights, every: int) -> NDArray[Any]:
+    def _thinned(self, weights: Weights, thin: int) -> NDArray[Any]:
         """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
         if not isinstance(weights, Weights):
             raise TypeError(
@@ -594,29 +601,29 @@ class Ensemble:
                 f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
                 "are of another one, or of this one before it grew; reweight it anew"
             )
-        chosen = self._by_draw(weights.weights)[:, ::every]
+        chosen = self._by_draw(weights.weights)[:, ::thin]
         return chosen / chosen.sum()
 
-    def _by_chain(self, x: ArrayLike, *, every: int, progress: bool) -> NDArray[Any]:
+    def _by_chain(self, x: ArrayLike, *, thin: int, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
-        return self._by_draw(self.predict(x, every=every, progress=progress).networks)
+        return self._by_draw(self.predict(x, thin=thin, progress=progress).samples)
 
     def _by_draw(self, values: NDArray[Any]) -> NDArray[Any]:
         """Networks as chains and draws."""
         return values.reshape(self.num_chains, -1, *values.shape[1:])
 
-    def _log_likelihood(self, rows: Prepared, *, every: int) -> NDArray[Any]:
+    def _log_likelihood(self, rows: Prepared, *, thin: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        each = log_likelihood(self.network, self.likelihood, self._draws.batches(every), rows)
+        each = log_likelihood(self.network, self.likelihood, self._draws.batches(thin), rows)
         weights = self.likelihood.weights(rows.dataset.targets)
         jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
         return self._by_draw(each) + jacobian
 
     def _new_targets(
-        self, rows: Prepared, *, every: int, seed: int, first_row: int = 0
+        self, rows: Prepared, *, thin: int, seed: int, first_row: int = 0
     ) -> NDArray[Any]:
         """Noise included, ``(networks, rows, columns)``; where targets are known, that of these."""
-        model = self.network, self.likelihood.plain, self._draws.batches(every)
+        model = self.network, self.likelihood.plain, self._draws.batches(thin)
         return self.scaling.natural(new_targets(*model, rows, seed=seed, first_row=first_row))
 
     def _data(self, given: Pair | None) -> Prepared | None:
@@ -624,11 +631,11 @@ class Ensemble:
         dataset = find_data(self._store) if given is None else as_dataset("data", given)
         return None if dataset is None else self._prepare(dataset, self.likelihood)
 
-    def _needed_log_likelihood(self, given: Pair | None, every: int) -> NDArray[Any]:
-        every, rows = check_count("every", every, least=1), self._data(given)
+    def _needed_log_likelihood(self, given: Pair | None, thin: int) -> NDArray[Any]:
+        thin, rows = check_count("thin", thin, least=1), self._data(given)
         if rows is None:
             raise ValueError(
                 "these networks were sampled from the prior, without data: there is no row whose "
                 "likelihood could be looked at; give some as `data=(x, y)`"
             )
-        return self._log_likelihood(rows, every=every)
+        return self._log_likelihood(rows, thin=thin)

@@ -40,7 +40,7 @@ class Prediction:
 
     Attributes
     ----------
-    num_networks, num_rows : int
+    num_samples, num_rows : int
         Number of networks and of rows.
     """
 
@@ -51,7 +51,7 @@ class Prediction:
         dtype: DType,
         x: NDArray[Any],
         batches: Callable[[], Iterable[Batch]],
-        num_networks: int,
+        num_samples: int,
         *,
         progress: bool,
         scaling: Scaling | None = None,
@@ -60,17 +60,17 @@ class Prediction:
         self._network, self._likelihood, self._dtype = network, likelihood, dtype
         self._scaling, self._weights = scaling or Scaling(), weights
         self._x, self._batches, self._progress = x, batches, progress
-        self.num_networks, self.num_rows = num_networks, len(x)
-        row_bytes = num_networks * network.outputs * np.dtype(dtype).itemsize
+        self.num_samples, self.num_rows = num_samples, len(x)
+        row_bytes = num_samples * network.outputs * np.dtype(dtype).itemsize
         self._block_rows = max(BLOCK_BYTES // row_bytes // ROW_MULTIPLE, 1) * ROW_MULTIPLE
         self._kept: _Block | None = None
 
     def __repr__(self) -> str:
         weighted = "" if self._weights is None else ", weighted"
-        return f"Prediction({self.num_rows} rows by {self.num_networks} networks{weighted})"
+        return f"Prediction({self.num_rows} rows by {self.num_samples} networks{weighted})"
 
     @functools.cached_property
-    def networks(self) -> NDArray[Any]:
+    def samples(self) -> NDArray[Any]:
         """Value of each network, ``(networks, rows, outputs)``: chain after chain, in draw order.
 
         The one statistic whose size grows with networks times rows, and that has no weights in it.
@@ -265,7 +265,7 @@ class Prediction:
         return self._scaling.targets(values).astype(self._dtype).T
 
     def _mixture(self, block: "_Block") -> targets.Mixture:
-        own = np.full(self.num_networks, 1 / self.num_networks)
+        own = np.full(self.num_samples, 1 / self.num_samples)
         with np.errstate(divide="ignore"):  # a weight of 0 counts for nothing
             log_weights = np.log(own if self._weights is None else self._weights)
         return targets.Mixture(block.outputs, block.hypers, log_weights.astype(self._dtype))
@@ -287,7 +287,7 @@ class Prediction:
             yield self._kept
             return
         starts = range(0, self.num_rows, self._block_rows)
-        with Bar("predicting", len(starts) * self.num_networks, show=self._progress) as bar:
+        with Bar("predicting", len(starts) * self.num_samples, show=self._progress) as bar:
             for start in starts:
                 block = self._block(slice(start, min(start + self._block_rows, self.num_rows)), bar)
                 if len(starts) == 1:

@@ -36,7 +36,7 @@ class Weights:
     Attributes
     ----------
     weights
-        ``(networks,)``, in the order of `Prediction.networks`; they sum to one.
+        ``(networks,)``, in the order of `Prediction.samples`; they sum to one.
     log_weights
         Their logarithms.
     log_ratios

@@ -34,7 +34,7 @@ class Reliability(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Scores:
-    """How well an ensemble predicts numbers; made by `Ensemble.score`.
+    """How well an ensemble predicts numbers; made by `Ensemble.evaluate`.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Scores:
 @final
 @dataclass(frozen=True)
 class ClassScores:
-    """How well an ensemble predicts classes; made by `Ensemble.score`.
+    """How well an ensemble predicts classes; made by `Ensemble.evaluate`.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def score_numbers(
 
     `draw` gives new targets ``(networks, rows, outputs)`` for some rows, block by block.
     """
-    step = max(VALUES_AT_ONCE // (prediction.num_networks * y.shape[1]), 1)
+    step = max(VALUES_AT_ONCE // (prediction.num_samples * y.shape[1]), 1)
     parts = []
     for first in range(0, len(y), step):
         rows = slice(first, first + step)

@@ -61,7 +61,7 @@ class Sensitivity:
     weights
         The weights for each value.
     log_score
-        Mean log predictive density of the held-out rows at each value, ``(n,)``; ``None`` without.
+        Mean log predictive density of validation rows at each value, ``(n,)``; ``None`` without.
     """
 
     names: tuple[str, ...]
@@ -101,7 +101,7 @@ class Sensitivity:
         return np.array([each.trustworthy for each in self.weights])
 
     def best(self, by: Criterion = "evidence") -> Choice:
-        """The value with the highest evidence, or the highest score of held-out rows.
+        """The value with the highest evidence, or the highest score of validation rows.
 
         Only values whose weights are trustworthy are looked at. Where the best one is next to
         others that are not, the true best may lie beyond: sample again from there.
@@ -110,8 +110,8 @@ class Sensitivity:
         score = self.log_evidence_ratio if by == "evidence" else self.log_score
         if score is None:
             raise ValueError(
-                "there are no held-out rows to choose by: give them as "
-                "`sensitivity(..., held_out=(x, y))`, or choose by 'evidence'"
+                "there are no validation rows to choose by: give them as "
+                "`sensitivity(..., validation=(x, y))`, or choose by 'evidence'"
             )
         if not self.trustworthy.any():
             raise ValueError(

@@ -93,17 +93,17 @@ def mutual_information(
 def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
     """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation` says."""
     _check_lag(max_lag, values.shape[1])
-    total, count = np.zeros((max_lag, values.shape[3])), np.zeros(values.shape[3])
+    total, count = np.zeros((max_lag + 1, values.shape[3])), np.zeros(values.shape[3])
     for row in range(values.shape[2]):
         rho = _normalized(values[:, :, row], max_lag)
         defined = np.isfinite(rho[0])
-        total[:, defined] += rho[1:, defined]
+        total[:, defined] += rho[:, defined]
         count += defined
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
 
-def autocorrelation_length(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
-    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation_length` says.
+def autocorrelation_time(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
+    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation_time` says.
 
     The sum so far is positive where the window ends (Sokal's window, which keeps noise out). A
     chain of ``N`` draws is worth about ``N`` over this length of independent ones. NaN where no

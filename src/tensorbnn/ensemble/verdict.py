@@ -57,14 +57,16 @@ class Evidence(NamedTuple):
     values: NDArray[Any]  # predictions (chains, draws, rows, outputs); weighted: their influences
     rhat: NDArray[Any]  # (rows, outputs)
     ess: NDArray[Any]  # the lesser of bulk and tail, (rows, outputs)
-    acceptance: NDArray[Any]  # (chains,)
-    divergent: NDArray[Any]  # divergent transitions that led to each draw, (chains, draws)
+    acceptance_rate: NDArray[Any]  # (chains,)
+    diverging: NDArray[Any]  # divergent transitions that led to each draw, (chains, draws)
     ebfmi: NDArray[Any]  # (chains,)
     hyper_rhat: Mapping[str, float]
     points: Dataset | None = None  # the rows, which are named by their numbers without them
     untrusted: WeightsUntrusted | None = None  # if weights of networks are not to be trusted
     sampler: type[Sampler] | None = None
-    info: Mapping[str, NDArray[Any]] = MappingProxyType({})  # its records, each (chains, draws)
+    sample_stats: Mapping[str, NDArray[Any]] = MappingProxyType(
+        {}
+    )  # its records, each (chains, draws)
     approximation: Approximate | None = None  # where draws are not of the posterior, but of this
 
 
@@ -166,17 +168,17 @@ def _reason(values: NDArray[Any], rhat: Rhat) -> tuple[bool, int | None]:
 
 def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
     """What there is to note besides predictions."""
-    if evidence.sampler is not None and evidence.info:
+    if evidence.sampler is not None and evidence.sample_stats:
         # The bias of one that is not exact, which no number here shows.
-        yield from evidence.sampler.findings(evidence.info)
+        yield from evidence.sampler.findings(evidence.sample_stats)
     if evidence.untrusted is not None:
         yield evidence.untrusted
-    share = float(np.mean(evidence.divergent > 0))  # a draw may be several transitions
+    share = float(np.mean(evidence.diverging > 0))  # a draw may be several transitions
     if share > DIVERGENCE_LIMIT:
         yield Divergences(share)
-    low = evidence.acceptance < ACCEPTANCE_LIMIT
+    low = evidence.acceptance_rate < ACCEPTANCE_LIMIT
     if low.any():
-        yield LowAcceptance(*_chosen(low), float(evidence.acceptance[low].max()))
+        yield LowAcceptance(*_chosen(low), float(evidence.acceptance_rate[low].max()))
     slow = evidence.ebfmi < EBFMI_LIMIT
     # A sampler that is not exact rejects nothing: its energies are not what E-BFMI is about.
     if slow.any() and (evidence.sampler is None or evidence.sampler.exact):

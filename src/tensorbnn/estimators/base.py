@@ -1,4 +1,4 @@
-"""What regressor and classifier share: the network that their options describe, and its chains."""
+"""What the regressor and the classifier share: the network and its chains."""
 
 import numbers
 import warnings
@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,8 +20,9 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
 from tensorbnn.estimators.state import pack, unpack
-from tensorbnn.findings import Agree
+from tensorbnn.findings import Agree, Verdict
 from tensorbnn.inference.sampler import Sampler
+from tensorbnn.messages import PYTHON, Raised, Words
 from tensorbnn.model.checks import DType, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import ACTIVATION_NAMES, Layer
@@ -29,22 +30,40 @@ from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
 from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
+from tensorbnn.sampling.stopping import Until
 from tensorbnn.tabular import TabularModel
-from tensorbnn.warning import StoppedByLimit, warn
+from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, warn
 
-# Where learned noise starts, in units of the targets' standard deviation.
+# The start of learned noise, in units of the targets' standard deviation.
 LEARNED_NOISE = Hyper(0.5)
-# Draws of a chain that a diagnosis looks at: more say the same and take minutes.
+# Draws of a chain that a diagnosis uses: more take minutes and say the same.
 MOST_DIAGNOSED = 5000
-# Values of all networks that are kept at a time where some of the networks are asked for.
+# Values that `sample_y` computes at a time.
 MOST_VALUES = 2**24
+
+
+class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergenceWarning):
+    """The predictions of an estimator can't be trusted yet."""
+
+    verdict: Verdict
+
+    def message(self, words: Words = PYTHON) -> str:
+        # Chains may agree and still have had divergences, for example.
+        found = [
+            each.facts if isinstance(each, Agree) else each.message(words)
+            for each in self.verdict.findings
+        ]
+        return (
+            f"don't trust the predictions yet: {'; '.join(found)}. Give more `max_minutes`, "
+            "`burn_in` or `draws`, or use a smaller network (`hidden_layer_sizes`)"
+        )
 
 
 @dataclass(eq=False, repr=False)
 class AbstractBNN(BaseEstimator):  # type: ignore[misc]
-    """Options, chains and pickles of an estimator; subclasses know what targets are."""
+    """Options, chains and pickles of an estimator; subclasses know the kind of targets."""
 
-    hidden: Sequence[int] | int = (20,)
+    hidden_layer_sizes: Sequence[int] | int = (20,)
     _: KW_ONLY
     activation: str | Layer = "tanh"
     weight_prior: Prior | None = None
@@ -53,7 +72,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     chains: int = 4
     burn_in: int = 500
     draws: int = 500
-    until: Converged | Literal["converged"] | None = "converged"
+    until: Until | Literal["converged"] | None = "converged"
     max_minutes: float | None = 5.0
     sampler: Sampler | None = None
     dtype: DType = "float32"
@@ -61,102 +80,87 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     verbose: bool = False
 
     def __sklearn_is_fitted__(self) -> bool:
-        # Names of features are set before anything is sampled: they alone predict nothing.
+        # Feature names are set before sampling, and are not enough to predict.
         return hasattr(self, "ensemble_")
 
     @property
-    def relevances_(self) -> NDArray[Any]:
-        """How much each input matters, of an estimator with `relevance`."""
+    def feature_importances_(self) -> NDArray[Any]:
+        """How much each input matters, for an estimator with `relevance`."""
         check_is_fitted(self)
         found = self.ensemble_.relevances
         if found is None:
-            raise AttributeError("`relevances_` are there after a fit with relevance=True")
-        return found
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Sample networks from the posterior.
-
-        Parameters
-        ----------
-        X
-            Inputs ``(rows, inputs)``.
-        y
-            Targets ``(rows,)`` or ``(rows, outputs)``; for a classifier classes ``(rows,)``:
-            numbers, texts, or whatever can be sorted.
-        sample_weight
-            How often each row counts, ``(rows,)``: the power of its likelihood. One number for all.
-        """
-        # Nothing is left of an earlier fit, so that one that fails can't mix with it.
-        for name in ("ensemble_", "diagnostics_"):
-            self.__dict__.pop(name, None)
-        check_unmasked("X", X)  # scikit-learn would take what is beneath the mask
-        check_unmasked("y", y)
-        x, targets = self._rows(X, y)
-        weights = self._weights(x, sample_weight)
-        if weights is not None:
-            x, targets, weights = (each[weights > 0] for each in (x, targets, weights))
-        at = x[:: -(-len(x) // TRAINING_POINTS)]
-        self.ensemble_ = self._sample(self._posterior(x, targets, weights), at)
-        every = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
-        self.diagnostics_ = self.ensemble_.diagnose(at, every=every, progress=False)
-        if not self.diagnostics_.trustworthy:
-            # Chains may agree, but have seen divergences, say.
-            findings = self.diagnostics_.verdict.findings
-            found = [each.facts if isinstance(each, Agree) else str(each) for each in findings]
-            said = (
-                f"don't trust the predictions yet: {'; '.join(found)}; more `max_minutes`, "
-                "`burn_in` or `draws`, or a smaller `hidden`, are options of this estimator"
+            raise AttributeError(
+                "`feature_importances_` is available after fit with relevance=True"
             )
-            warn(ConvergenceWarning(said))
-        return self
+        return np.asarray(found / found.sum())
 
-    def sample_predictions(
+    def _fit(
         self,
         X: ArrayLike,
-        samples: int | None = None,
-        *,
-        noise: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> NDArray[Any]:
-        """What single networks say about new rows.
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        y_sd: ArrayLike | None = None,
+    ) -> Self:
+        # Nothing is left of an earlier fit, so that one that fails can't mix with it.
+        for name in ("ensemble_", "diagnosis_"):
+            self.__dict__.pop(name, None)
+        check_unmasked("X", X)  # scikit-learn would use the values beneath the mask
+        check_unmasked("y", y)
+        x, targets = self._rows(X, y)
+        weights, sds = self._weights(x, sample_weight), self._deviations(targets, y_sd)
+        if weights is not None:
+            counts = weights > 0
+            x, targets, weights = x[counts], targets[counts], weights[counts]
+            sds = None if sds is None else sds[counts]
+        at = x[:: -(-len(x) // TRAINING_POINTS)]
+        self.ensemble_ = self._sample(self._posterior(x, targets, weights, sds), at)
+        thin = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
+        self.diagnosis_ = self.ensemble_.diagnose(at, thin=thin, progress=False)
+        if not self.diagnosis_.trustworthy:
+            warn(EstimatorConvergenceWarning(self.diagnosis_.verdict))
+        return self
 
-        For a regressor draws of the function, or of new targets; for a classifier probabilities, or
-        classes drawn by them.
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        *,
+        noise: bool = True,
+    ) -> NDArray[Any]:
+        """Draw targets of new rows from the posterior.
 
         Parameters
         ----------
         X
             Inputs ``(rows, inputs)``.
-        samples
-            Number of networks, chosen at random. Left out, all, chain after chain.
-        noise
-            Add noise, to have new targets, or draw classes.
+        n_samples
+            Number of samples. Each comes from another network, chosen at random, as long as there
+            are enough of them.
         random_state
             Seed of the choice, and of the noise or the classes.
+        noise
+            Whether to draw new targets, noise included. If false, you get what the networks say:
+            samples of the function for a regressor, of the probabilities for a classifier.
 
         Returns
         -------
         ndarray
-            ``(samples, rows)``, or ``(samples, rows, outputs)``; of a classifier probabilities
-            ``(samples, rows, classes)``, or with `noise` classes ``(samples, rows)``.
+            ``(rows, n_samples)``, or ``(rows, outputs, n_samples)`` for several outputs. For a
+            classifier classes ``(rows, n_samples)``, or without `noise` probabilities
+            ``(rows, classes, n_samples)``.
         """
         rows, state = self._inputs(X), check_random_state(random_state)
-        ensemble, show, chosen = self.ensemble_, bool(self.verbose), None
-        count = len(ensemble)
-        if samples is not None:
-            wanted = check_count("samples", samples, least=1)
-            chosen = state.choice(count, wanted, replace=wanted > count)
-        parts = -(-rows.shape[0] * count * ensemble.network.outputs // MOST_VALUES)
+        ensemble, wanted = self.ensemble_, check_count("n_samples", n_samples, least=1)
+        chosen = state.choice(len(ensemble), wanted, replace=wanted > len(ensemble))
+        parts = -(-rows.shape[0] * wanted * ensemble.network.outputs // MOST_VALUES)
         found = []
         for part in np.array_split(rows, parts):
             seed = int(state.randint(2**31 - 1)) if noise else None
-            if chosen is not None:
-                found.append(ensemble._predict_networks(part, chosen, seed=seed, progress=show))
-            elif seed is not None:
-                found.append(ensemble.new_targets(part, seed=seed))
-            else:
-                found.append(ensemble.predict(part, progress=show).networks)
-        return self._shaped(np.concatenate(found, axis=1), are_targets=noise)
+            show = bool(self.verbose)
+            found.append(ensemble._predict_networks(part, chosen, seed=seed, progress=show))
+        samples = self._shaped(np.concatenate(found, axis=1), are_targets=noise)
+        return np.moveaxis(samples, 0, -1)
 
     @abstractmethod
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -164,18 +168,22 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _posterior(
-        self, x: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None
+        self,
+        x: NDArray[Any],
+        targets: NDArray[Any],
+        weights: NDArray[Any] | None,
+        y_sd: NDArray[Any] | None,
     ) -> Posterior:
-        """The posterior of rows that count."""
+        """The posterior of the rows whose weight is not 0."""
 
     @abstractmethod
     def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
-        """Outputs, or targets that were drawn, ``(..., columns)`` as a user sees them."""
+        """Outputs, or new targets, ``(..., columns)`` in the shape that the user sees."""
 
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
         try:
             with warnings.catch_warnings():
-                # What they fall short of is in the verdict.
+                # The verdict says it.
                 warnings.simplefilter("ignore", StoppedByLimit)
                 ensemble = sample(
                     posterior,
@@ -191,35 +199,40 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         except LimitBeforeDrawsError as error:
             raise self._too_short() from error
         if ensemble.num_draws < LEAST_DRAWS:
-            if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C has kept too little
+            if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C came too early
                 raise KeyboardInterrupt
             raise self._too_short()
         return ensemble
 
     def _too_short(self) -> RunError:
         return SamplingError(
-            f"`max_minutes` ({self.max_minutes:g}) were over before chains had {LEAST_DRAWS} draws "
-            "each, so that there is nothing to predict with: give more, or a smaller `hidden`, "
-            "a shorter `burn_in` or fewer rows"
+            f"`max_minutes` ({self.max_minutes:g}) ended the fit before each chain had "
+            f"{LEAST_DRAWS} draws, which is too few to predict with. Give more minutes, a smaller "
+            "network (`hidden_layer_sizes`), a shorter `burn_in` or fewer rows"
         )
 
-    def _until(self, at: NDArray[Any]) -> Converged | None:
-        """When chains end, besides their number of draws; one alone can't be compared."""
+    def _until(self, at: NDArray[Any]) -> Until | None:
+        """The stopping rule; one chain alone can't be compared."""
         if isinstance(self.until, str) and self.until == "converged":
             return None if self.chains == 1 else Converged(at=at, fraction=1.0)
-        if self.until is not None and not isinstance(self.until, Converged):
+        if isinstance(self.until, str) or not (
+            self.until is None or callable(getattr(self.until, "estimate", None))
+        ):
             raise ValueError(
-                f"`until` must be 'converged', None or a tb.Converged, got {self.until!r}"
+                "`until` must be 'converged', None, or an object with `estimate(ensemble)` such as "
+                f"tb.Converged(), got {self.until!r}"
             )
         return self.until
 
-    def _model(self, noise: Hyper | tuple[float, ...]) -> TabularModel:
-        given: Any = self.hidden
-        hidden = (given,) if isinstance(given, numbers.Integral) else given
-        # Something that ends, and has the same order each time: no generator, no set.
-        known = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
-        if not known or not all(is_whole(units) for units in hidden):
-            raise ValueError(f"`hidden` must be numbers of units such as (50, 50), got {given!r}")
+    def _model(self, noise_sd: Hyper | tuple[float, ...]) -> TabularModel:
+        given: Any = self.hidden_layer_sizes
+        sizes = (given,) if isinstance(given, numbers.Integral) else given
+        # Not a generator or a set: it must end, and have the same order each time.
+        known = isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str)
+        if not known or not all(is_whole(units) for units in sizes):
+            raise ValueError(
+                f"`hidden_layer_sizes` must be numbers of units such as (50, 50), got {given!r}"
+            )
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
         activation = self.activation
@@ -228,19 +241,19 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             names = sorted(ACTIVATION_NAMES)
             raise ValueError(f"`activation` must be a layer or one of {names}, got {activation!r}")
         return TabularModel(
-            hidden=tuple(int(units) for units in hidden),
+            hidden_layer_sizes=tuple(int(units) for units in sizes),
             activation=activation,
             weight_prior=self.weight_prior,
             bias_prior=Normal(0.0, 1.0) if self.bias_prior is None else self.bias_prior,
-            noise=noise,
+            noise_sd=noise_sd,
             relevance=bool(self.relevance),
         )
 
     def _weights(self, x: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any] | None:
-        """Weights of rows, checked; ``None`` where all count once."""
+        """The weights of the rows, checked; ``None`` if there are none."""
         if sample_weight is None:
             return None
-        # The same for all, as in scikit-learn.
+        # One number for all rows, as in scikit-learn.
         if isinstance(sample_weight, numbers.Real) or getattr(sample_weight, "shape", None) == ():
             sample_weight = np.full(len(x), sample_weight)
         weights: NDArray[Any] = check_array(
@@ -256,11 +269,30 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
                 f"for all, got shape {weights.shape}"
             )
         if not np.any(weights):
-            raise ValueError("all of `sample_weight` are zero: there is no row to learn from")
+            raise ValueError("all of `sample_weight` are zero: no row is left to learn from")
         return weights.ravel()
 
+    def _deviations(
+        self, targets: NDArray[Any], y_sd: ArrayLike | None
+    ) -> NDArray[np.float64] | None:
+        """Standard deviations of the targets, checked, in the shape of the targets."""
+        if y_sd is None:
+            return None
+        check_unmasked("y_sd", y_sd)
+        sds: NDArray[Any] = check_array(y_sd, ensure_2d=False, dtype=np.float64, input_name="y_sd")
+        if sds.size == targets.size and sds.shape[:1] == targets.shape[:1]:
+            sds = sds.reshape(targets.shape)
+        if sds.shape != targets.shape or not np.all(sds > 0):
+            got = "values of 0 or below" if sds.shape == targets.shape else f"shape {sds.shape}"
+            raise ValueError(
+                "`y_sd` must be a positive standard deviation for each value of `y`, of shape "
+                f"{targets.shape}, got {got}"
+            )
+        return sds
+
     def _predict(self, X: ArrayLike) -> Prediction:
-        return self.ensemble_.predict(self._inputs(X), progress=bool(self.verbose))
+        rows = self._inputs(X)  # first, since it checks that there is an ensemble
+        return self.ensemble_.predict(rows, progress=bool(self.verbose))
 
     def _inputs(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)

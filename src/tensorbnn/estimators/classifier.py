@@ -1,6 +1,6 @@
-"""`BNNClassifier`: classes with honest probabilities, the scikit-learn way."""
+"""`BNNClassifier`: classification with uncertainties, as a scikit-learn estimator."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,22 +13,21 @@ from tensorbnn.posterior import Posterior
 
 
 class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
-    """Bayesian neural network for classes, as a scikit-learn estimator.
+    """Bayesian neural network for classification, as a scikit-learn estimator.
 
-    Probabilities are averages over networks sampled from the posterior, so that they say less far
-    from the data. Two classes have one output (`Bernoulli`), more have one each (`Categorical`).
-    Inputs are standardized by themselves; `fit` samples and warns as that of `BNNRegressor`.
+    Probabilities are averages over networks sampled from the posterior, so that they are less
+    certain far from the data. Two classes are one output (`Bernoulli`), more classes have one
+    output each (`Categorical`). Inputs are standardized internally; `fit` samples and warns as that
+    of `BNNRegressor`.
 
     Parameters
     ----------
-    hidden, activation, weight_prior, bias_prior, relevance
+    hidden_layer_sizes, activation, weight_prior, bias_prior, relevance
         The network, as for `BNNRegressor`.
     chains, burn_in, draws, sampler, max_minutes
-        How long chains are, as for `BNNRegressor`.
+        How long to sample, as for `BNNRegressor`.
     until
-        ``"converged"``: R-hat below 1.01 and an effective sample size of at least 400 of the
-        probabilities at up to 100 rows of the training data. A `Converged` of your own, or
-        ``None`` for exactly `draws`.
+        When to stop, as for `BNNRegressor`; ``"converged"`` compares probabilities.
     dtype, random_state, verbose
         As for `BNNRegressor`.
 
@@ -37,22 +36,37 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
     classes_ : array
         The classes, in the order of the columns of `predict_proba`.
     ensemble_ : Ensemble
-        The sampled networks, with all that an `Ensemble` can do; its targets are places in
-        `classes_`.
-    diagnostics_, relevances_, n_features_in_, feature_names_in_
-        As those of `BNNRegressor`.
+        The sampled networks; its targets are indices into `classes_`.
+    diagnosis_, feature_importances_, n_features_in_, feature_names_in_
+        As for `BNNRegressor`.
 
     Examples
     --------
     >>> import tensorbnn as tb
     >>> X = [[-2.0], [-1.5], [-1.0], [-0.5], [0.5], [1.0], [1.5], [2.0]]
     >>> y = ["low"] * 4 + ["high"] * 4
-    >>> classifier = tb.BNNClassifier(hidden=(3,), burn_in=200, random_state=0).fit(X, y)
+    >>> classifier = tb.BNNClassifier(hidden_layer_sizes=(3,), burn_in=200, random_state=0).fit(
+    ...     X, y
+    ... )
     >>> classifier.predict([[-3.0], [3.0]]).tolist(), classifier.classes_.tolist()
     (['low', 'high'], ['high', 'low'])
     >>> classifier.predict_proba([[0.0]]).shape
     (1, 2)
     """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Sample networks from the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        y
+            Classes ``(rows,)``: numbers, strings, or anything else that can be sorted.
+        sample_weight
+            Weights of the rows ``(rows,)``, or one number for all, as for `BNNRegressor`.
+        """
+        return self._fit(X, y, sample_weight)
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         x, y = validate_data(self, X, y, dtype=np.float64)
@@ -63,21 +77,24 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
             if len(kinds) == 1:
                 raise
             raise TypeError(
-                f"`y` must hold classes that can be sorted, but has values of the types {kinds}, "
-                "which can't be compared: fill or remove those that are missing, or make all of "
-                "them texts"
+                f"`y` must hold classes that can be sorted, but has values of the types {kinds}: "
+                "fill or remove missing values, or convert all of them to strings"
             ) from error
         return x, column_or_1d(y, warn=True)
 
     def _posterior(
-        self, x: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None
+        self,
+        x: NDArray[Any],
+        targets: NDArray[Any],
+        weights: NDArray[Any] | None,
+        y_sd: NDArray[Any] | None,
     ) -> Posterior:
         self.classes_, places = np.unique(targets, return_inverse=True)
         count = len(self.classes_)
         if count < 2:
             raise ValueError(
-                "a classifier needs at least two classes, but the rows that count have one class: "
-                f"{self.classes_.tolist()[0]!r}"
+                "a classifier needs at least two classes, but `y` has one class where weights are "
+                f"above 0: {self.classes_.tolist()[0]!r}"
             )
         return self._model(LEARNED_NOISE).posterior(
             x,
@@ -89,22 +106,23 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class of each row, ``(rows,)``."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        """Predict the most probable class of each row, ``(rows,)``."""
+        probabilities = self.predict_proba(X)  # first, since it checks that there are classes
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Probability of each class, ``(rows, classes)``: the mean over networks."""
+        """Predict the probability of each class, ``(rows, classes)``: the mean over networks."""
         return self._shaped(self._predict(X).mean)
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):  # a class that no network thinks of
+        with np.errstate(divide="ignore"):  # a class with probability 0 in all networks
             return np.log(self.predict_proba(X))
 
     def predict_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[NDArray[Any], ...]:
-        """Ends of the intervals that hold the probabilities of a row with probability `level`.
+        """Predict intervals that contain the class probabilities with probability `level`.
 
-        Where networks differ, that is where there were too few data, they are wide.
+        They are wide where the networks disagree because there are few data.
 
         Parameters
         ----------
@@ -124,7 +142,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         return lower, upper
 
     def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
-        """Classes that were drawn, or probabilities ``(..., classes)`` that sum to one."""
+        """New classes, or probabilities ``(..., classes)`` that sum to one."""
         if are_targets:
             return self.classes_[values[..., 0].astype(np.intp)]
         values = values.astype(np.float64)

@@ -1,8 +1,8 @@
-"""`BNNRegressor`: numbers with an uncertainty, the scikit-learn way."""
+"""`BNNRegressor`: regression with uncertainties, as a scikit-learn estimator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,53 +17,55 @@ from tensorbnn.posterior import Posterior
 
 @dataclass(eq=False, repr=False)
 class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
-    """Bayesian neural network for numbers, as a scikit-learn estimator.
+    """Bayesian neural network for regression, as a scikit-learn estimator.
 
-    Inputs and targets are standardized by themselves. `fit` samples networks from the posterior
-    with several chains until their predictions for the training data (up to 100 rows) are known
-    well, and warns with the verdict (`ConvergenceWarning`) where they are not. Weights of a layer
-    with ``n`` inputs are ``N(0, s)`` with ``s ~ HalfNormal(2 / sqrt(n))``, biases ``N(0, 1)``.
+    Inputs and targets are standardized internally. `fit` samples networks from the posterior with
+    several chains until their predictions for the training data are known well, and warns if they
+    are not. The weights of a layer with ``n`` inputs have the prior ``N(0, s)`` with
+    ``s ~ HalfNormal(2 / sqrt(n))``, biases have ``N(0, 1)``.
 
     Parameters
     ----------
-    hidden
-        Units of each hidden layer.
+    hidden_layer_sizes
+        Number of units in each hidden layer.
     activation
-        Activation after each hidden layer, by name in lower case or as a layer.
-    noise
-        Standard deviation of the noise in units of `y`, where it is known: one number, or one for
-        each output. Left out, it is learned, that of each output by itself.
+        Activation after each hidden layer: a lower-case name such as ``"tanh"`` or ``"relu"``, or a
+        layer.
+    noise_sd
+        Known standard deviation of the noise in units of `y`: one number, or one for each output.
+        If ``None``, it is learned, for each output separately.
     weight_prior, bias_prior
-        Priors of all weights and biases, in place of the above.
+        Priors of all weights and biases, instead of those above.
     relevance
-        Learn a scale for each input (`Relevance`): that of one that tells nothing becomes small.
+        Learn a scale for each input (`Relevance`); see `feature_importances_`.
     chains, burn_in, draws, sampler
-        As in `sample`. With `until`, `draws` is the least number of networks of a chain.
+        As in `sample`. With `until`, `draws` is the least number of draws of each chain.
     until
-        ``"converged"``: R-hat below 1.01 and an effective sample size of at least 400 at these rows
-        of the training data. A `Converged` of your own, or ``None`` for exactly `draws`.
+        When to stop. ``"converged"``: as soon as R-hat is below 1.01 and the effective sample size
+        at least 400 for the predictions at up to 100 rows of the training data. Also a `Converged`
+        or another object with ``estimate(ensemble)``, or ``None`` for exactly `draws` draws.
     max_minutes
-        When `fit` ends at the latest, whether predictions are known well or not. Results depend on
-        the clock where this is what ends it, and on `random_state` alone otherwise.
+        Stop after this many minutes, converged or not. If this limit ends the fit, the result
+        depends on the speed of the machine; otherwise on `random_state` alone.
     dtype
         ``"float32"`` or ``"float64"``.
     random_state
-        Seed of the chains, as everywhere in scikit-learn: the same number gives the same networks.
+        Seed of the chains. The same integer gives the same networks.
     verbose
         Show progress.
 
     Attributes
     ----------
     ensemble_ : Ensemble
-        The sampled networks, with all that an `Ensemble` can do.
-    diagnostics_ : Diagnosis
+        The sampled networks.
+    diagnosis_ : Diagnosis
         R-hat, effective sample sizes and a verdict, at up to 100 rows of the training data.
-    relevances_ : array
-        With `relevance`: the scale of each input, its median, as a part of the largest.
+    feature_importances_ : array
+        With `relevance`: how much each input matters, as the median of its scale. They sum to one.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array
-        Their names, where `X` had any.
+        Names of the inputs, if `X` has column names.
 
     Examples
     --------
@@ -71,48 +73,80 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     >>> import tensorbnn as tb
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> y = 100 + 20 * X[:, 0] + np.random.default_rng(0).normal(size=30)
-    >>> regressor = tb.BNNRegressor(hidden=(5,), burn_in=200, random_state=0).fit(X, y)
+    >>> regressor = tb.BNNRegressor(hidden_layer_sizes=(5,), burn_in=200, random_state=0).fit(X, y)
     >>> mean, sd = regressor.predict([[0.5]], return_std=True)
     >>> bool(abs(mean[0] - 110) < 1), bool(0.7 < sd[0] < 1.5)
     (True, True)
     """
 
-    noise: float | Sequence[float] | None = field(default=None, kw_only=True)
+    noise_sd: float | Sequence[float] | None = field(default=None, kw_only=True)
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        y_sd: ArrayLike | None = None,
+    ) -> Self:
+        """Sample networks from the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs ``(rows, inputs)``.
+        y
+            Targets ``(rows,)`` or ``(rows, outputs)``.
+        sample_weight
+            Weights of the rows ``(rows,)``, or one number for all: the likelihood of a row is
+            raised to the power of its weight. A row with weight 2 counts as two rows.
+        y_sd
+            Known standard deviations of the targets (error bars), of the shape of `y`. They are
+            used instead of a learned noise; with `noise_sd`, the variances add.
+        """
+        return self._fit(X, y, sample_weight, y_sd)
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         x, targets = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         if targets.dtype.kind not in "fiub":
             raise ValueError(
-                f"`y` must hold numbers, got an array of type {targets.dtype}: for classes, there "
-                "is BNNClassifier"
+                f"`y` must hold numbers, got an array of type {targets.dtype}: use BNNClassifier "
+                "for classes"
             )
         assert_all_finite(targets, input_name="y")  # None became NaN just now
         return x, targets
 
     def _posterior(
-        self, x: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None
+        self,
+        x: NDArray[Any],
+        targets: NDArray[Any],
+        weights: NDArray[Any] | None,
+        y_sd: NDArray[Any] | None,
     ) -> Posterior:
         self._flat = targets.ndim == 1
         columns = targets[:, None] if self._flat else targets
-        noise = LEARNED_NOISE if self.noise is None else self._noises(columns.shape[1])
-        return self._model(noise).posterior(
-            x, columns, sample_weight=weights, dtype=self.dtype, inputs_name="X"
+        if y_sd is not None:
+            y_sd = y_sd.reshape(columns.shape)
+        noise_sd = LEARNED_NOISE if self.noise_sd is None else self._known_sds(columns.shape[1])
+        return self._model(noise_sd).posterior(
+            x, columns, y_sd=y_sd, sample_weight=weights, dtype=self.dtype, inputs_name="X"
         )
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, noise: bool = True
     ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
-        """Mean of the targets of new rows, and how far they scatter around it.
+        """Predict the mean of the targets, and its standard deviation.
 
         Parameters
         ----------
         X
             Inputs ``(rows, inputs)``.
         return_std
-            Return standard deviations, too.
+            Whether to return standard deviations too.
         noise
-            Whether these are of a new target, networks and noise together (as those of
-            `BayesianRidge`), or of its expected value: the part that more data would teach.
+            Whether they are those of a new target, network uncertainty and noise together (as in
+            `BayesianRidge`). If false, they are those of its expected value, which shrink with more
+            data.
 
         Returns
         -------
@@ -128,10 +162,10 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     def predict_interval(
         self, X: ArrayLike, level: float = 0.95, *, noise: bool = True
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Ends of the interval that holds a new target with probability `level`.
+        """Predict an interval that contains a new target with probability `level`.
 
-        Quantiles of the mixture of all networks, exact to rounding, with as much probability below
-        as above.
+        Its ends are quantiles of the mixture of all networks, exact to rounding, with the same
+        probability below as above.
 
         Parameters
         ----------
@@ -140,7 +174,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         level
             Probability of the interval.
         noise
-            Whether it is to hold a new target, or its expected value.
+            Whether the interval is for a new target, or for its expected value.
 
         Returns
         -------
@@ -150,18 +184,18 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         lower, upper = self._predict(X).interval(level, noise=noise)
         return self._shaped(lower), self._shaped(upper)
 
-    def _noises(self, outputs: int) -> tuple[float, ...]:
+    def _known_sds(self, outputs: int) -> tuple[float, ...]:
         """The known noise of each output, in the units of `y`."""
-        given = np.ravel(np.asarray(self.noise, object)).tolist()
+        given = np.ravel(np.asarray(self.noise_sd, object)).tolist()
         if not all(is_number(each) and each > 0 for each in given):
             raise ValueError(
-                "`noise` must be a positive number, such numbers for each output, or None, got "
-                f"{self.noise!r}"
+                "`noise_sd` must be a positive number, one for each output, or None, got "
+                f"{self.noise_sd!r}"
             )
         if len(given) not in (1, outputs):
             raise ValueError(
-                f"`noise` has {len(given)} numbers, but `y` has {outputs} columns: give one for "
-                "each, or one number for all"
+                f"`noise_sd` has {len(given)} numbers, but `y` has {outputs} columns: give one "
+                "for each, or one for all"
             )
         return tuple(map(float, given)) * (1 if len(given) == outputs else outputs)
 

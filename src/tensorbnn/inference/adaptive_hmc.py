@@ -43,7 +43,7 @@ from tensorbnn.inference.trajectory_adapter import Adapter, Constants
 HYPER_BURN_IN = 0.8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AdaptiveHMC(Sampler):
     """The paper's HMC with its parameter adapter, alternating parameters and hyper-parameters.
 
@@ -54,9 +54,9 @@ class AdaptiveHMC(Sampler):
     step_size_start, step_size_min, step_size_max, step_size_options
         Leapfrog step over the parameters, in widths of their priors: first value, bounds, and
         number of candidates between.
-    leapfrog_start, leapfrog_min, leapfrog_max, leapfrog_increment
+    num_steps_start, num_steps_min, num_steps_max, num_steps_increment
         Number of leapfrog steps: first value, bounds, and distance between candidates.
-    hyper_step_size, hyper_leapfrog
+    hyper_step_size, hyper_num_steps
         First step size, in widths of the hyper-priors, and number of steps over the
         hyper-parameters.
     hyper_target_acceptance
@@ -87,7 +87,7 @@ class AdaptiveHMC(Sampler):
 
     Examples
     --------
-    >>> AdaptiveHMC(leapfrog_start=20, leapfrog_min=10, leapfrog_max=50).leapfrog_increment
+    >>> AdaptiveHMC(num_steps_start=20, num_steps_min=10, num_steps_max=50).num_steps_increment
     10
     """
 
@@ -95,12 +95,12 @@ class AdaptiveHMC(Sampler):
     step_size_min: float = 1e-4
     step_size_max: float = 1e-2
     step_size_options: int = 100
-    leapfrog_start: int = 1000
-    leapfrog_min: int = 100
-    leapfrog_max: int = 10_000
-    leapfrog_increment: int = 10
+    num_steps_start: int = 1000
+    num_steps_min: int = 100
+    num_steps_max: int = 10_000
+    num_steps_increment: int = 10
     hyper_step_size: float = 1e-3
-    hyper_leapfrog: int = 10
+    hyper_num_steps: int = 10
     hyper_target_acceptance: float = 0.8
     interweave: bool = True
     step_size_jitter: float = 0.2
@@ -117,15 +117,15 @@ class AdaptiveHMC(Sampler):
     def __post_init__(self) -> None:
         check_options(self, check_positive, "step_size_start", "step_size_min", "step_size_max")
         check_options(self, check_positive, "hyper_step_size", "a")
-        counts = ("step_size_options", "averaging_steps", "k", "strikes", "hyper_leapfrog")
-        leapfrogs = ("leapfrog_start", "leapfrog_min", "leapfrog_max", "leapfrog_increment")
-        check_options(self, check_count, *counts, *leapfrogs, most=LARGEST_COUNT)
+        counts = ("step_size_options", "averaging_steps", "k", "strikes", "hyper_num_steps")
+        ends = ("num_steps_start", "num_steps_min", "num_steps_max", "num_steps_increment")
+        check_options(self, check_count, *counts, *ends, most=LARGEST_COUNT)
         check_options(self, check_count, "random_steps", least=0, most=LARGEST_COUNT)
         check_options(self, check_fraction, "hyper_target_acceptance", "delta")
         check_options(self, check_fraction, "step_size_jitter", zero=True)
         check_type("interweave", self.interweave, bool, "True or False")
         check_choice("reward", self.reward, ("parameters", "function"))
-        for kind in ("step_size", "leapfrog"):
+        for kind in ("step_size", "num_steps"):
             low, start, high = (getattr(self, f"{kind}_{end}") for end in ("min", "start", "max"))
             if not low <= start <= high:
                 wanted = f"between {{words[{kind}_min]}} ({low}) and {{words[{kind}_max]}} ({high})"
@@ -138,7 +138,7 @@ class AdaptiveHMC(Sampler):
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
             hyper_adapt_steps=jnp.asarray(int(HYPER_BURN_IN * burn_in), jnp.int32),
-            hyper_leapfrog=jnp.asarray(self.hyper_leapfrog, jnp.int32),
+            hyper_num_steps=jnp.asarray(self.hyper_num_steps, jnp.int32),
             hyper_target_acceptance=jnp.asarray(self.hyper_target_acceptance, dtype=float),
             interweaves=jnp.asarray(self.interweave and follows),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
@@ -148,7 +148,7 @@ class AdaptiveHMC(Sampler):
             "step_size_min": jnp.asarray(self.step_size_min, dtype=float),
             "step_size_max": jnp.asarray(self.step_size_max, dtype=float),
             "step_size": jnp.asarray(self.step_size_start, dtype=float),
-            "num_leapfrog": jnp.asarray(self.leapfrog_start, jnp.int32),
+            "num_steps": jnp.asarray(self.num_steps_start, jnp.int32),
         }
         hyper_step_size = jnp.asarray(self.hyper_step_size, dtype=float)
         return _init(target, positions, settings, self._constants(), first, hyper_step_size)
@@ -162,12 +162,12 @@ class AdaptiveHMC(Sampler):
         return over_chains(lambda key, one: _epoch(key, one, target), keys, state, batched=batched)
 
     def _constants(self) -> Constants:
-        leapfrogs = (self.leapfrog_max - self.leapfrog_min) // self.leapfrog_increment + 1
+        counts = (self.num_steps_max - self.num_steps_min) // self.num_steps_increment + 1
         return Constants(
-            steps=trajectory_adapter.axis(self.step_size_options),
-            leapfrogs=trajectory_adapter.axis(leapfrogs),
-            leapfrog_min=jnp.asarray(self.leapfrog_min, dtype=float),
-            leapfrog_increment=jnp.asarray(self.leapfrog_increment, dtype=float),
+            step_sizes=trajectory_adapter.axis(self.step_size_options),
+            num_steps=trajectory_adapter.axis(counts),
+            num_steps_min=jnp.asarray(self.num_steps_min, dtype=float),
+            num_steps_increment=jnp.asarray(self.num_steps_increment, dtype=float),
             averaging_steps=jnp.asarray(self.averaging_steps, jnp.int32),
             a=jnp.asarray(self.a, dtype=float),
             delta=jnp.asarray(self.delta, dtype=float),
@@ -182,7 +182,7 @@ class Settings(NamedTuple):
 
     burn_in: Array
     hyper_adapt_steps: Array
-    hyper_leapfrog: Array
+    hyper_num_steps: Array
     hyper_target_acceptance: Array
     interweaves: Array
     step_size_jitter: Array
@@ -220,8 +220,8 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
     z_theta = target.model.theta.to_standard(state.theta, target.model.phi.unflatten(phi))
     density = target.value_and_gradient_given(phi)
     start = Phase(z_theta, momentum, *density(z_theta))
-    num_leapfrog = state.adapter.num_leapfrog
-    end, info, accepted = transition(density, start, step_size, num_leapfrog, decisive)
+    num_steps = state.adapter.num_steps
+    end, info, accepted = transition(density, start, step_size, num_steps, decisive)
     theta, _ = target.model.theta.from_standard(end.position, target.model.phi.unflatten(phi))
     squared_jump = jax.lax.cond(
         state.settings.rewards_function & (state.iteration < state.settings.burn_in),
@@ -233,18 +233,18 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
         iteration=state.iteration + 1,
         adapter=_search(key_search, state, squared_jump, accepted),
     )
-    gradients = num_leapfrog + 1
+    gradients = num_steps + 1
     if sizes[1]:
         random = list(map(Randomness, hyper_momenta, jitter[1:], uniform[1:3]))
         new_state = _move_hypers(state, new_state, target, random)
-        gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_LEAPFROG + 1, 0)
+        gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_STEPS + 1, 0)
         phi, _ = phi_of(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
     info = info._replace(
         energy=info.energy - log_hyper_prior,  # of the whole density, as other samplers have it
-        log_density=log_density,
-        num_steps=gradients,
+        lp=log_density,
+        num_gradients=gradients,
     )
     position = target.position(new_state.theta, phi)
     return new_state._replace(position=position, log_density=log_density), info
@@ -267,7 +267,7 @@ def _move_hypers(
             theta=end.theta, z_phi=end.z_phi, weaving=adapt(alone.weaving, end.acceptance)
         )
 
-    steps, size = settings.hyper_leapfrog, state.hyper.step_size(adapting)
+    steps, size = settings.hyper_num_steps, state.hyper.step_size(adapting)
     end = hyper_moves.given_theta(target, state.theta, state.z_phi, size, steps, random[0])
     alone = state._replace(z_phi=end.z_phi, hyper=adapt(state.hyper, end.acceptance))
     return jax.lax.cond(settings.interweaves, weave, lambda: alone)

@@ -45,12 +45,12 @@ class Cycles:
     epochs: int
     patience: int
     learning_rate: float
-    learning_rate_division: float
+    learning_rate_factor: float
 
     def __post_init__(self) -> None:
         for count in ("cycles", "epochs", "patience"):
             object.__setattr__(self, count, check_count(count, getattr(self, count)))
-        for rate in ("learning_rate", "learning_rate_division"):
+        for rate in ("learning_rate", "learning_rate_factor"):
             object.__setattr__(self, rate, check_positive(rate, getattr(self, rate)))
 
     @property
@@ -176,7 +176,7 @@ def _run_cycle(
     task: Task, plan: Cycles, cycle: int, keys: Array, state: State, bar: Bar
 ) -> tuple[State, Losses]:
     """One cycle, in calls of about `SECONDS_PER_CALL`; losses are ``(starts, epochs)``."""
-    rate = plan.learning_rate / plan.learning_rate_division**cycle
+    rate = plan.learning_rate / plan.learning_rate_factor**cycle
     settings = _Settings(
         cycle=jnp.asarray(cycle, jnp.int32),
         learning_rate=jnp.asarray(rate, dtype=float),

@@ -40,7 +40,7 @@ from tensorbnn.inference.tuning import Tuning
 DECOHERENCE_TIME = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GHMC(Sampler):
     """HMC with persistent momentum: exact, and most often faster than `HMC` per gradient.
 
@@ -50,10 +50,10 @@ class GHMC(Sampler):
         Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
         found during burn-in and held from then on, so that what is saved is a
         Markov chain; and one transition in five, by chance, takes half of it, as in `HMC`.
-    num_leapfrog
+    num_steps
         Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum
         is to be forgotten sooner.
-    num_leapfrog_jitter
+    num_steps_jitter
         The number of steps of each move is multiplied by a number drawn evenly from
         ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the moves.
     decoherence_time
@@ -67,23 +67,23 @@ class GHMC(Sampler):
         Acceptance probability of a move with the whole step, that its adaptation aims at.
     slice_step
         How far the slice variable goes round [-1, 1] before each move, on average.
-    max_leapfrog
+    max_steps
         Most leapfrog steps of a transition, on average.
 
     Examples
     --------
-    >>> GHMC(step_size=0.01, num_leapfrog=2).num_leapfrog
+    >>> GHMC(step_size=0.01, num_steps=2).num_steps
     2
     """
 
     step_size: float | None = None
-    num_leapfrog: int = 10
-    num_leapfrog_jitter: float = 0.5
+    num_steps: int = 10
+    num_steps_jitter: float = 0.5
     decoherence_time: float | None = None
     trajectory_length: float | None = None
     target_acceptance: float = 0.9
     slice_step: float = 0.03
-    max_leapfrog: int = 2048
+    max_steps: int = 2048
 
     learned = ("iteration", "tuning")
     share = staticmethod(tuning.share_chains)
@@ -91,15 +91,15 @@ class GHMC(Sampler):
 
     def __post_init__(self) -> None:
         check_options(self, check_positive, "step_size", "decoherence_time", "trajectory_length")
-        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_count, "num_steps", "max_steps", most=LARGEST_COUNT)
         check_options(self, check_fraction, "target_acceptance", "slice_step")
-        check_options(self, check_fraction, "num_leapfrog_jitter", zero=True)
+        check_options(self, check_fraction, "num_steps_jitter", zero=True)
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "GHMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         settings = Settings(
-            num_leapfrog=jnp.asarray(self.num_leapfrog, jnp.int32),
-            num_leapfrog_jitter=jnp.asarray(self.num_leapfrog_jitter, dtype=float),
+            num_steps=jnp.asarray(self.num_steps, jnp.int32),
+            num_steps_jitter=jnp.asarray(self.num_steps_jitter, dtype=float),
             trajectory_length=jnp.asarray(self.trajectory_length or 0.0, dtype=float),
             slice_step=jnp.asarray(self.slice_step, dtype=float),
         )
@@ -111,7 +111,7 @@ class GHMC(Sampler):
             length=self.decoherence_time or given,
             search=True,
             target_acceptance=self.target_acceptance,
-            max_steps=self.max_leapfrog,
+            max_steps=self.max_steps,
         )
         fields = {
             "momentum": jnp.zeros_like(positions),
@@ -129,8 +129,8 @@ class GHMC(Sampler):
 class Settings(NamedTuple):
     """The options as arrays, so that a change of a number recompiles nothing."""
 
-    num_leapfrog: Array
-    num_leapfrog_jitter: Array
+    num_steps: Array
+    num_steps_jitter: Array
     trajectory_length: Array
     """0 where it is the decoherence time."""
     slice_step: Array
@@ -152,7 +152,7 @@ class GHMCState(NamedTuple):
 class Moves(NamedTuple):
     """Where some moves led, and what they did.
 
-    `acceptance` and `num_leapfrog` are sums, `divergent` says whether any move was, `energy` and
+    `acceptance` and `num_steps` are sums, `divergent` says whether any move was, `energy` and
     `energy_error` are those of the last one.
     """
 
@@ -162,7 +162,7 @@ class Moves(NamedTuple):
     energy: Array
     energy_error: Array
     divergent: Array
-    num_leapfrog: Array
+    num_steps: Array
 
 
 def move(
@@ -173,14 +173,14 @@ def move(
     fresh: Array,
     slice_step: Array,
     step_size: Array,
-    num_leapfrog: Array,
+    num_steps: Array,
     persistence: Array,
 ) -> Moves:
     """Refresh momentum (by normal numbers) and slice, follow a trajectory, accept or turn round."""
     momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
     slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
-    end = hmc.leapfrog(value_and_gradient, begin, step_size, num_leapfrog)
+    end = hmc.leapfrog(value_and_gradient, begin, step_size, num_steps)
     energy, energy_after = hmc.energy_of(begin), hmc.energy_of(end)
     error = energy_after - energy
     acceptance = hmc.acceptance_of(energy, energy_after)
@@ -193,25 +193,25 @@ def move(
         energy=energy,
         energy_error=error,
         divergent=~(jnp.abs(error) < hmc.DIVERGENCE),
-        num_leapfrog=num_leapfrog,
+        num_steps=num_steps,
     )
 
 
 def _step(key: Array, state: GHMCState, target: TargetDensity) -> Transition[GHMCState]:
     key, key_part = jax.random.split(key)
     whole = tuning.step_size(state.tuning, state.iteration)
-    moves, usual_leapfrog = _moves(state, whole)
+    moves, usual_steps = _moves(state, whole)
     step_size = whole * tuning.step_fraction(state.tuning, jax.random.uniform(key_part))
-    end = _follow(key, state, target, step_size, moves, usual_leapfrog)
+    end = _follow(key, state, target, step_size, moves, usual_steps)
     acceptance = end.acceptance / moves.astype(end.acceptance.dtype)
     info = TransitionInfo(
-        acceptance=acceptance,
+        acceptance_rate=acceptance,
         energy_error=end.energy_error,
-        divergent=end.divergent,
+        diverging=end.divergent,
         energy=end.energy,
-        log_density=end.phase.log_density,
+        lp=end.phase.log_density,
         step_size=whole,
-        num_steps=end.num_leapfrog,
+        num_gradients=end.num_steps,
     )
     new_state = state._replace(
         **end.phase._asdict(),
@@ -220,7 +220,7 @@ def _step(key: Array, state: GHMCState, target: TargetDensity) -> Transition[GHM
         tuning=tuning.learn(
             state,
             acceptance,
-            step_size * end.num_leapfrog.astype(step_size.dtype),
+            step_size * end.num_steps.astype(step_size.dtype),
             target,
             end.phase.position,
         ),
@@ -234,7 +234,7 @@ def _follow(
     target: TargetDensity,
     step_size: Array,
     moves: Array,
-    usual_leapfrog: Array,
+    usual_steps: Array,
 ) -> Moves:
     """All moves of a transition."""
     value_and_gradient, settings = target.value_and_gradient, state.settings
@@ -246,9 +246,9 @@ def _follow(
         uniform = jax.random.uniform(key_slice, (3,))
         fresh = jax.random.normal(key_momentum, state.position.shape)
         slice_step = jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step)
-        factor = 1 + settings.num_leapfrog_jitter * (2 * uniform[2] - 1)
-        num_leapfrog = jnp.maximum(jnp.rint(factor * usual_leapfrog), 1.0).astype(jnp.int32)
-        time = step_size * num_leapfrog.astype(step_size.dtype)
+        factor = 1 + settings.num_steps_jitter * (2 * uniform[2] - 1)
+        num_steps = jnp.maximum(jnp.rint(factor * usual_steps), 1.0).astype(jnp.int32)
+        time = step_size * num_steps.astype(step_size.dtype)
         persistence = jnp.exp(-time / state.tuning.length)
         made = move(
             value_and_gradient,
@@ -257,13 +257,13 @@ def _follow(
             fresh=fresh,
             slice_step=slice_step,
             step_size=step_size,
-            num_leapfrog=num_leapfrog,
+            num_steps=num_steps,
             persistence=jnp.where(first, 0.0, persistence),
         )
         return made._replace(
             acceptance=so_far.acceptance + made.acceptance,
             divergent=so_far.divergent | made.divergent,
-            num_leapfrog=so_far.num_leapfrog + made.num_leapfrog,
+            num_steps=so_far.num_steps + made.num_steps,
         )
 
     begin = Phase(state.position, state.momentum, state.log_density, state.gradient)
@@ -279,8 +279,8 @@ def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
     settings, time = state.settings, state.tuning.length
     length = jnp.where(settings.trajectory_length > 0, settings.trajectory_length, time)
     # A move is never longer than the momentum is to persist.
-    leapfrogs = jnp.clip(jnp.rint(time / step_size), 1.0, settings.num_leapfrog.astype(time.dtype))
+    num_steps = jnp.clip(jnp.rint(time / step_size), 1.0, settings.num_steps.astype(time.dtype))
     cap = tuning.max_steps(state.tuning, state.iteration).astype(time.dtype)
-    wanted = jnp.minimum(length / (step_size * leapfrogs), jnp.floor(cap / leapfrogs))
+    wanted = jnp.minimum(length / (step_size * num_steps), jnp.floor(cap / num_steps))
     moves = jnp.maximum(jnp.rint(wanted), 1.0)
-    return moves.astype(jnp.int32), leapfrogs
+    return moves.astype(jnp.int32), num_steps

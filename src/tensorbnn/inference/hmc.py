@@ -44,7 +44,7 @@ MANY_STEPS = 4096
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HMC(Sampler):
     """Hamiltonian Monte Carlo over parameters and hyper-parameters jointly.
 
@@ -55,36 +55,36 @@ class HMC(Sampler):
         found during burn-in, and held from then on, so that what is saved is a Markov chain; and
         one trajectory in five, by chance, takes half of it, so that a chain does not get stuck
         where the density is narrower than where the step was found.
-    num_leapfrog
+    num_steps
         Leapfrog steps per trajectory. Left out, as many as `trajectory_length` takes.
     trajectory_length
-        Step size times number of steps, where `num_leapfrog` is left out. Left out as well, it is
+        Step size times number of steps, where `num_steps` is left out. Left out as well, it is
         sought during burn-in, so that outputs of the network at probe inputs (training rows and
         points around them) are forgotten after the fewest gradients; see
         `tensorbnn.inference.tuning`. That takes a burn-in of at least 160 transitions; in a shorter
         one the length is 1.
     target_acceptance
         Acceptance probability, of trajectories with the whole step, that its adaptation aims at.
-    step_size_jitter, num_leapfrog_jitter
+    step_size_jitter, num_steps_jitter
         Each trajectory's step size and number of steps are multiplied by a number drawn evenly
         from ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the trajectory.
-        Left out, the second is 0.5 where `num_leapfrog` is left out and 0 where it is given.
-    max_leapfrog
-        Most steps of a trajectory, where `num_leapfrog` is left out.
+        Left out, the second is 0.5 where `num_steps` is left out and 0 where it is given.
+    max_steps
+        Most steps of a trajectory, where `num_steps` is left out.
 
     Examples
     --------
-    >>> HMC(step_size=0.01, num_leapfrog=50).num_leapfrog
+    >>> HMC(step_size=0.01, num_steps=50).num_steps
     50
     """
 
     step_size: float | None = None
-    num_leapfrog: int | None = None
+    num_steps: int | None = None
     trajectory_length: float | None = None
     target_acceptance: float = 0.9
     step_size_jitter: float = 0.0
-    num_leapfrog_jitter: float | None = None
-    max_leapfrog: int = 8192
+    num_steps_jitter: float | None = None
+    max_steps: int = 8192
 
     learned = ("iteration", "tuning")
     share = staticmethod(tuning.share_chains)
@@ -92,33 +92,33 @@ class HMC(Sampler):
 
     def __post_init__(self) -> None:
         check_options(self, check_positive, "step_size", "trajectory_length")
-        check_options(self, check_count, "num_leapfrog", "max_leapfrog", most=LARGEST_COUNT)
+        check_options(self, check_count, "num_steps", "max_steps", most=LARGEST_COUNT)
         check_options(self, check_fraction, "target_acceptance")
-        check_options(self, check_fraction, "step_size_jitter", "num_leapfrog_jitter", zero=True)
-        if self.num_leapfrog is not None and self.trajectory_length is not None:
+        check_options(self, check_fraction, "step_size_jitter", "num_steps_jitter", zero=True)
+        if self.num_steps is not None and self.trajectory_length is not None:
             raise ValueError(
-                f"`num_leapfrog` ({self.num_leapfrog}) and `trajectory_length` "
+                f"`num_steps` ({self.num_steps}) and `trajectory_length` "
                 f"({self.trajectory_length:g}) both say how long a trajectory is: leave one out"
             )
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "HMCState":
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
-        jitter = self.num_leapfrog_jitter
+        jitter = self.num_steps_jitter
         if jitter is None:
-            jitter = 0.5 if self.num_leapfrog is None else 0.0
+            jitter = 0.5 if self.num_steps is None else 0.0
         settings = Settings(
-            num_leapfrog=jnp.asarray(self.num_leapfrog or 0, jnp.int32),
+            num_steps=jnp.asarray(self.num_steps or 0, jnp.int32),
             step_size_jitter=jnp.asarray(self.step_size_jitter, dtype=float),
-            num_leapfrog_jitter=jnp.asarray(jitter, dtype=float),
+            num_steps_jitter=jnp.asarray(jitter, dtype=float),
         )
         first = tuning.init(
             target,
             burn_in,
             step_size=self.step_size,
             length=self.trajectory_length,
-            search=self.num_leapfrog is None,
+            search=self.num_steps is None,
             target_acceptance=self.target_acceptance,
-            max_steps=self.max_leapfrog,
+            max_steps=self.max_steps,
             many_steps=MANY_STEPS,
         )
         first = broadcast_to_chains(first, len(positions))
@@ -134,10 +134,10 @@ class HMC(Sampler):
 class Settings(NamedTuple):
     """The options as arrays, so that a change of a number recompiles nothing."""
 
-    num_leapfrog: Array
+    num_steps: Array
     """0 where a length decides."""
     step_size_jitter: Array
-    num_leapfrog_jitter: Array
+    num_steps_jitter: Array
 
 
 class HMCState(NamedTuple):
@@ -187,13 +187,13 @@ def transition(
     accepted = uniform < acceptance
     kept = select(accepted, end, start)
     info = TransitionInfo(
-        acceptance=acceptance,
+        acceptance_rate=acceptance,
         energy_error=energy_error,
-        divergent=~(jnp.abs(energy_error) < DIVERGENCE),
+        diverging=~(jnp.abs(energy_error) < DIVERGENCE),
         energy=energy,
-        log_density=kept.log_density,
+        lp=kept.log_density,
         step_size=step_size,
-        num_steps=num_steps,
+        num_gradients=num_steps,
     )
     return kept, info, accepted
 
@@ -212,7 +212,7 @@ def _step(key: Array, state: HMCState, target: TargetDensity) -> Transition[HMCS
         gradient=end.gradient,
         iteration=state.iteration + 1,
         tuning=tuning.learn(
-            state, info.acceptance, used * num_steps.astype(used.dtype), target, end.position
+            state, info.acceptance_rate, used * num_steps.astype(used.dtype), target, end.position
         ),
     )
     return new_state, info._replace(step_size=step_size)
@@ -223,10 +223,10 @@ def _trajectory(jitter: Array, state: HMCState) -> tuple[Array, Array]:
     settings = state.settings
     step_size = tuning.step_size(state.tuning, state.iteration)
     cap = tuning.max_steps(state.tuning, state.iteration).astype(step_size.dtype)
-    factor = 1 + settings.num_leapfrog_jitter * jitter[0]
+    factor = 1 + settings.num_steps_jitter * jitter[0]
     by_length = jnp.minimum(factor * state.tuning.length / step_size, cap)
-    given = factor * settings.num_leapfrog.astype(step_size.dtype)
-    length = jnp.where(settings.num_leapfrog > 0, given, by_length)
+    given = factor * settings.num_steps.astype(step_size.dtype)
+    length = jnp.where(settings.num_steps > 0, given, by_length)
     num_steps = jnp.maximum(jnp.rint(length), 1.0).astype(jnp.int32)
     return step_size * (1 + settings.step_size_jitter * jitter[1]), num_steps
 

@@ -18,7 +18,7 @@ from tensorbnn.inference.hmc import transition
 from tensorbnn.inference.target import TargetDensity
 
 # Leapfrog steps of a trajectory in which theta follows, a gradient of the network each.
-WEAVING_LEAPFROG = 5
+WEAVING_STEPS = 5
 
 
 class Randomness(NamedTuple):
@@ -61,7 +61,7 @@ def given_theta(
     density = jax.value_and_grad(log_density)
     start = Phase(z_phi, random.momentum, *density(z_phi))
     end, info, _ = transition(density, start, step_size * random.jitter, num_steps, random.uniform)
-    return Hypers(theta, end.position, info.acceptance)
+    return Hypers(theta, end.position, info.acceptance_rate)
 
 
 def with_theta(
@@ -75,8 +75,8 @@ def with_theta(
     momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
     density = target.value_and_gradient
     start = Phase(position, momentum, *density(position))
-    num_steps = jnp.asarray(WEAVING_LEAPFROG, jnp.int32)
+    num_steps = jnp.asarray(WEAVING_STEPS, jnp.int32)
     end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)
     # Where it was rejected, theta stays as it is, to the last bit.
     followed = jnp.where(accepted, target.vectors(end.position)[0], theta)
-    return Hypers(followed, end.position[theta.size :], info.acceptance)
+    return Hypers(followed, end.position[theta.size :], info.acceptance_rate)

@@ -48,7 +48,7 @@ GRADIENTS_PER_STEP = 2
 ERROR_SHARE, ERROR_LIMIT = 0.95, 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MCLMC(Sampler):
     """Microcanonical Langevin Monte Carlo: fast per gradient, and not exact.
 
@@ -61,8 +61,8 @@ class MCLMC(Sampler):
     step_size
         Time of an integrator step (two gradients), in units of the prior's standard deviations.
         Left out, it is found during burn-in such that 97 % of the steps have an energy error within
-        `energy_error`, and held from then on.
-    energy_error
+        `target_energy_error`, and held from then on.
+    target_energy_error
         That limit, per root of the number of dimensions.
     decoherence_time
         Time in which the momentum is forgotten, and time of a transition. Left out, it is 0.4
@@ -73,12 +73,12 @@ class MCLMC(Sampler):
 
     Examples
     --------
-    >>> MCLMC(step_size=0.002).energy_error
+    >>> MCLMC(step_size=0.002).target_energy_error
     0.01
     """
 
     step_size: float | None = None
-    energy_error: float = 0.01
+    target_energy_error: float = 0.01
     decoherence_time: float | None = None
     max_steps: int = 1024
 
@@ -87,7 +87,7 @@ class MCLMC(Sampler):
     learned = ("iteration",)
 
     def __post_init__(self) -> None:
-        check_options(self, check_positive, "step_size", "energy_error", "decoherence_time")
+        check_options(self, check_positive, "step_size", "target_energy_error", "decoherence_time")
         check_options(self, check_count, "max_steps", most=LARGEST_COUNT)
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "MCLMCState":
@@ -101,7 +101,7 @@ class MCLMC(Sampler):
         settings = Settings(
             step_size_adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
             time_adapt_steps=jnp.asarray(burn_in if time is None else 0, jnp.int32),
-            energy_error=jnp.asarray(self.energy_error, dtype=float),
+            target_energy_error=jnp.asarray(self.target_energy_error, dtype=float),
             decoherence_time=jnp.asarray(time or FIRST_TIME, dtype=float),
             max_steps=jnp.asarray(self.max_steps, jnp.int32),
         )
@@ -116,7 +116,7 @@ class MCLMC(Sampler):
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
         """The energy errors of its steps: the bias is in their tail, of the worst chain."""
-        error = float(np.quantile(info["energy_error"], ERROR_SHARE, axis=1).max())
+        error = float(np.quantile(info["energy_error_rms"], ERROR_SHARE, axis=1).max())
         names = {"sampler": MCLMC.__name__, "exact": GHMC.__name__}
         return (EnergyErrors(error=error, share=ERROR_SHARE, limit=ERROR_LIMIT, **names),)
 
@@ -131,7 +131,7 @@ class Settings(NamedTuple):
 
     step_size_adapt_steps: Array
     time_adapt_steps: Array
-    energy_error: Array
+    target_energy_error: Array
     decoherence_time: Array
     max_steps: Array
 
@@ -179,13 +179,13 @@ def _step(key: Array, state: MCLMCState, target: TargetDensity) -> Transition[MC
     end, sums = _steps(key_steps, begin, step_size, time, num_steps, settings, target)
     count = num_steps.astype(time.dtype)
     info = TransitionInfo(
-        acceptance=1 - sums.failed / count,
-        energy_error=jnp.sqrt(sums.squared_error / count),
-        divergent=sums.failed > 0,
+        acceptance_rate=1 - sums.failed / count,
+        energy_error_rms=jnp.sqrt(sums.squared_error / count),
+        diverging=sums.failed > 0,
         energy=-end.logdensity,
-        log_density=end.logdensity,
+        lp=end.logdensity,
         step_size=step_size,
-        num_steps=GRADIENTS_PER_STEP * num_steps,
+        num_gradients=GRADIENTS_PER_STEP * num_steps,
     )
     new_state = state._replace(
         position=end.position,
@@ -230,7 +230,7 @@ def _steps(
             stay = before._replace(momentum=_direction(key_fresh, before.position))
             after = select(finite, after, stay)
             squared = jnp.where(finite, error, 0.0) ** 2 / dimension
-            within = finite & (squared <= settings.energy_error**2)
+            within = finite & (squared <= settings.target_energy_error**2)
             added = Sums(squared, within, ~finite)
             return after, jax.tree.map(lambda a, b: a + b.astype(a.dtype), sums, added)
 

@@ -45,7 +45,7 @@ class Normals(NamedTuple):
         return jnp.sum(self.log_sd) + 0.5 * self.mean.size * (1 + math.log(2 * math.pi))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MeanField(Sampler):
     """How a mean-field Gaussian is fitted, and the sampler that draws from it.
 
@@ -58,7 +58,7 @@ class MeanField(Sampler):
     epochs: int = 1000
     patience: int = 100
     learning_rate: float = 0.01
-    learning_rate_division: float = 10.0
+    learning_rate_factor: float = 10.0
     batch_size: int | None = None
     gradient_draws: int = 1
     start_sd: float = 0.05
@@ -123,14 +123,12 @@ def _step(key: Array, state: MeanFieldState, target: TargetDensity) -> Transitio
     size, held_phi = target.model.theta.size, target.held_phi
     position = target.position(vector[:size], vector[size:] if held_phi is None else held_phi)
     log_density = target.log_density(position)
-    zero = jnp.zeros_like(log_density)
     info = TransitionInfo(
-        acceptance=jnp.ones_like(log_density),
-        energy_error=zero,
-        divergent=jnp.zeros((), bool),
+        acceptance_rate=jnp.ones_like(log_density),
+        diverging=jnp.zeros((), bool),
         energy=-log_density,
-        log_density=log_density,
-        step_size=zero,
-        num_steps=jnp.zeros((), jnp.int32),
+        lp=log_density,
+        step_size=jnp.zeros_like(log_density),
+        num_gradients=jnp.zeros((), jnp.int32),
     )
     return state._replace(position=position, log_density=log_density), info

@@ -37,7 +37,7 @@ FIRST_CAP, SECOND_CAP = 4, 8
 MAX_DEPTH = 15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NUTS(Sampler):
     """The no-U-turn sampler: exact, and nothing to choose but time.
 
@@ -115,7 +115,7 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUT
     cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
     depth = jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
     drawn, info = _tree(key_tree, begin, energy, step_size, depth, target)
-    updated = state.adaptation.update(info.acceptance, state.settings.target_acceptance)
+    updated = state.adaptation.update(info.acceptance_rate, state.settings.target_acceptance)
     new_state = state._replace(
         position=drawn.position,
         log_density=drawn.logdensity,
@@ -160,11 +160,11 @@ def _tree(
         drawn, num_steps = end.proposal, end.trajectory.num_states
         return drawn.state, TransitionInfo(
             # The mean over all points, those of the last doubling too.
-            acceptance=jnp.exp(drawn.sum_log_p_accept) / num_steps,
-            num_steps=num_steps.astype(jnp.int32),
+            acceptance_rate=jnp.exp(drawn.sum_log_p_accept) / num_steps,
+            num_gradients=num_steps.astype(jnp.int32),
             energy_error=drawn.energy - energy,
-            divergent=divergent,
+            diverging=divergent,
             energy=energy,
-            log_density=drawn.state.logdensity,
+            lp=drawn.state.logdensity,
             step_size=step_size,
         )

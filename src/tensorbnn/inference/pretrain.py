@@ -76,7 +76,7 @@ def pretrain(
     epochs: int = 100,
     patience: int = 10,
     learning_rate: float = 0.01,
-    learning_rate_division: float = 10.0,
+    learning_rate_factor: float = 10.0,
     batch_size: int | None = None,
     validation_fraction: float = 0.2,
     objective: Objective = "posterior",
@@ -107,7 +107,7 @@ def pretrain(
         A cycle ends when the validation loss has not fallen for so many epochs.
     learning_rate
         Learning rate of the first cycle.
-    learning_rate_division
+    learning_rate_factor
         The learning rate is divided by this after each cycle.
     batch_size
         Rows in a batch; each epoch shuffles the rows and goes through whole batches. Left out, all
@@ -156,7 +156,7 @@ def pretrain(
     True
     """
     chains = check_count("chains", chains)
-    plan = Cycles(cycles, epochs, patience, learning_rate, learning_rate_division)
+    plan = Cycles(cycles, epochs, patience, learning_rate, learning_rate_factor)
     seed = check_count("seed", seed, least=0, most=MAX_SEED)
     check_posterior(posterior)
     check_type("same_start", same_start, bool, "True or False")

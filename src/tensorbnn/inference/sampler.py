@@ -33,31 +33,44 @@ T = TypeVar("T")
 class TransitionInfo(NamedTuple):
     """What one transition did; every array is ``(chains,)``.
 
+    Each statistic is saved with the draws and read as `Ensemble.sample_stats`, under the name it
+    has here. The last three have the default ``None``: a sampler gives those it can measure.
+
     Attributes
     ----------
-    acceptance
-        Probability with which the proposal was to be accepted.
-    energy_error
-        Energy of the proposal minus energy at the start; zero for an exact integrator.
-    divergent
-        Whether that error was so large that the integrator must have failed.
+    acceptance_rate
+        Probability that the proposal is accepted.
+    diverging
+        Whether the integrator failed: the energy error was huge or NaN.
+    lp
+        Log-density after the transition, in the coordinates in which the sampler moves.
     energy
-        Energy (minus the log-density plus the kinetic energy) at the start of the trajectory.
-    log_density
-        Log-density of the state after the transition, in the sampler's coordinates.
+        Energy at the start of the trajectory: minus the log-density plus the kinetic energy.
+    num_gradients
+        Number of gradients that the transition took.
     step_size
-        Step size; the whole one, where the trajectory took half of it by chance.
-    num_steps
-        Number of gradients that were spent.
+        Step size. Where the trajectory randomly took half of it, the whole one.
+    energy_error
+        Energy of the proposal minus energy at the start (samplers with a Metropolis step).
+    energy_error_rms
+        Root mean square energy error of the steps, per root of the dimension (`MCLMC`).
+    kinetic_temperature
+        Mean of the squared momentum; 1 where the dynamics are exact (`SGHMC`).
     """
 
-    acceptance: Array
-    energy_error: Array
-    divergent: Array
+    acceptance_rate: Array
+    diverging: Array
+    lp: Array
     energy: Array
-    log_density: Array
+    num_gradients: Array
     step_size: Array
-    num_steps: Array
+    energy_error: Array | None = None
+    energy_error_rms: Array | None = None
+    kinetic_temperature: Array | None = None
+
+    def by_name(self) -> dict[str, Array]:
+        """The statistics that this sampler has."""
+        return {name: each for name, each in self._asdict().items() if each is not None}
 
 
 # What a step returns: the new state, and what happened.
@@ -169,7 +182,7 @@ def check_step(result: Any, state: Any, chains: int) -> None:
                 "`step` of a sampler must keep the shapes and types of the state, but "
                 f"{_name(path)} was {old} and became {new}"
             )
-    for name, leaf in result[1]._asdict().items():
+    for name, leaf in result[1].by_name().items():
         if getattr(leaf, "shape", None) != (chains,):
             raise TypeError(
                 f"`{name}` of a TransitionInfo must have shape ({chains},), a number per chain, "

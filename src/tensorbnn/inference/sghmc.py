@@ -54,7 +54,7 @@ INITIAL_BATCHES = 8
 TEMPERATURE_LIMIT, MAX_TEMPERATURE_LIMIT = 0.05, 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGHMC(Sampler):
     """Stochastic-gradient HMC: approximate, for data too large for gradients over all rows.
 
@@ -64,10 +64,10 @@ class SGHMC(Sampler):
         Rows of a gradient, drawn with replacement. Where the data have no more rows than that, all
         are used.
     step_size
-        Time of a step, in units of the prior's standard deviations. Left out, it is found during
-        burn-in: such that 90 % of the steps have an energy error within `energy_error`, and that
-        gradients can contribute at most a tenth of the noise. It is held from then on.
-    energy_error
+        Time of a step, in units of the prior's standard deviations. By default it is found during
+        burn-in, such that 90 % of the steps have an energy error within `target_energy_error` and
+        the gradients contribute at most a tenth of the noise; after burn-in it is fixed.
+    target_energy_error
         That limit, per root of the number of dimensions.
     friction
         Rate at which the momentum is forgotten. Left out, it is one over the width of the
@@ -80,8 +80,8 @@ class SGHMC(Sampler):
     Notes
     -----
     Draws are biased. Compare with a run with half the step size; where full gradients can be
-    afforded, use `HMC`. ``log_density`` in `Ensemble.info` is an estimate from the rows of the last
-    step, ``energy_error`` the kinetic temperature of the transition minus one.
+    afforded, use `HMC`. ``lp`` in `Ensemble.sample_stats` is an estimate from the rows of the last
+    step.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class SGHMC(Sampler):
 
     batch_size: int = 256
     step_size: float | None = None
-    energy_error: float = 0.01
+    target_energy_error: float = 0.01
     friction: float | None = None
     num_steps: int = 100
 
@@ -99,7 +99,7 @@ class SGHMC(Sampler):
     learned = ("iteration",)
 
     def __post_init__(self) -> None:
-        check_options(self, check_positive, "step_size", "energy_error", "friction")
+        check_options(self, check_positive, "step_size", "target_energy_error", "friction")
         check_options(self, check_count, "batch_size", "num_steps", most=LARGEST_COUNT)
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "SGHMCState":
@@ -108,7 +108,7 @@ class SGHMC(Sampler):
         settings = Settings(
             burn_in=jnp.asarray(burn_in, jnp.int32),
             adapt_steps=jnp.asarray(burn_in if self.step_size is None else 0, jnp.int32),
-            energy_error=jnp.asarray(self.energy_error, dtype=float),
+            target_energy_error=jnp.asarray(self.target_energy_error, dtype=float),
             friction_adapt_steps=jnp.asarray(burn_in if self.friction is None else 0, jnp.int32),
             friction=jnp.asarray(self.friction or FIRST_FRICTION, dtype=float),
             num_steps=jnp.asarray(self.num_steps, jnp.int32),
@@ -129,9 +129,9 @@ class SGHMC(Sampler):
         """The kinetic temperature, which shows a bias where it is not one."""
         from arviz_stats.base import array_stats
 
-        excess = info["energy_error"]
-        by_chance = TEMPERATURE_LIMIT + 3 * float(array_stats.mcse(excess, method="mean"))
-        temperature, limit = 1 + float(excess.mean()), min(by_chance, MAX_TEMPERATURE_LIMIT)
+        values = info["kinetic_temperature"]
+        by_chance = TEMPERATURE_LIMIT + 3 * float(array_stats.mcse(values, method="mean"))
+        temperature, limit = float(values.mean()), min(by_chance, MAX_TEMPERATURE_LIMIT)
         return (KineticTemperature(sampler=SGHMC.__name__, temperature=temperature, limit=limit),)
 
     @staticmethod
@@ -168,7 +168,7 @@ class StepConstants(NamedTuple):
     step_size: Array
     persistence: Array
     noise_sd: Array
-    energy_error: Array
+    target_energy_error: Array
 
 
 def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SGHMCState]:
@@ -178,7 +178,9 @@ def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SG
     persistence = jnp.exp(-tuning.friction(state, step_size) * step_size)
     kicked = step_size**2 * state.noise * (1 + persistence) ** 2 / 4
     injected = jnp.maximum(1 - persistence**2 - kicked, 0.0)
-    constants = StepConstants(step_size, persistence, jnp.sqrt(injected), settings.energy_error)
+    constants = StepConstants(
+        step_size, persistence, jnp.sqrt(injected), settings.target_energy_error
+    )
     first, shape = state.iteration == 0, state.position.shape
     momentum = jnp.where(first, jax.random.normal(key_first, shape), state.momentum)
     begin = Point(state.position, momentum, state.log_density, state.gradient, state.rows)
@@ -193,13 +195,13 @@ def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SG
     end, sums = jax.lax.fori_loop(0, settings.num_steps, one, (begin, sums))
     count = settings.num_steps.astype(zero.dtype)
     info = TransitionInfo(
-        acceptance=1 - sums.failed / count,
-        energy_error=sums.temperature / count - 1,
-        divergent=sums.failed > 0,
+        acceptance_rate=1 - sums.failed / count,
+        diverging=sums.failed > 0,
         energy=-end.log_density,
-        log_density=end.log_density,
+        lp=end.log_density,
         step_size=step_size,
-        num_steps=jnp.where(burning_in, 2, 1) * settings.num_steps,
+        num_gradients=jnp.where(burning_in, 2, 1) * settings.num_steps,
+        kinetic_temperature=sums.temperature / count,
     )
     new_state = state._replace(
         **end._asdict(),
@@ -237,7 +239,7 @@ def _measured_step(
     finite = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
     squared = jnp.where(finite, error, jnp.inf) ** 2 / before.position.size
     sums = sums._replace(
-        within=sums.within + (squared <= constants.energy_error**2).astype(error.dtype),
+        within=sums.within + (squared <= constants.target_energy_error**2).astype(error.dtype),
         noise=sums.noise + 0.5 * (gradient - before.gradient) ** 2,
     )
     return _accept_if_finite(key, begin._replace(rows=rows), after, finite, sums)

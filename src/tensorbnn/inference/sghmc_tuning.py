@@ -30,7 +30,7 @@ class Settings(NamedTuple):
 
     burn_in: Array
     adapt_steps: Array
-    energy_error: Array
+    target_energy_error: Array
     friction_adapt_steps: Array
     friction: Array
     num_steps: Array

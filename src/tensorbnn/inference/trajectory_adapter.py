@@ -56,10 +56,10 @@ class Axis(NamedTuple):
 class Constants(NamedTuple):
     """What does not change: the grid, and the numbers of the paper."""
 
-    steps: Axis
-    leapfrogs: Axis
-    leapfrog_min: Array
-    leapfrog_increment: Array
+    step_sizes: Axis
+    num_steps: Axis
+    num_steps_min: Array
+    num_steps_increment: Array
     averaging_steps: Array
     a: Array
     delta: Array
@@ -77,7 +77,7 @@ class Adapter(NamedTuple):
     step_size_min: Array
     step_size_max: Array
     step_size: Array
-    num_leapfrog: Array
+    num_steps: Array
     features: Array
     weights: Array
     covariance: Array
@@ -137,17 +137,17 @@ def init(
     step_size_min: Array,
     step_size_max: Array,
     step_size: Array,
-    num_leapfrog: Array,
+    num_steps: Array,
 ) -> Adapter:
     """Begin a search between bounds; the first candidate is the given one."""
-    size = constants.steps.features.shape[1] * constants.leapfrogs.features.shape[1]
+    size = constants.step_sizes.features.shape[1] * constants.num_steps.features.shape[1]
     zero = jnp.zeros_like(step_size)
     count = jnp.zeros((), jnp.int32)
     adapter = Adapter(
         step_size_min=step_size_min,
         step_size_max=step_size_max,
         step_size=step_size,
-        num_leapfrog=num_leapfrog,
+        num_steps=num_steps,
         features=jnp.zeros(size, step_size.dtype),
         weights=jnp.zeros(size, step_size.dtype),
         covariance=jnp.eye(size, dtype=step_size.dtype),
@@ -158,16 +158,16 @@ def init(
         rejected=count,
         resets=count,
     )
-    step_index = jnp.argmin(jnp.abs(_step_sizes(adapter, constants) - step_size))
-    leapfrogs = jnp.abs(_leapfrogs(constants) - num_leapfrog.astype(step_size.dtype))
-    return adapter._replace(features=_features(constants, step_index, jnp.argmin(leapfrogs)))
+    size_index = jnp.argmin(jnp.abs(_step_sizes(adapter, constants) - step_size))
+    distances = jnp.abs(_step_counts(constants) - num_steps.astype(step_size.dtype))
+    return adapter._replace(features=_features(constants, size_index, jnp.argmin(distances)))
 
 
 def update(
     key: Array, adapter: Adapter, constants: Constants, squared_jump: Array, accepted: Array
 ) -> Adapter:
     """Take in one trajectory made with the current candidate, and move on where it is time."""
-    reward = squared_jump / jnp.sqrt(adapter.num_leapfrog.astype(squared_jump.dtype))
+    reward = squared_jump / jnp.sqrt(adapter.num_steps.astype(squared_jump.dtype))
     adapter = adapter._replace(
         reward_sum=adapter.reward_sum + reward,
         trajectories=adapter.trajectories + 1,
@@ -189,15 +189,15 @@ def settle(adapter: Adapter, constants: Constants) -> Adapter:
 
 
 def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
-    """Mean and sd of the reward over the grid, each ``(step sizes, leapfrog counts)``."""
-    steps, leapfrogs = constants.steps, constants.leapfrogs
+    """Mean and sd of the reward over the grid, each ``(step sizes, numbers of steps)``."""
+    sizes, counts = constants.step_sizes, constants.num_steps
     # phi(g)^T C phi(g), phi(g) the outer product of the features of both axes, summed over pairs of
     # features first.
-    shape = steps.features.shape[1], leapfrogs.features.shape[1]
+    shape = sizes.features.shape[1], counts.features.shape[1]
     covariance = adapter.covariance.reshape(*shape, *shape).transpose(0, 2, 1, 3)
     by_pairs = covariance.reshape(shape[0] ** 2, shape[1] ** 2)
-    inner = steps.pairs @ by_pairs @ leapfrogs.pairs.T
-    variance = steps.squares @ inner @ leapfrogs.squares.T
+    inner = sizes.pairs @ by_pairs @ counts.pairs.T
+    variance = sizes.squares @ inner @ counts.squares.T
     return _on_grid(constants, adapter.weights), jnp.sqrt(jnp.maximum(variance, 0.0))
 
 
@@ -230,7 +230,7 @@ def _reset(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
         step_size_min=0.5 * adapter.step_size_min,
         step_size_max=0.5 * adapter.step_size_max,
         step_size=adapter.step_size,
-        num_leapfrog=adapter.num_leapfrog,
+        num_steps=adapter.num_steps,
     )
     fresh = fresh._replace(resets=adapter.resets + 1)
     return _choose(fresh, constants, _random(key, constants))
@@ -246,8 +246,8 @@ def _upper_confidence_bound(adapter: Adapter, constants: Constants) -> Array:
 
 
 def _on_grid(constants: Constants, weights: Array) -> Array:
-    steps, leapfrogs = constants.steps.features, constants.leapfrogs.features
-    return steps @ weights.reshape(steps.shape[1], leapfrogs.shape[1]) @ leapfrogs.T
+    sizes, counts = constants.step_sizes.features, constants.num_steps.features
+    return sizes @ weights.reshape(sizes.shape[1], counts.shape[1]) @ counts.T
 
 
 def _highest(grid: Array) -> Array:
@@ -258,35 +258,35 @@ def _highest(grid: Array) -> Array:
 
 
 def _random(key: Array, constants: Constants) -> Array:
-    count = constants.steps.features.shape[0] * constants.leapfrogs.features.shape[0]
+    count = constants.step_sizes.features.shape[0] * constants.num_steps.features.shape[0]
     return jax.random.randint(key, (), 0, count)
 
 
 def _choose(adapter: Adapter, constants: Constants, index: Array) -> Adapter:
     """Make the grid point number `index` (step sizes major) the current candidate."""
-    columns = constants.leapfrogs.features.shape[0]
-    step_index, leapfrog_index = index // columns, index % columns
+    columns = constants.num_steps.features.shape[0]
+    size_index, count_index = index // columns, index % columns
     return adapter._replace(
-        step_size=_step_sizes(adapter, constants)[step_index],
-        num_leapfrog=jnp.rint(_leapfrogs(constants)[leapfrog_index]).astype(jnp.int32),
-        features=_features(constants, step_index, leapfrog_index),
+        step_size=_step_sizes(adapter, constants)[size_index],
+        num_steps=jnp.rint(_step_counts(constants)[count_index]).astype(jnp.int32),
+        features=_features(constants, size_index, count_index),
     )
 
 
-def _features(constants: Constants, step_index: Array, leapfrog_index: Array) -> Array:
-    step = constants.steps.features[step_index]
-    leapfrog = constants.leapfrogs.features[leapfrog_index]
-    return (step[:, None] * leapfrog[None, :]).reshape(-1)
+def _features(constants: Constants, size_index: Array, count_index: Array) -> Array:
+    size = constants.step_sizes.features[size_index]
+    count = constants.num_steps.features[count_index]
+    return (size[:, None] * count[None, :]).reshape(-1)
 
 
 def _step_sizes(adapter: Adapter, constants: Constants) -> Array:
     """The candidates' step sizes, evenly spaced between the current bounds."""
-    count = constants.steps.features.shape[0]
+    count = constants.step_sizes.features.shape[0]
     fraction = jnp.arange(count, dtype=adapter.step_size.dtype) / max(count - 1, 1)
     return adapter.step_size_min + fraction * (adapter.step_size_max - adapter.step_size_min)
 
 
-def _leapfrogs(constants: Constants) -> Array:
-    count = constants.leapfrogs.features.shape[0]
-    dtype = constants.leapfrogs.features.dtype
-    return constants.leapfrog_min + jnp.arange(count, dtype=dtype) * constants.leapfrog_increment
+def _step_counts(constants: Constants) -> Array:
+    count = constants.num_steps.features.shape[0]
+    dtype = constants.num_steps.features.dtype
+    return constants.num_steps_min + jnp.arange(count, dtype=dtype) * constants.num_steps_increment

@@ -32,7 +32,7 @@ class Weighted(Likelihood):
     The weights are one more column of the training data's `y` (and of data to validate on), the
     last one: ``np.column_stack([y, weights])``. They enter the posterior, and the means and
     standard deviations of ``standardize=True``; a row of weight 0 is as good as none. Predictions,
-    metrics and scores are about targets: there a row counts once, and ``ensemble.score(x, y)``
+    metrics and scores are about targets: there a row counts once, and ``ensemble.evaluate(x, y)``
     takes `y` without weights.
 
     Parameters

@@ -73,8 +73,8 @@ def trace(
     draws = np.arange(1, values.shape[1] + 1)
     for chain, own in enumerate(values):
         ax.plot(draws, own, color=chain_color(chain), lw=0.7, alpha=0.8, label=f"chain {chain}")
-    divergent = ensemble.info.get("divergent", np.zeros((1, len(draws))))
-    found = draws[np.any(divergent > 0, axis=0)]
+    diverging = ensemble.sample_stats.get("diverging", np.zeros((1, len(draws)), bool))
+    found = draws[np.any(diverging, axis=0)]
     if len(found):
         where, bottom = np.zeros(len(found)), ax.get_xaxis_transform()
         ax.plot(found, where, "|", color="black", ms=8, transform=bottom, label="divergence")
@@ -147,7 +147,7 @@ def autocorrelation(
     ax.axhline(0.0, color="0.6", lw=0.8)
     for output, own in enumerate(rho.T):
         label = f"output {output}" if rho.shape[1] > 1 else None
-        ax.plot(lags, [1.0, *own], ".-", color=chain_color(output), lw=1.2, ms=5, label=label)
+        ax.plot(lags, own, ".-", color=chain_color(output), lw=1.2, ms=5, label=label)
     ax.set(xlabel="lag (draws)", ylabel="autocorrelation", xlim=(0, max_lag))
     ax.set_ylim(min(-0.1, np.nanmin(rho, initial=0.0) * 1.1), 1.03)
     if rho.shape[1] > 1:
@@ -184,7 +184,7 @@ def _at(ensemble: Ensemble, x: ArrayLike, output: int, *, progress: bool) -> NDA
         raise ValueError(
             f"`x` must be one row of inputs, ({ensemble.network.inputs},), got shape {row.shape}"
         )
-    values = ensemble.predict(row.reshape(1, -1), progress=progress).networks[:, 0]
+    values = ensemble.predict(row.reshape(1, -1), progress=progress).samples[:, 0]
     check_output(output, values.shape[1])
     return values[:, output].reshape(ensemble.num_chains, -1)
 

@@ -40,7 +40,7 @@ class ReportContext:
     """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
     encoding: Encoding
     judged: Dataset
-    """Rows whose targets are known, as `Ensemble.score` takes them."""
+    """Rows whose targets are known, as `Ensemble.evaluate` takes them."""
     judged_name: str
     true: NDArray[Any]
     """Their targets alone."""
@@ -54,7 +54,7 @@ class ReportContext:
     progress: bool
 
     @property
-    def every(self) -> int:
+    def thin(self) -> int:
         """So many draws apart are the networks that predictions are shown with."""
         return -(-len(self.ensemble) // MOST_NETWORKS)
 

@@ -74,15 +74,15 @@ def legend_texts(ax: "Axes") -> list[Any]:
 
 def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | None":
     """Log-density of each chain at each report, burn-in included."""
-    known = [each for each in reports if each.get("log_density") is not None]
+    known = [each for each in reports if each.get("lp") is not None]
     if not known:
         return None
     ax = new_axes()
     for chain in sorted({each["chain"] for each in known}):
         own = [each for each in known if each["chain"] == chain]
-        epochs, values = ([each[name] for each in own] for name in ("epoch", "log_density"))
-        ax.plot(epochs, values, ".-", lw=1, ms=3, color=chain_color(chain), label=f"chain {chain}")
-    after = [each["log_density"] for each in known if each["epoch"] > burn_in]
+        at, values = ([each[name] for each in own] for name in ("transition", "lp"))
+        ax.plot(at, values, ".-", lw=1, ms=3, color=chain_color(chain), label=f"chain {chain}")
+    after = [each["lp"] for each in known if each["transition"] > burn_in]
     if after:  # the climb of burn-in would hide the rest
         low, high = np.min(after), np.max(after)
         pad = max(high - low, 1.0)

@@ -97,18 +97,18 @@ def data_section(context: ReportContext) -> Html:
 def sampler_section(context: ReportContext) -> Html:
     """What each chain did."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
-    info = ensemble.info
+    info = ensemble.sample_stats
     if not info:  # of a run that another program has made
         said = paragraph("The run has no records of its sampler.")
         return section("sampler", "Sampler behavior", said)
     rows = [
         (
             f"chain {chain}",
-            f"{diagnosis.acceptance[chain]:.2f}",
+            f"{diagnosis.acceptance_rate[chain]:.2f}",
             f"{int(diagnosis.divergences[chain])}",
             f"{diagnosis.ebfmi[chain]:.2f}",
             f"{info['step_size'][chain].mean():.3g}",
-            f"{info['num_steps'][chain].mean():.1f}",
+            f"{info['num_gradients'][chain].mean():.1f}",
         )
         for chain in range(ensemble.num_chains)
     ]

@@ -23,7 +23,7 @@ GRID = 200
 def predictions_section(context: ReportContext) -> Html:
     """Predicted against true values, or how classes are taken for each other."""
     x = context.judged.x
-    prediction = context.ensemble.predict(x, every=context.every, progress=context.progress)
+    prediction = context.ensemble.predict(x, thin=context.thin, progress=context.progress)
     shown = _classes if context.ensemble.likelihood.predicts_classes else _numbers
     return section(
         "predictions",
@@ -36,8 +36,8 @@ def predictions_section(context: ReportContext) -> Html:
 def calibration_section(context: ReportContext) -> Html:
     """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
     judged = context.judged
-    scores = context.ensemble.score(
-        judged.x, judged.targets, every=context.every, progress=context.progress
+    scores = context.ensemble.evaluate(
+        judged.x, judged.targets, thin=context.thin, progress=context.progress
     )
     ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
@@ -76,7 +76,7 @@ def _curves(context: ReportContext) -> list[Html]:
     x, y, sds = context.data["x"][:, 0], context.data["y"], context.data.get("y_sd")
     pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
-    prediction = context.ensemble.predict(grid, every=context.every, progress=context.progress)
+    prediction = context.ensemble.predict(grid, thin=context.thin, progress=context.progress)
     found = []
     for output, name in enumerate(context.encoding.targets):
         ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())

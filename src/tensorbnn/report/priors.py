@@ -74,10 +74,10 @@ def sensitivity_section(context: ReportContext) -> Html:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the picture marks what can't be trusted
         found = context.ensemble.sensitivity(
+            points.x,
             name,
             [factor * width for factor in FACTORS],
-            points.x,
-            every=context.every,
+            thin=context.thin,
             progress=context.progress,
         )
     figure = new_axes(6.0).figure

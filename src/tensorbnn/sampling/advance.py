@@ -21,9 +21,9 @@ from tensorbnn.inference.target import TargetDensity
 class Sums(NamedTuple):
     """Sums over transitions, for each chain."""
 
-    acceptance: Array
-    divergent: Array
-    num_steps: Array
+    acceptance_rate: Array
+    divergences: Array
+    num_gradients: Array
 
     @classmethod
     def zero(cls, chains: int) -> "Sums":
@@ -34,9 +34,9 @@ class Sums(NamedTuple):
     def add(self, info: TransitionInfo) -> "Sums":
         """The sums with one more transition."""
         return Sums(
-            acceptance=self.acceptance + info.acceptance,
-            divergent=self.divergent + info.divergent.astype(jnp.int32),
-            num_steps=self.num_steps + info.num_steps.astype(jnp.int32),
+            acceptance_rate=self.acceptance_rate + info.acceptance_rate,
+            divergences=self.divergences + info.diverging.astype(jnp.int32),
+            num_gradients=self.num_gradients + info.num_gradients.astype(jnp.int32),
         )
 
 
@@ -105,7 +105,7 @@ def advance(
 
     def keep_going(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Array:
         index, _, (*_, this_call), _ = carry
-        within_budget = jnp.all(this_call.num_steps < gradients)
+        within_budget = jnp.all(this_call.num_gradients < gradients)
         return (index < first + transitions) & within_budget
 
     def transition(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Any:
@@ -117,9 +117,9 @@ def advance(
         # Over the transitions of a draw: mean acceptance, number of divergences, gradients spent;
         # of the rest, the last.
         info = info._replace(
-            acceptance=draw.acceptance / thin.astype(draw.acceptance.dtype),
-            divergent=draw.divergent,
-            num_steps=draw.num_steps,
+            acceptance_rate=draw.acceptance_rate / thin.astype(draw.acceptance_rate.dtype),
+            diverging=draw.divergences,
+            num_gradients=draw.num_gradients,
         )
         new = DrawBlock(state.position, info)
         block = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), block, new)
@@ -148,7 +148,8 @@ def named_arrays(
     rows = slice(first, end)
     arrays = {f"parameters/{name}": np.asarray(v)[:, rows] for name, v in parameters.items()}
     arrays |= {f"hyperparameters/{name}": np.asarray(v)[:, rows] for name, v in hypers.items()}
-    return arrays | {f"info/{name}": np.asarray(v) for name, v in block.info._asdict().items()}
+    statistics = block.info.by_name()
+    return arrays | {f"sample_stats/{name}": np.asarray(v) for name, v in statistics.items()}
 
 
 @jax.jit
@@ -166,7 +167,7 @@ def _empty_block(
     check_step(found, state, chains)
     info = found[1]
     types = jax.tree.map(lambda leaf: leaf.dtype, info)
-    types = types._replace(divergent=jnp.int32, num_steps=jnp.int32)
+    types = types._replace(diverging=jnp.int32, num_gradients=jnp.int32)
     return DrawBlock(
         position=jnp.zeros((chains, capacity, target.dimension)),
         info=jax.tree.map(lambda dtype: jnp.zeros((chains, capacity), dtype), types),

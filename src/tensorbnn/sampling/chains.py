@@ -129,7 +129,7 @@ class ChainGroup:
             transitions=self.at.transitions + count,
             step_size=result.draws.info.step_size[:, last],
             sums=on_device.sums,
-            gradients=self.at.gradients + result.this_call.num_steps,
+            gradients=self.at.gradients + result.this_call.num_gradients,
         )
         if rows and not burning_in:
             self._buffer.add(result.draws.first(rows))
@@ -177,14 +177,14 @@ class ChainGroup:
         )
 
     def _report(self) -> None:
-        epoch = self.at.transitions
-        if epoch == 0 or epoch == self.at.reported or not self._reporter.due(epoch):
+        transition = self.at.transitions
+        if transition == 0 or transition == self.at.reported or not self._reporter.due(transition):
             return
         self._reporter.write(self.at)
         sums = self.at.sums
-        if self._reporter.resets_sums(epoch):
+        if self._reporter.resets_sums(transition):
             sums = sums._replace(report=Sums.zero(len(self.chains)))
-        self.at = self.at._replace(reported=epoch, sums=sums)
+        self.at = self.at._replace(reported=transition, sums=sums)
 
     def _save(self) -> None:
         """Write the draws of every chain, then where it is, which makes them count."""

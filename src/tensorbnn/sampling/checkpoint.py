@@ -65,7 +65,7 @@ def first_checkpoint(chains: ChainState, sampler: Sampler) -> Checkpoint:
         chains=chains,
         transitions=0,
         reported=0,
-        step_size=jnp.zeros_like(sums.report.acceptance),
+        step_size=jnp.zeros_like(sums.report.acceptance_rate),
         sums=sums,
         rounds_done=0,
         shared=jnp.zeros((count, POOLING_ROUNDS, values)),

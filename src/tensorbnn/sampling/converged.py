@@ -91,7 +91,7 @@ class Converged:
     def estimate(self, ensemble: "Ensemble") -> "ConvergenceEstimate | None":
         """How far the predictions of an ensemble are; ``None`` for too few draws."""
         x = self.points(ensemble, find_data(ensemble._store)).x
-        return estimate_convergence(ensemble._by_chain(x, every=1, progress=False), self)
+        return estimate_convergence(ensemble._by_chain(x, thin=1, progress=False), self)
 
     def points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
         """The inputs at which predictions of a model with these training data are looked at."""

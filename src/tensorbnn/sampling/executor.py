@@ -294,21 +294,21 @@ class _Display:
             self._show(report)
 
     def _show(self, report: dict[str, Any]) -> None:
-        chain, epoch, phase = report["chain"], report["epoch"], report["phase"]
-        new = epoch - self._reached[chain]
+        chain, transition, phase = report["chain"], report["transition"], report["phase"]
+        new = transition - self._reached[chain]
         if new <= 0:  # reported again by a chain that was taken up again
             return
-        self._reached[chain] = epoch
+        self._reached[chain] = transition
         before, count = self._divergences[chain]
         count = report["divergences"] + (count if before == phase else 0)
         self._divergences[chain] = phase, count
         end = self._plan.transitions
-        shown = report | {"phase": "done" if epoch == end else phase, "divergences": count}
+        shown = report | {"phase": "done" if transition == end else phase, "divergences": count}
         self._bar.describe("sampling")
         self._bar.row(chain, cells(shown))
         done = sum(each >= end for each in self._reached)
         note = f"{done} of {self._plan.chains} chains done"
-        work = None if report["leapfrog_steps"] is None else new * report["leapfrog_steps"]
+        work = None if report["num_gradients"] is None else new * report["num_gradients"]
         self._bar.advance(new, note, work=work, growing=phase == "burn-in")
 
 

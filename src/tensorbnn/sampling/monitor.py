@@ -201,4 +201,4 @@ class GrowingPredictions:
             progress=False,
             scaling=posterior.scaling,
         )
-        return prediction.networks[:count]
+        return prediction.samples[:count]

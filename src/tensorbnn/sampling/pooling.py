@@ -72,7 +72,7 @@ class Pooling:
         return self._chains if self._plan.together else at.chains.numbers
 
     def _share(self, at: Checkpoint) -> None:
-        acceptance = np.asarray(at.sums.meeting.acceptance) / self._due[0]
+        acceptance = np.asarray(at.sums.meeting.acceptance_rate) / self._due[0]
         values = [acceptance[:, None], np.asarray(at.chains.state.log_density)[:, None]]
         if self._sampler.share is not None:
             values.append(np.asarray(_run(self._sampler.share, at.chains.state)))

@@ -1,19 +1,20 @@
 """Reports of a run while it goes on: what the sampler does, and how well the networks fit.
 
-A report of a chain is due whenever the number of its transitions (epochs), burn-in included, is a
-multiple of ``report_every``, and at its end. It is a line of ``metrics.jsonl``:
+Each chain reports whenever the number of its transitions, burn-in included, is a multiple of
+``report_every``, and at its end. A report is a line of ``metrics.jsonl``:
 
-    chain, epoch, phase     which chain, after how many transitions, "burn-in" or "sampling"
-    acceptance              mean over the transitions since the last report
-    divergences             their number of divergences
-    leapfrog_steps          their mean number of gradients
-    step_size, log_density  of the last transition, as in `TransitionInfo`
-    restarts                how often the chain was stuck in burn-in and started again
-    training.<metric>       each metric for the network the chain is at, on the training data
-    validation.<metric>     the same on the validation data, where they are given
-    seconds                 since the run began, without the time between a stop and a resume
+    chain, transition   which chain, after how many transitions
+    phase               "burn-in" or "sampling"
+    acceptance_rate     mean over the transitions since the last report
+    divergences         number of divergent transitions since then
+    num_gradients       mean number of gradients of a transition since then
+    step_size, lp       of the last transition, as in `TransitionInfo`
+    restarts            how often the chain was stuck in burn-in and was restarted
+    training.<metric>   each metric for the current network, on the training data
+    validation.<metric> the same on the validation data, if there are any
+    seconds             since the run began, without the time between a stop and a resume
 
-Numbers that are not finite are ``null``. Reports only look: no draw depends on them.
+Numbers that are not finite are ``null``. No draw depends on a report.
 """
 
 import math
@@ -94,8 +95,8 @@ class Reporting:
             data["validation"] = posterior.arrange(prepared)
         return cls(every, metrics, rows, data, posterior.scaling)
 
-    def scores(self, chains: ChainState, epoch: int) -> list[dict[str, float | None]]:
-        """Every metric by name for each of `chains`, where they are after `epoch` transitions."""
+    def scores(self, chains: ChainState, transition: int) -> list[dict[str, float | None]]:
+        """Every metric by name for each of `chains`, which have made `transition` transitions."""
         target, found = chains.target, [dict[str, float | None]() for _ in chains.numbers]
         for kind, rows in self.rows.items() if self.metrics else ():
             expected = np.asarray(_expected(target, chains.state.position, self.data[kind]))
@@ -107,7 +108,7 @@ class Reporting:
                         scores[f"{kind}.{name}"] = _score(metric(own, targets))
                     except Exception as error:
                         reason = f"{type(error).__name__}: {error}"
-                        raise MetricError(name, kind, epoch, chain, reason) from error
+                        raise MetricError(name, kind, transition, chain, reason) from error
         return found
 
 
@@ -129,20 +130,22 @@ class Reporter:
         self._scores: list[dict[str, float | None]] = [{} for _ in self._numbers]
         self._current, self._divergences = "", np.zeros(len(self._numbers), np.int64)
 
-    def room(self, epoch: int) -> int:
+    def room(self, transition: int) -> int:
         """Transitions up to the next report."""
-        return min(self._reporting.every - epoch % self._reporting.every, self._end - epoch)
+        return min(
+            self._reporting.every - transition % self._reporting.every, self._end - transition
+        )
 
-    def due(self, epoch: int) -> bool:
-        """Whether a report is due after `epoch` transitions."""
-        return self.resets_sums(epoch) or epoch == self._end
+    def due(self, transition: int) -> bool:
+        """Whether a report is due after `transition` transitions."""
+        return self.resets_sums(transition) or transition == self._end
 
-    def resets_sums(self, epoch: int) -> bool:
-        """Whether sums for reports begin from zero after `epoch` transitions.
+    def resets_sums(self, transition: int) -> bool:
+        """Whether sums for reports begin from zero after `transition` transitions.
 
         Not with the last report of a run, so that a longer run goes on as if it had not ended.
         """
-        return epoch % self._reporting.every == 0
+        return transition % self._reporting.every == 0
 
     def write(self, at: Checkpoint) -> None:
         """Write a report of each chain."""
@@ -159,14 +162,14 @@ class Reporter:
         phase = self._phase(at)
         if phase != self._current:
             self._current, self._divergences = phase, np.zeros_like(self._divergences)
-        self._divergences += call.divergent
+        self._divergences += call.divergences
         self._show_rows(at)
         count, self._shown = at.transitions - self._shown, at.transitions
-        note = f"{np.sum(call.num_steps) / max(seconds, 1e-9):,.0f} gradients/s a core"
+        note = f"{np.sum(call.num_gradients) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
-            note = f"acceptance {np.mean(call.acceptance) / count:.2f}, {note}"
+            note = f"acceptance {np.mean(call.acceptance_rate) / count:.2f}, {note}"
         # In burn-in trajectories may be held short, and grow later.
-        growing, gradients = phase == "burn-in", float(np.sum(call.num_steps))
+        growing, gradients = phase == "burn-in", float(np.sum(call.num_gradients))
         self._bar.advance(count * len(self._numbers), note, work=gradients, growing=growing)
 
     def _phase(self, at: Checkpoint) -> str:
@@ -187,13 +190,13 @@ class Reporter:
         return [
             {
                 "chain": chain,
-                "epoch": at.transitions,
+                "transition": at.transitions,
                 "phase": self._phase(at),
-                "acceptance": _finite(sums.acceptance[row] / count),
-                "divergences": int(sums.divergent[row]),
-                "leapfrog_steps": _finite(sums.num_steps[row] / count),
+                "acceptance_rate": _finite(sums.acceptance_rate[row] / count),
+                "divergences": int(sums.divergences[row]),
+                "num_gradients": _finite(sums.num_gradients[row] / count),
                 "step_size": _finite(step_size[row]),
-                "log_density": _finite(log_density[row]),
+                "lp": _finite(log_density[row]),
                 "restarts": int(restarts[row]),
                 **self._scores[row],
                 "seconds": round(time.monotonic() - self._began, 3),
@@ -207,10 +210,10 @@ def cells(report: Mapping[str, Any]) -> dict[str, str]:
     found = {
         "chain": str(report["chain"]),
         "phase": report["phase"],
-        "epoch": f"{report['epoch']:,}",
-        "accepted": _text(report["acceptance"], ".2f"),
+        "transition": f"{report['transition']:,}",
+        "accepted": _text(report["acceptance_rate"], ".2f"),
         "step size": _text(report["step_size"], ".3g"),
-        "leapfrog": _text(report["leapfrog_steps"], ".0f"),
+        "gradients": _text(report["num_gradients"], ".0f"),
         "divergent": str(report["divergences"]),
     }
     for name, value in report.items():

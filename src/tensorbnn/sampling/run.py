@@ -114,8 +114,8 @@ class Run:
             [
                 report
                 for report in self.store.reports(skip_damaged=True)
-                if report["epoch"] <= reached.get(report["chain"], -1)
-                and (report["epoch"] % every == 0 or report["epoch"] == end)
+                if report["transition"] <= reached.get(report["chain"], -1)
+                and (report["transition"] % every == 0 or report["transition"] == end)
             ]
         )
 

@@ -42,7 +42,7 @@ def variational(
     epochs: int = 1000,
     patience: int = 100,
     learning_rate: float = 0.01,
-    learning_rate_division: float = 10.0,
+    learning_rate_factor: float = 10.0,
     batch_size: int | None = None,
     gradient_draws: int = 1,
     sample_hyperparameters: bool = True,
@@ -80,7 +80,7 @@ def variational(
         starts as the layers say.
     start_sd
         Where the sds start.
-    cycles, epochs, patience, learning_rate, learning_rate_division, batch_size
+    cycles, epochs, patience, learning_rate, learning_rate_factor, batch_size
         As in `pretrain`, with the paper's numbers for this method. The ELBO of all rows, estimated
         with the same random numbers each time, says when to stop and which epoch was best.
     gradient_draws
@@ -114,7 +114,7 @@ def variational(
     >>> x = np.linspace(-1, 1, 20)
     >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
     >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
-    >>> ensemble = tb.variational(posterior, draws=200, progress=False)
+    >>> ensemble = tb.fit_variational(posterior, draws=200, progress=False)
     >>> ensemble.approximation.close, ensemble.predict(x).mean.shape
     (True, (20, 1))
     """
@@ -126,7 +126,7 @@ def variational(
         epochs=epochs,
         patience=patience,
         learning_rate=learning_rate,
-        learning_rate_division=learning_rate_division,
+        learning_rate_factor=learning_rate_factor,
         batch_size=batch_size,
         gradient_draws=gradient_draws,
         start_sd=start_sd,
@@ -170,7 +170,7 @@ def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) ->
     model = posterior.model
     theta = found.normals.mean[: model.theta.size]
     named = {name: each[0] for name, each in named_networks(model, theta[None]).items()}
-    hypers = {} if plan.sample_hyperparameters else posterior.unflatten_hypers(found.phi)
+    hypers = {} if plan.sample_hyperparameters else posterior.unflatten_hyperparameters(found.phi)
     (chain,) = initial_chains(posterior, options, plan, {**named, **hypers})
     _, pareto_k = pareto_smooth(found.log_ratios[None])
     count = len(found.log_ratios)

@@ -207,8 +207,8 @@ def read_new_reports(file: Path, offset: int) -> tuple[list[dict[str, Any]], int
 
 
 def order_reports(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Reports by chain and epoch; of two for the same epoch the later one."""
-    latest = {(report["chain"], report["epoch"]): dict(report) for report in reports}
+    """Reports by chain and transition; of two for the same transition the later one."""
+    latest = {(report["chain"], report["transition"]): dict(report) for report in reports}
     return [latest[key] for key in sorted(latest)]
 
 
@@ -221,16 +221,16 @@ def check_all_reported(
 ) -> None:
     """Raise where some of the `reports` of a file are missing.
 
-    They are written `every` so many epochs, and at the `end` of the run, up to the epoch in
-    `reported` of each chain.
+    Each chain reports after `every` so many transitions and at the `end` of the run, so far up to
+    its transition in `reported`.
     """
     for chain, last in reported.items():
         due = {*range(every, last + 1, every), *({last} & {end})}
-        there = {report["epoch"] for report in reports if report["chain"] == chain}
+        there = {report["transition"] for report in reports if report["chain"] == chain}
         if missing := sorted(due - there):
             raise DamagedFileError(
                 file,
-                f"is damaged: the report of chain {chain} at epoch {missing[0]} is missing; "
+                f"is damaged: the report of chain {chain} at transition {missing[0]} is missing; "
                 f"the {len(reports)} that are there are read with `skip_damaged=True`",
             )
 
@@ -300,7 +300,7 @@ def _unpack_report(line: bytes) -> dict[str, Any] | None:
         report = json.loads(line)
         check = report.pop("check")
         good = check == _report_digest(report) and all(
-            type(report[name]) is int for name in ("chain", "epoch")
+            type(report[name]) is int for name in ("chain", "transition")
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -14,8 +14,8 @@ class Store(ABC):
     """What a run writes and an ensemble reads.
 
     A chunk is a dict of arrays with the draws as first axis, named ``parameters/<name>``,
-    ``hyperparameters/<name>`` and ``info/<name>``. Chunks of a chain are numbered from 0, and each
-    but the last holds ``networks_per_file`` draws; the last one is replaced as it grows.
+    ``hyperparameters/<name>`` and ``sample_stats/<name>``. Chunks of a chain are numbered from 0,
+    and each but the last holds ``networks_per_file`` draws; the last one is replaced as it grows.
     """
 
     manifest: dict[str, Any]
@@ -50,11 +50,11 @@ class Store(ABC):
 
     @abstractmethod
     def append_report(self, report: Mapping[str, Any]) -> None:
-        """Add a report; it has at least ``chain`` and ``epoch``, and only values JSON knows."""
+        """Add a report: at least ``chain`` and ``transition``, and only values JSON knows."""
 
     @abstractmethod
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
-        """All reports, by chain and epoch; of two for the same epoch the later one."""
+        """All reports, by chain and transition; of two for the same one the later."""
 
     @abstractmethod
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
