@@ -1,21 +1,26 @@
-"""The documentation is true: its Python runs, its links lead somewhere, no public name is left out.
+"""The documentation is correct: its Python runs, its links resolve, and no public name is missing.
 
 The ``python`` blocks of a page are one program: they run in order, in one namespace, in a directory
-of their own. Blocks with another info string (``text``, ``sh``) are only shown.
+of their own. Blocks with another info string (``text``, ``sh``) are only shown, except for the
+commands of README.md.
 """
 
+import csv
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 import tensorbnn as tb
 from tensorbnn import classic, plots
+from tensorbnn.cli.program import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    for path in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 }
 
 FENCE = re.compile(r"^( *)(```+)(.*)$")
@@ -44,11 +49,16 @@ def blocks(page: str) -> list[tuple[int, str, str]]:
     return found
 
 
-def prose(page: str) -> str:
-    """A page without its fenced blocks and code spans."""
+def unfenced(page: str) -> str:
+    """A page without its fenced blocks."""
     for _, info, text in blocks(page):
         page = page.replace(f"```{info}\n{text}\n```", "")
-    return re.sub(r"`[^`\n]+`", "code", page)
+    return page
+
+
+def prose(page: str) -> str:
+    """A page without its fenced blocks and the text of its code spans."""
+    return re.sub(r"`[^`\n]+`", "code", unfenced(page))
 
 
 def anchors(page: str) -> set[str]:
@@ -76,9 +86,35 @@ def test_the_python_of_a_page_runs(name, tmp_path, monkeypatch):
         pyplot.close("all")
 
 
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
+    commands = [
+        line
+        for _, info, text in blocks(PAGES["README.md"])
+        for line in text.splitlines()
+        if info == "sh"
+    ]
+    assert [line.split()[:2] for line in commands] == [
+        ["tensorbnn", name] for name in ("fit", "predict", "report")
+    ]
+    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for line in commands:
+        assert main(shlex.split(line)[1:]) == 0
+    with open("predictions.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert len(found) == 3
+    for row in found:
+        assert float(row["q0.025"]) < float(row["mean"]) < float(row["q0.975"])
+    # The third well is deeper than any other, so that its prediction is the least certain.
+    assert float(found[2]["sd"]) > 5 * float(found[0]["sd"])
+    assert Path("wells", "report.html").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize("name", [name for name in PAGES if python_blocks(name)])
 def test_what_a_page_prints_is_shown(name):
-    # A result that nobody sees may be a bad one.
+    # A reader should see each result.
     found = blocks(PAGES[name])
     for (line, info, text), (_, following, _) in zip(found, [*found[1:], (0, "", "")], strict=True):
         if info == "python" and re.search(r"^ *print\(", text, re.MULTILINE):
@@ -103,6 +139,16 @@ def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in ROOT.glob("docs/**/*.md"):
         assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in navigation
+
+
+def test_pages_are_sorted_by_what_a_reader_wants():
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation = configuration.split("\nnav:\n")[1].split("\n\n")[0]
+    kinds = ["Tutorials", "How-to guides", "Reference", "Background"]
+    assert re.findall(r"^  - ([\w -]+):$", navigation, re.MULTILINE) == kinds
+    assert re.findall(r"^## (.+)$", PAGES["docs/index.md"], re.MULTILINE)[-4:] == kinds
+    # Links to the previous and the next page.
+    assert "\n    - navigation.footer\n" in configuration
 
 
 def test_the_site_can_be_read_without_a_server():
@@ -130,7 +176,7 @@ def test_messages_that_were_printed_are_wrapped():
 
 @pytest.mark.parametrize("name", tb.__all__)
 def test_every_public_name_is_documented(name):
-    text = "\n".join(page for path, page in PAGES.items() if path != "CONTRIBUTING.md")
+    text = "\n".join(page for path, page in PAGES.items() if not path.startswith("C"))
     assert re.search(rf"(?:\btb\.|`){name}\b", text), f"no page says what tb.{name} is"
 
 
