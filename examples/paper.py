@@ -1,12 +1,12 @@
-"""The paper's figures, a table of numbers beside them, and what the paper says of them, checked.
+"""The paper's figures, a table of their numbers, and a check of the paper's claims about them.
 
     python examples/paper.py            # about a quarter of an hour on two cores
     python examples/paper.py --quick    # a minute: every step, nothing converged
 
 Two data sets, sparse and variable; for each, networks sampled from the posterior, and draws from
 the mean-field Gaussian of `tb.fit_variational`. Writes three figures and ``results.json`` into a
-folder, and the table into the page that shows them. Ends with an error if a statement of the
-paper does not hold for these numbers.
+folder, and the table into the page that shows them. Exits with an error if a claim of the paper
+does not hold for these numbers.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from tensorbnn import plots
 CASES = ("sparse", "variable")
 GRID = np.linspace(-3, 3, 301)
 POINTS = GRID[::5]
-# Where the table of a page begins and ends.
+# The tables of a page stand between these.
 BEGIN, END = "<!-- results of make paper -->\n", "<!-- end of results -->\n"
 
 
@@ -48,7 +48,7 @@ class Band(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What the paper says, whether it holds here, and the numbers that say so."""
+    """A claim of the paper, whether it holds here, and the numbers behind it."""
 
     text: str
     holds: bool
@@ -91,7 +91,7 @@ def fit_case(case: str, options: argparse.Namespace) -> tb.Ensemble:
 
 
 def hidden_layers(options: argparse.Namespace) -> int:
-    """Those of the paper, or one, which compiles faster."""
+    """The paper's three, or one, which compiles faster."""
     return 1 if options.quick else 3
 
 
@@ -102,7 +102,9 @@ def make_sampler(name: str, *, quick: bool) -> Any:
     if name == "default":
         return tb.HMC(max_steps=20) if quick else None
     if not hasattr(getattr(tb, name, None), "init"):
-        raise SystemExit(f"there is no sampler {name}: use paper, default, or such as HMC")
+        raise SystemExit(
+            f"there is no sampler {name}: use paper, default, or a sampler's name, such as HMC"
+        )
     return getattr(tb, name)()
 
 
@@ -132,7 +134,7 @@ def spreads(ensemble: tb.Ensemble, case: str) -> dict[str, float]:
 
 
 def numbers_of(ensemble: tb.Ensemble, case: str, seconds: float) -> dict[str, Any]:
-    """What the table says of one fit; R-hat and ESS over 61 points of [-3, 3]."""
+    """The numbers of one fit; R-hat and ESS over 61 points of [-3, 3]."""
     diagnosis = ensemble.diagnose(POINTS, progress=False)
     within = np.abs(POINTS) <= 2
     curve = band(ensemble, GRID)
@@ -163,7 +165,7 @@ def numbers_of(ensemble: tb.Ensemble, case: str, seconds: float) -> dict[str, An
     }
 
 
-# What the paper says
+# Claims of the paper
 
 
 def statements(ensembles: dict[tuple[str, str], tb.Ensemble]) -> list[Statement]:
@@ -184,12 +186,12 @@ def on_spread(case: str, spread: dict[str, float]) -> list[Statement]:
     shown = ", ".join(f"{value:.3f} {name}" for name, value in spread.items())
     return [
         Statement(
-            f"{case}: the spread is small at the training points, half of it elsewhere or less",
+            f"{case}: the sd at the training points is at most half of that elsewhere",
             values[0] <= 0.5 * min(values[1:]),
-            f"mean sd {values[0]:.3f} there, {min(values[1:]):.3f} or more elsewhere",
+            f"mean sd {values[0]:.3f} there, at least {min(values[1:]):.3f} elsewhere",
         ),
         Statement(
-            f"{case}: it grows with the distance from them",
+            f"{case}: the sd grows with the distance from them",
             bool(np.all(np.diff(values) > 0)),
             f"mean sd {shown}",
         ),
@@ -208,18 +210,18 @@ def on_gap(name: str, gap: tuple[float, float], ensemble: tb.Ensemble) -> list[S
         Statement(
             f"sparse: between the {name} points the two-sd band misses the true curve",
             bool(missed.max() > 2),
-            f"it is up to {missed.max():.1f} sd away, and outside on {np.mean(missed > 2):.0%} of "
-            "the way",
+            f"up to {missed.max():.1f} sd away, and outside the band on {np.mean(missed > 2):.0%} "
+            "of the way",
         ),
         Statement(
-            f"sparse: the mean goes nearly straight from one of the {name} to the other",
+            f"sparse: between the {name} points the mean is nearly a straight line",
             bool(bend < 0.5 * dip),
-            f"it is off the straight line by {bend:.2f} at most, the true curve by {dip:.2f}",
+            f"the mean departs from it by at most {bend:.2f}, the true curve by {dip:.2f}",
         ),
         Statement(
-            f"sparse: between the {name} it says that it is less certain than at them",
+            f"sparse: between the {name} points the sd is larger than at them",
             bool(inside.sd.max() > ends.sd.max()),
-            f"sd up to {inside.sd.max():.3f}, {ends.sd.max():.3f} at the points themselves",
+            f"sd up to {inside.sd.max():.3f}, at the points {ends.sd.max():.3f}",
         ),
     ]
 
@@ -229,9 +231,9 @@ def on_difference(case: str, sampled: dict[str, float], fitted: dict[str, float]
     most = max(ratios.values(), key=lambda ratio: abs(np.log(ratio)))
     shown = ", ".join(f"{ratio:.2f} {name}" for name, ratio in ratios.items())
     return Statement(
-        f"{case}: the variational bands are different, somewhere by more than a factor of two",
+        f"{case}: the variational sd differs somewhere by more than a factor of two",
         bool(abs(np.log(most)) > np.log(2)),
-        f"their sd is that of the sample times {shown}",
+        f"ratio to the sampled sd: {shown}",
     )
 
 
@@ -270,8 +272,8 @@ ROWS = {
     "time": lambda n: f"{n['seconds'] / 60:.1f} min",
     "gradients after burn-in": lambda n: f"{n['gradients']:,}",
     "acceptance": lambda n: f"{n['acceptance']:.2f}",
-    "R-hat, at most": lambda n: f"{n['rhat']:.3f} ({n['rhat_within']:.3f} within the data)",
-    "ESS, at least": lambda n: f"{n['ess']:.0f} ({n['ess_within']:.0f} within the data)",
+    "largest R-hat": lambda n: f"{n['rhat']:.3f} ({n['rhat_within']:.3f} within the data)",
+    "smallest ESS": lambda n: f"{n['ess']:.0f} ({n['ess_within']:.0f} within the data)",
     "ELBO": lambda n: f"{n['elbo']:.0f} ± {n['elbo_error']:.0f}",
     "k-hat": lambda n: n["pareto_k"],
     "sd at the data": lambda n: f"{n['spread']['at the data']:.3f}",
@@ -295,18 +297,18 @@ def render(results: dict[str, Any]) -> str:
             except KeyError:  # a sample has no ELBO, and so on
                 cells.append("")
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", "| what the paper says | holds | numbers |", "|---|---|---|"]
+    lines += ["", "| claim of the paper | holds | numbers |", "|---|---|---|"]
     for each in results["statements"]:
         lines.append(f"| {each['text']} | {'yes' if each['holds'] else 'NO'} | {each['numbers']} |")
     return "\n".join(lines) + "\n"
 
 
 def update_page(page: Path, text: str) -> None:
-    """Put the tables where the page has the last ones."""
+    """Replace the tables of a page."""
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     if not after:
-        raise SystemExit(f"{page} does not say where the results go")
+        raise SystemExit(f"{page} has no place for the results")
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
@@ -345,7 +347,7 @@ def main(arguments: list[str] | None = None) -> int:
     for each in wrong:
         print(f"does not hold: {each}", file=sys.stderr)
     if options.quick:
-        print("quick: nothing has converged, so that nothing is made of these numbers")
+        print("quick: nothing has converged, so these numbers are not checked")
         return 0
     return 1 if wrong else 0
 
@@ -360,14 +362,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sparse-draws", type=int, default=500, help="every tenth, at least")
     parser.add_argument("--variable-burn-in", type=int, default=500, help="transitions")
     parser.add_argument("--variable-draws", type=int, default=1000, help="at least")
-    parser.add_argument(
-        "--minutes", type=float, default=20, help="of a case at most, until it has converged"
-    )
+    parser.add_argument("--minutes", type=float, default=20, help="time limit of each case")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="every step, as short as can be")
-    parser.add_argument("--out", type=Path, default=Path("docs/paper"), help="for the figures")
+    parser.add_argument("--quick", action="store_true", help="every step, as short as possible")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/paper"), help="folder of the figures"
+    )
     parser.add_argument("--page", type=Path, help="the page whose tables to replace")
-    parser.add_argument("--runs", type=Path, default=Path("runs/paper"), help="for the runs")
+    parser.add_argument("--runs", type=Path, default=Path("runs/paper"), help="folder of the runs")
     return parser.parse_args(arguments)
 
 

@@ -269,6 +269,20 @@ def gamma_precision_prior(units, width, df) -> Case:
     return Case(prior_only(tb.Dense(units, prior, prior)), statistics)
 
 
+def independent_prior(prior, truth) -> Case:
+    """Weights under `prior` and a scale under it, each by itself, as `truth` of SciPy says."""
+    wanted = (0.05, 0.3, 0.5, 0.9)
+    scale = tb.Normal(0.0, prior)
+
+    def statistics(ensemble):
+        first, last = first_and_last(ensemble.parameters["dense_0.weights"])
+        draws = (first, last, ensemble.hyperparameters["dense_1.weights.scale"])
+        return [probability(each, truth.ppf(p), p) for each in draws for p in wanted]
+
+    unit = tb.Normal(0.0, 1.0)
+    return Case(prior_only(tb.Dense(2, prior, unit), tb.Dense(1, scale, unit)), statistics)
+
+
 def cauchy_prior(units, location=(0.0, 0.2), scale=(0.5, 0.5), thresholds=(-5.0, 0.3, 2.0)) -> Case:
     """Without data; the location's hyper-prior must be centered at zero."""
     exact = oracles.hier_cauchy_prior(*location, *scale)

@@ -375,7 +375,7 @@ def test_attributes(posterior):
     np.testing.assert_array_equal(posterior.y, Y)
     assert repr(posterior) == (
         "Posterior(9 rows, 16 parameters, 6 hyper-parameters, "
-        "Gaussian(sd=Hyper(start=0.3, prior=None)), float64)"
+        "Gaussian(sd=Hyper(start=0.3, prior=LogNormal(loc=log(0.3), scale=1.0))), float64)"
     )
     assert "no data" in repr(tb.Posterior(HIERARCHICAL, tb.Gaussian()))
 

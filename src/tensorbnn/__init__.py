@@ -29,6 +29,7 @@ from tensorbnn.model.discrete import Bernoulli, Categorical, Poisson
 from tensorbnn.model.hyper import Hyper, Number, Prior
 from tensorbnn.model.layers import (
     ELU,
+    GELU,
     CauchyDense,
     Dense,
     Exp,
@@ -39,7 +40,9 @@ from tensorbnn.model.layers import (
     Relevance,
     ReLU,
     Sigmoid,
+    SiLU,
     Softmax,
+    Softplus,
     SquarePReLU,
     Tanh,
 )
@@ -49,12 +52,16 @@ from tensorbnn.model.noise import HeteroscedasticGaussian, MeasuredGaussian, Stu
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
+    Gamma,
     GammaPrecision,
+    HalfCauchy,
     HalfNormal,
+    InverseGamma,
     Laplace,
     LogNormal,
     Normal,
     StudentT,
+    Uniform,
 )
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.model.weighted import Weighted
@@ -72,6 +79,7 @@ __version__ = _version("tensorbnn")
 
 __all__ = [
     "ELU",
+    "GELU",
     "GHMC",
     "HMC",
     "MCLMC",
@@ -96,11 +104,14 @@ __all__ = [
     "Ensemble",
     "Exp",
     "Exponential",
+    "Gamma",
     "GammaPrecision",
     "Gaussian",
+    "HalfCauchy",
     "HalfNormal",
     "HeteroscedasticGaussian",
     "Hyper",
+    "InverseGamma",
     "Laplace",
     "Layer",
     "LeakyReLU",
@@ -130,14 +141,17 @@ __all__ = [
     "Scaling",
     "Scores",
     "Sensitivity",
+    "SiLU",
     "Sigmoid",
     "Softmax",
+    "Softplus",
     "SquarePReLU",
     "StudentT",
     "StudentTNoise",
     "Tanh",
     "TargetDensity",
     "TransitionInfo",
+    "Uniform",
     "Verdict",
     "Weighted",
     "Weights",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +10,22 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_choice, check_type
+from tensorbnn.checks import check_type
 from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
 from tensorbnn.density import Model
 from tensorbnn.engine import forward, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.native import Engine
-from tensorbnn.model.checks import DType, as_rows, cast, check_inputs, check_named, check_rows
+from tensorbnn.model.checks import (
+    DType,
+    DTypeLike,
+    as_rows,
+    cast,
+    check_inputs,
+    check_named,
+    check_rows,
+    named_dtype,
+)
 from tensorbnn.model.layers import Sigmoid, Softmax
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -48,7 +57,7 @@ class Posterior:
         priors, and numbers of the likelihood such as ``sd``, are then about these columns, while
         predictions are made from and in the units of `x` and `y`. A `Scaling` is used as it is.
     dtype
-        ``"float32"`` (fast, enough for sampling) or ``"float64"``.
+        ``"float32"`` (fast, enough for sampling) or ``"float64"``, or the NumPy type of that name.
     engine
         What computes the likelihood and its gradient: ``"jax"``, ``"native"`` (compiled kernels,
         for the library's own layers and likelihoods), or ``"auto"``, which takes the native engine
@@ -87,17 +96,16 @@ class Posterior:
         y: ArrayLike | None = None,
         *,
         standardize: bool | Scaling = False,
-        dtype: DType = "float32",
+        dtype: DTypeLike = "float32",
         engine: Literal["auto", "jax", "native"] = "auto",
     ) -> None:
         check_type("network", network, Network, "a tb.Network")
         wanted = "a likelihood such as tb.Gaussian(sd=0.1)"
         check_type("likelihood", likelihood, Likelihood, wanted)
-        check_choice("dtype", dtype, get_args(DType))
         self.network = _fold_link(network, likelihood)
         likelihood.columns(self.network.outputs)  # or an error, without data, too
         self.likelihood = likelihood
-        self.dtype: DType = dtype
+        self.dtype: DType = named_dtype(dtype)
         given = _given(x, y, self.network)
         self.scaling = _scaling(standardize, given, likelihood, self.network)
         own = None if given is None else self.prepare(given)
@@ -107,7 +115,7 @@ class Posterior:
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
         columns = None if self.data is None else self.data.targets.shape[0]
-        with precision(dtype):
+        with precision(self.dtype):
             check_shapes(self.network, likelihood, self.model.theta, self.model.phi, columns)
 
     @property

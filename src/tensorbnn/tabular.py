@@ -34,7 +34,7 @@ class TabularModel:
     """
 
     hidden_layer_sizes: tuple[int, ...]
-    activation: Layer
+    activation: Layer | str
     weight_prior: Prior | None
     bias_prior: Prior
     noise_sd: Hyper | tuple[float, ...]
@@ -80,7 +80,7 @@ class TabularModel:
             y = np.column_stack([y, y_sd])
         if sample_weight is not None:
             likelihood, y = Weighted(likelihood), np.column_stack([y, sample_weight])
-        layers: list[Layer] = [Relevance()] if self.relevance else []
+        layers: list[Layer | str] = [Relevance()] if self.relevance else []
         before = x.shape[1]
         for units in (*self.hidden_layer_sizes, outputs):
             prior = scaled_prior(before) if self.weight_prior is None else self.weight_prior

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tensorbnn as tb
 from tests import oracle_cases as cases
@@ -79,6 +80,21 @@ def test_gaussian_prior_is_recovered_without_data(units, prior):
 @pytest.mark.parametrize(("width", "df"), [(0.05, 0.5), (1.0, 4.0)], ids=str)
 def test_gamma_precision_prior_is_recovered_without_data(width, df):
     check(cases.gamma_precision_prior(8, width, df))
+
+
+@pytest.mark.parametrize(
+    ("prior", "truth"),
+    [
+        (tb.HalfCauchy(0.3), stats.halfcauchy(scale=0.3)),
+        (tb.Gamma(0.5, 2.0), stats.gamma(0.5, scale=0.5)),
+        (tb.Gamma(20.0, 5.0), stats.gamma(20, scale=0.2)),
+        (tb.InverseGamma(2.0, 3.0), stats.invgamma(2, scale=3)),
+        (tb.Uniform(0.0, 3.0), stats.uniform(0, 3)),
+    ],
+    ids=str,
+)
+def test_prior_of_weights_and_of_a_scale_is_recovered_without_data(prior, truth):
+    check(cases.independent_prior(prior, truth))
 
 
 @pytest.mark.parametrize("units", [2, 50])

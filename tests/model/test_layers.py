@@ -12,6 +12,7 @@ from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import (
     ACTIVATIONS,
     ELU,
+    GELU,
     CauchyDense,
     Dense,
     Exp,
@@ -19,13 +20,16 @@ from tensorbnn.model.layers import (
     LeakyReLU,
     Parameter,
     PReLU,
+    Relevance,
     ReLU,
     Sigmoid,
+    SiLU,
     Softmax,
+    Softplus,
     SquarePReLU,
     Tanh,
 )
-from tensorbnn.model.priors import Cauchy, Exponential, Laplace, Normal
+from tensorbnn.model.priors import Cauchy, Exponential, HalfNormal, Laplace, Normal, Uniform
 from tensorbnn.posterior import precision
 
 
@@ -79,6 +83,9 @@ REFERENCES = [
     (LeakyReLU(), leaky),
     (LeakyReLU(-0.5), lambda h: np.where(h > 0, h, -0.5 * h)),
     (ELU(), elu),
+    (Softplus(), lambda h: np.logaddexp(h, 0.0)),
+    (GELU(), lambda h: h * special.ndtr(h)),
+    (SiLU(), lambda h: h * sigmoid(h)),
     (PReLU(), prelu),
     (SquarePReLU(), square_prelu),
 ]
@@ -229,8 +236,41 @@ def test_priors_may_be_set():
     assert SquarePReLU(Laplace()).parameters(1)["slopes"].prior == Laplace()
 
 
+def test_layers_accept_priors_between_two_numbers():
+    """Where a prior excludes the usual start, chains start from a draw of it."""
+    dense = Dense(2, Uniform(-1.0, 1.0), Uniform(0.0, 0.1)).parameters(3)
+    assert [each.start for each in dense.values()] == [None, None]
+    assert PReLU(Uniform(0.0, 0.5)).parameters(1)["slopes"].start == 0.2
+    assert PReLU(Uniform(0.3, 0.5)).parameters(1)["slopes"].start is None
+    assert SquarePReLU(Uniform(-0.1, 0.1)).parameters(1)["slopes"].start is None
+    assert Relevance(Uniform(0.0, 1.0)).parameters(1)["scales"].start is None
+    assert Relevance(Uniform(0.0, 2.0)).parameters(1)["scales"].start == 1.0
+
+
+@pytest.mark.parametrize("cls", [PReLU, Relevance])
+def test_a_positive_parameter_needs_a_positive_prior(cls):
+    with pytest.raises(ValueError, match=r"must be a prior over positive numbers.*Uniform"):
+        cls(Uniform(-1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("prior", "start", "message"),
+    [
+        (Uniform(0.0, 1.0), 2.0, "`start` must be between 0 and 1 under Uniform.*got 2.0"),
+        (HalfNormal(), -1.0, "`start` must be positive under HalfNormal.*got -1.0"),
+        (Normal(), math.inf, "`start` must be finite under Normal.*got inf"),
+    ],
+)
+def test_a_parameter_starts_inside_its_prior(prior, start, message):
+    with pytest.raises(ValueError, match=message):
+        Parameter((2,), prior, start)
+
+
 def test_names_of_the_activations():
-    classes = [Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU]
+    classes = [
+        *(Sigmoid, Tanh, Softmax, Exp, Softplus, ReLU, LeakyReLU, ELU, GELU, SiLU),
+        *(PReLU, SquarePReLU),
+    ]
     assert {name: cls.__name__ for name, cls in ACTIVATIONS.items()} == {
         cls.__name__.lower(): cls.__name__ for cls in classes
     }

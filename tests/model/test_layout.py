@@ -23,11 +23,15 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
+    Gamma,
+    HalfCauchy,
     HalfNormal,
+    InverseGamma,
     Laplace,
     LogNormal,
     Normal,
     StudentT,
+    Uniform,
 )
 from tensorbnn.posterior import precision
 
@@ -290,6 +294,11 @@ FAMILIES = [
     Exponential(4.0),
     LogNormal(-1.0, 0.3),
     HalfNormal(0.2),
+    HalfCauchy(0.2),
+    Gamma(3.0, 0.5),
+    InverseGamma(0.7, 2.0),
+    Uniform(-1.0, 3.0),
+    Uniform(0.0, 0.5),
     Gumbel(1.0, 0.4),
 ]
 TRUNCATED = {  # each family, with scales below and above the start

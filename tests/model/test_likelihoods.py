@@ -12,7 +12,7 @@ from tensorbnn.model.hyper import Hyper, Number
 from tensorbnn.model.layers import Exp, Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.noise import HeteroscedasticGaussian, StudentTNoise
-from tensorbnn.model.priors import HalfNormal, Normal
+from tensorbnn.model.priors import HalfNormal
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import precision
 
@@ -140,8 +140,16 @@ def test_widths_of_columns_have_names():
         ([], ValueError, r"`sd` of Gaussian is empty: give a number"),
         ([0.1, 0.0], ValueError, r"`sd\.1` of Gaussian must be positive, got 0\.0"),
         ([0.1, Hyper(-1.0)], ValueError, r"Hyper in `sd\.1` of Gaussian must be positive"),
-        ([[0.1, 0.2]], TypeError, r"`sd\.0` of Gaussian must be a number or a Hyper, got \[0\.1"),
-        ([0.1, "low"], TypeError, r"`sd\.1` of Gaussian must be a number or a Hyper, got 'low'"),
+        (
+            [[0.1, 0.2]],
+            TypeError,
+            r"`sd\.0` of Gaussian must be a number, a prior .*got \[0\.1",
+        ),
+        (
+            [0.1, "low"],
+            TypeError,
+            r"`sd\.1` of Gaussian must be a number, a prior .*got 'low'",
+        ),
     ],
 )
 def test_widths_of_columns_must_be_positive_numbers(sd, error, message):
@@ -342,9 +350,8 @@ def test_categorical_needs_two_outputs():
         (0.0, ValueError, r"`sd` of Gaussian must be positive, got 0\.0"),
         (-0.1, ValueError, r"`sd` of Gaussian must be positive, got -0\.1"),
         (np.nan, ValueError, r"`sd` of Gaussian must be finite, got nan"),
-        (True, TypeError, r"`sd` of Gaussian must be a number or a Hyper, got True"),
-        ("0.1", TypeError, r"`sd` of Gaussian must be a number or a Hyper, got '0\.1'"),
-        (Normal(), TypeError, r"`sd` of Gaussian must be a number or a Hyper, got Normal"),
+        (True, TypeError, r"`sd` of Gaussian must be a number, a prior or a Hyper, got True"),
+        ("0.1", TypeError, r"`sd` of Gaussian must be a number, a prior or a Hyper, got '0\.1'"),
         (Hyper(-1.0), ValueError, r"Hyper in `sd` of Gaussian must be positive, got -1\.0"),
     ],
 )

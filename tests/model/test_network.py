@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from tensorbnn.model.layers import (
-    ACTIVATIONS,
+    ACTIVATION_NAMES,
+    GAUSSIAN_PRIOR,
     CauchyDense,
     Dense,
+    Layer,
     LeakyReLU,
     PReLU,
     SquarePReLU,
@@ -15,6 +17,13 @@ from tensorbnn.model.layers import (
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import precision
+
+PAPER = GAUSSIAN_PRIOR.bind({"scale": 2.0})
+
+
+class Twice(Layer):
+    def apply(self, parameters, h):
+        return 2 * h
 
 
 def test_dimensions_and_names():
@@ -86,9 +95,46 @@ def test_network_is_a_value():
     assert network != (Dense(2), Tanh())
 
 
-def test_repr_shows_the_layers():
-    network = Network(Dense(2, Normal(), Normal()), Tanh(), inputs=3)
-    assert repr(network) == f"Network({Dense(2, Normal(), Normal())!r}, Tanh(), inputs=3)"
+def test_repr_shows_the_layers_without_their_defaults():
+    network = Network(Dense(2, Normal(), Normal()), Tanh(), LeakyReLU(0.1), Dense(1), inputs=3)
+    assert repr(Network(Dense(2), "tanh", inputs=3)) == "Network(Dense(2), Tanh(), inputs=3)"
+    assert " ".join(repr(network).split()) == (
+        "Network(Dense(2, weight_prior=Normal(loc=0.0, scale=1.0), "
+        "bias_prior=Normal(loc=0.0, scale=1.0)), Tanh(), LeakyReLU(negative_slope=0.1), "
+        "Dense(1), inputs=3)"
+    )
+    assert eval(repr(network), globals()) == network
+
+
+@pytest.mark.parametrize("layers", [1, 8, 30, 200])
+@pytest.mark.parametrize("dense", [Dense(50), Dense(7, PAPER, PAPER)], ids=["default", "own"])
+def test_repr_has_at_most_six_lines(layers, dense):
+    network = Network(*[dense, "tanh"] * layers, Dense(1), inputs=3)
+    lines = repr(network).split("\n")
+    assert len(lines) <= 6
+    assert max(map(len, lines)) <= 88
+    assert lines[0].startswith("Network(Dense(")
+    assert lines[-1].endswith("inputs=3)")
+    if layers == 200:
+        assert lines[-2] == "    ... 401 layers in all ..."
+    elif layers == 8:
+        assert lines[0].count("weight_prior=...") == (0 if dense.units == 50 else 1)
+
+
+def test_repr_of_a_layer_that_is_no_dataclass():
+    assert repr(Network(Twice(), inputs=1)).startswith("Network(<")
+
+
+def test_layers_may_be_a_list():
+    expected = Network(Dense(2), "tanh", Dense(1), inputs=3)
+    assert Network([Dense(2), "tanh", Dense(1)], inputs=3) == expected
+    assert Network((Dense(2), Tanh(), Dense(1)), inputs=3) == expected
+
+
+def test_linear_is_no_layer():
+    assert Network(Dense(2), "linear", Dense(1), "Linear", inputs=3) == Network(
+        Dense(2), Dense(1), inputs=3
+    )
 
 
 # Errors.
@@ -103,9 +149,10 @@ def test_inputs_must_be_a_positive_whole_number(inputs, shown):
         Network(Dense(1), inputs=inputs)
 
 
-def test_a_network_needs_a_layer():
+@pytest.mark.parametrize("layers", [(), ([],), ("linear",)])
+def test_a_network_needs_a_layer(layers):
     with pytest.raises(ValueError, match=r"a network needs at least one layer, such as Dense\(1\)"):
-        Network(inputs=1)
+        Network(*layers, inputs=1)
 
 
 def test_a_class_is_not_a_layer():
@@ -125,7 +172,7 @@ def test_an_unknown_activation_with_a_near_one(name, near):
 
 
 def test_an_unknown_activation():
-    names = ", ".join(ACTIVATIONS)
+    names = ", ".join(ACTIVATION_NAMES)
     message = f"layer 0 is an unknown activation 'gaussian': choose from {names}$"
     with pytest.raises(ValueError, match=message):
         Network("gaussian", inputs=1)

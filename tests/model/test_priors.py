@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import typing
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,16 +11,21 @@ import pytest
 from scipy import integrate, special, stats
 
 from tensorbnn.model.catalog import PRIORS
-from tensorbnn.model.hyper import TRANSFORMS, Hyper, Number, Prior
+from tensorbnn.model.hyper import Hyper, Interval, Number, Prior, transform
+from tensorbnn.model.likelihoods import Gaussian
 from tensorbnn.model.priors import (
     Cauchy,
     Exponential,
+    Gamma,
     GammaPrecision,
+    HalfCauchy,
     HalfNormal,
+    InverseGamma,
     Laplace,
     LogNormal,
     Normal,
     StudentT,
+    Uniform,
 )
 from tensorbnn.posterior import precision
 
@@ -78,6 +84,15 @@ LIBRARY_PRIORS = [
     (LogNormal(math.log(0.1), 0.5), stats.lognorm(0.5, scale=0.1)),
     (HalfNormal(), stats.halfnorm()),
     (HalfNormal(0.2), stats.halfnorm(scale=0.2)),
+    (HalfCauchy(), stats.halfcauchy()),
+    (HalfCauchy(0.2), stats.halfcauchy(scale=0.2)),
+    (Gamma(), stats.gamma(1)),
+    (Gamma(1.5, 3.0), stats.gamma(1.5, scale=1 / 3)),
+    (Gamma(20.0, 5.0), stats.gamma(20, scale=0.2)),
+    (InverseGamma(), stats.invgamma(1)),
+    (InverseGamma(3.0, 0.5), stats.invgamma(3, scale=0.5)),
+    (Uniform(), stats.uniform()),
+    (Uniform(-2.0, 3.0), stats.uniform(-2, 5)),
     (GammaPrecision(), inverse_chi(0.5)),
     (GammaPrecision(0.05, 6.0), inverse_chi(3.0, scale=0.05)),
 ]
@@ -115,8 +130,8 @@ def test_log_density_in_float32(prior, truth):
 def test_whole_numbers_do_for_arguments():
     value = jnp.asarray(0.7)
     for cls in PRIORS:
-        whole = cls(**dict.fromkeys(cls.arguments(), 2))
-        real = cls(**dict.fromkeys(cls.arguments(), 2.0))
+        numbers = dict.fromkeys(cls.arguments(), 2) | ({"low": 1} if cls is Uniform else {})
+        whole, real = cls(**numbers), cls(**{name: float(each) for name, each in numbers.items()})
         assert whole.log_density(value) == real.log_density(value)
         assert whole == real
 
@@ -125,9 +140,9 @@ def test_whole_numbers_do_for_arguments():
 @precision("float64")
 def test_density_integrates_to_one(prior, truth):
     density = jax.jit(lambda value: jnp.exp(prior.log_density(value)))
-    lowest = 0.0 if prior.support == "positive" else -np.inf
+    lowest, highest = truth.support()
     below = integrate.quad(density, lowest, truth.median(), epsabs=1e-10)[0]
-    above = integrate.quad(density, truth.median(), np.inf, epsabs=1e-10)[0]
+    above = integrate.quad(density, truth.median(), highest, epsabs=1e-10)[0]
     assert below + above == pytest.approx(1, abs=1e-8)
 
 
@@ -147,8 +162,10 @@ def test_draws_stay_in_the_support(prior, truth):
     draws = np.asarray(prior.sample(jax.random.key(2), (200, 100)))
     assert np.all(np.isfinite(draws))
     # SciPy says where the density is zero, the prior says it by its support.
-    assert prior.support == ("positive" if truth.support()[0] == 0 else "real")
-    assert np.all(draws > truth.support()[0])
+    low, high = truth.support()
+    kind = "positive" if low == 0 else "real"
+    assert prior.support == (kind if high == np.inf else Interval(low, high))
+    assert np.all((draws > low) & (draws < high))
 
 
 @all_priors
@@ -177,6 +194,8 @@ def test_arguments_may_be_one_number_per_element(prior, truth):
 @pytest.mark.parametrize("cls", [*PRIORS, Gumbel])
 def test_each_element_is_drawn_with_its_own_numbers(cls):
     numbers = {name: jnp.repeat(jnp.asarray([0.5, 8.0]), 10_000) for name in cls.arguments()}
+    if cls is Uniform:
+        numbers["low"] = jnp.zeros(20_000)
     draws = np.asarray(cls().bind(numbers).sample(jax.random.key(3), (20_000,)))
     truth = {
         Normal: lambda number: stats.norm(number, number),
@@ -186,6 +205,10 @@ def test_each_element_is_drawn_with_its_own_numbers(cls):
         Exponential: lambda number: stats.expon(scale=1 / number),
         LogNormal: lambda number: stats.lognorm(number, scale=math.exp(number)),
         HalfNormal: lambda number: stats.halfnorm(scale=number),
+        HalfCauchy: lambda number: stats.halfcauchy(scale=number),
+        Gamma: lambda number: stats.gamma(number, scale=1 / number),
+        InverseGamma: lambda number: stats.invgamma(number, scale=number),
+        Uniform: lambda number: stats.uniform(0, number),
         GammaPrecision: lambda number: inverse_chi(0.5 * number, scale=number),
         Gumbel: lambda number: stats.gumbel_r(number, number),
     }[cls]
@@ -203,20 +226,35 @@ def test_prior_is_a_value(prior, truth):
         setattr(prior, name, 1.0)
 
 
-@pytest.mark.parametrize("prior", [prior for prior, _ in LIBRARY_PRIORS], ids=str)
+STANDARD = [prior for prior, _ in LIBRARY_PRIORS if prior.standard() is not None]
+
+
+@pytest.mark.parametrize("prior", STANDARD, ids=str)
 @precision("float64")
 def test_location_and_scale_standardize(prior):
     location, scale = prior.location_scale()
     z = jnp.linspace(-3.0, 3.0, 41)
-    transform = TRANSFORMS[prior.support]
+    onto = transform(prior.support)
     real = location + scale * z
-    in_z = (
-        prior.log_density(transform.from_real(real)) + transform.log_jacobian(real) + jnp.log(scale)
-    )
+    in_z = prior.log_density(onto.from_real(real)) + onto.log_jacobian(real) + jnp.log(scale)
     standard = prior.standard()
-    expected = standard.log_density(transform.from_real(z)) + transform.log_jacobian(z)
+    expected = standard.log_density(onto.from_real(z)) + onto.log_jacobian(z)
     np.testing.assert_allclose(in_z, expected, rtol=1e-12, atol=1e-12)
     assert standard.location_scale() == (0.0, 1.0)
+
+
+@all_priors
+@precision("float64")
+def test_location_and_scale_are_of_the_right_size(prior, truth):
+    """On the unconstrained scale: the quartiles are less than three widths from the center."""
+    if isinstance(prior, Gumbel):
+        return  # it does not say
+    real = transform(prior.support).to_real(jnp.asarray(truth.ppf([0.25, 0.75])))
+    location, scale = prior.location_scale()
+    z = (real - location) / scale
+    assert -3 < z[0] < 0.5
+    assert -0.5 < z[1] < 3
+    assert 0.3 < z[1] - z[0] < 3
 
 
 def test_defaults_for_a_users_prior():
@@ -317,7 +355,66 @@ def test_numbers_of_numpy_are_numbers(start):
     assert Hyper(start).start == start
 
 
+@pytest.mark.parametrize(
+    ("prior", "start"),
+    [
+        (Normal(1.0, 0.1), 1.0), (Normal(0.0, 2.0), 2.0), (Cauchy(0.5, 0.5), 0.5),
+        (HalfNormal(2.0), 2.0), (HalfCauchy(0.1), 0.1), (Exponential(4.0), 0.25),
+        (LogNormal(math.log(0.3), 2.0), 0.3), (Gamma(3.0, 2.0), 1.5), (InverseGamma(2.0, 6.0), 3.0),
+        (Uniform(0.0, 5.0), 2.5), (GammaPrecision(0.05, 0.5), 0.05), (HalfNormal(HalfNormal(3)), 3),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_bare_prior_is_a_hyper_that_starts_near_its_center(prior, start):
+    assert Normal(0.0, prior) == Normal(0.0, Hyper(start, prior))
+    assert Gaussian(sd=prior).hypers() == {"sd": Hyper(start, prior)}
+    assert Gaussian(sd=[0.1, prior]).hypers() == {"sd.1": Hyper(start, prior)}
+
+
+def test_a_bare_prior_of_a_location_starts_at_its_center():
+    assert Normal(Normal(-0.5, 0.1)).loc == Hyper(-0.5, Normal(-0.5, 0.1))
+    assert Normal(Uniform(-3.0, 1.0)).loc == Hyper(-1.0, Uniform(-3.0, 1.0))
+    assert jax.jit(lambda: Normal(0.0, HalfNormal(0.1)).scale.start)() == np.float32(0.1)
+
+
+def test_a_number_is_a_float_a_hyper_or_a_prior():
+    assert typing.get_args(Number) == (float, Hyper, Prior)
+
+
+def test_the_repr_of_a_hyper_shows_the_prior_in_force():
+    assert repr(Hyper(0.1)) == "Hyper(start=0.1, prior=LogNormal(loc=log(0.1), scale=1.0))"
+    assert repr(Hyper(1, HalfNormal())) == "Hyper(start=1.0, prior=HalfNormal(scale=1.0))"
+    assert repr(Hyper(-1)) == "Hyper(start=-1.0, prior=None)"  # which no number accepts
+
+
 # Bad arguments.
+
+
+@pytest.mark.parametrize("bound", ["low", "high"])
+@pytest.mark.parametrize("value", [Hyper(0.5), Normal()], ids=str)
+def test_the_bounds_of_uniform_are_numbers(bound, value):
+    with pytest.raises(TypeError, match=rf"`{bound}` of Uniform must be a number, got .*sampled"):
+        Uniform(**{bound: value})
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, -1.0)])
+def test_the_bounds_of_uniform_are_in_order(bounds):
+    with pytest.raises(ValueError, match=r"`low` of Uniform must be below `high`, got"):
+        Uniform(*bounds)
+
+
+@pytest.mark.parametrize("prior", [Hyper(0.5, Uniform(-1.0, 1.0)), Uniform(-1.0, 1.0)], ids=str)
+def test_a_prior_that_reaches_below_zero_is_none_of_a_scale(prior):
+    message = r"`scale` of Normal must be positive, but its prior Uniform.* is not: give the prior"
+    with pytest.raises(ValueError, match=message):
+        Normal(0.0, prior)
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0, 2.0])
+def test_a_hyper_starts_inside_a_uniform_prior(start):
+    message = r"`start` of a Hyper must lie inside its prior, between 0 and 1, got"
+    with pytest.raises(ValueError, match=message):
+        Hyper(start, Uniform())
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, -0.25])
@@ -342,7 +439,7 @@ def test_numbers_must_be_finite(cls, name, value):
 )
 @pytest.mark.parametrize(("cls", "name"), ALL_ARGUMENTS)
 def test_arguments_must_be_numbers_or_hypers(cls, name, value, shown):
-    message = rf"`{name}` of {cls.__name__} must be a number or a Hyper, got {shown}"
+    message = rf"`{name}` of {cls.__name__} must be a number, a prior or a Hyper, got {shown}"
     with pytest.raises(TypeError, match=message):
         cls(**{name: value})
 

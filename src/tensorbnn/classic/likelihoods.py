@@ -67,7 +67,7 @@ class Metric:
     """
 
     name: ClassVar[str]
-    _library: ClassVar[LibraryMetric]
+    _library: ClassVar[Any]
 
     def __init__(self, scaleExp: bool = False, mean: float = 0, sd: float = 1) -> None:
         check_number("mean", mean)
@@ -76,7 +76,8 @@ class Metric:
 
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
         """The metric of predictions ``(rows, outputs)`` for as many targets."""
-        return self._library(self._natural(predictions), self._natural(targets))
+        value: float = self._library(self._natural(predictions), self._natural(targets))
+        return value
 
     def _natural(self, values: ArrayLike) -> NDArray[Any]:
         scaled = np.asarray(values, np.float64) * self.sd + self.mean
@@ -117,7 +118,7 @@ class Accuracy(Metric):
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
         """The fraction for predictions ``(rows, outputs)`` and targets, or labels ``(rows, 1)``."""
         if np.shape(predictions) != np.shape(targets):
-            return self._library(predictions, targets)
+            return metrics.Accuracy()(predictions, targets)
         return super().__call__(predictions, targets)
 
 

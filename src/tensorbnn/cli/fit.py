@@ -30,7 +30,7 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble.metrics import Accuracy, MeanSquaredError
 from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
-from tensorbnn.model.layers import ACTIVATIONS
+from tensorbnn.model.layers import ACTIVATION_NAMES
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.context import DIAGNOSED_ROWS, diagnosed_rows
 from tensorbnn.sampling.api import sample
@@ -248,7 +248,7 @@ COMMAND = Command(
             "model",
             Option("hidden", "units of hidden layers, such as 50,50", whole_numbers, (50,)),
             Option("relevance", RELEVANCE, kind="switch"),
-            Option("activation", default="tanh", choices=sorted(ACTIVATIONS)),
+            Option("activation", default="tanh", choices=sorted(ACTIVATION_NAMES)),
             Option("prior", PRIOR, default="gaussian"),
             Option("likelihood", LIKELIHOOD),
         ),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorbnn.model.discrete import Bernoulli
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.layers import ACTIVATIONS, CauchyDense, Dense
+from tensorbnn.model.layers import CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.noise import MeasuredGaussian, StudentTNoise
 from tensorbnn.model.weighted import Weighted
@@ -34,7 +34,7 @@ def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:
     prior = read_prior(options.prior)
     return TabularModel(
         hidden_layer_sizes=options.hidden,
-        activation=ACTIVATIONS[options.activation](),
+        activation=options.activation,
         weight_prior=prior,
         bias_prior=prior,
         noise_sd=LEARNED_WIDTH,

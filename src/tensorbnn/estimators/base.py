@@ -25,7 +25,7 @@ from tensorbnn.inference.sampler import Sampler
 from tensorbnn.messages import PYTHON, Raised, Words
 from tensorbnn.model.checks import DType, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
-from tensorbnn.model.layers import ACTIVATIONS, Layer
+from tensorbnn.model.layers import ACTIVATION_NAMES, Layer
 from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
@@ -236,12 +236,10 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.relevance, bool | np.bool_):
             raise ValueError(f"`relevance` must be True or False, got {self.relevance!r}")
         activation = self.activation
-        if isinstance(activation, str) and activation in ACTIVATIONS:
-            activation = ACTIVATIONS[activation]()
-        if not isinstance(activation, Layer):
-            raise ValueError(
-                f"`activation` must be a layer or one of {sorted(ACTIVATIONS)}, got {activation!r}"
-            )
+        is_name = isinstance(activation, str) and activation in ACTIVATION_NAMES
+        if not isinstance(activation, Layer) and not is_name:
+            names = sorted(ACTIVATION_NAMES)
+            raise ValueError(f"`activation` must be a layer or one of {names}, got {activation!r}")
         return TabularModel(
             hidden_layer_sizes=tuple(int(units) for units in sizes),
             activation=activation,

@@ -19,6 +19,7 @@ from tensorbnn.engine.forward import Data
 from tensorbnn.inference.cycles import Batches, Cycles, Losses, begin, make_batches, run
 from tensorbnn.inference.sampler import MAX_SEED, root_key
 from tensorbnn.model.checks import check_starts
+from tensorbnn.model.hyper import move_inside
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.progress import Bar
 
@@ -256,9 +257,7 @@ def named_networks(model: Model, thetas: Array) -> dict[str, Array]:
     """Natural values by name of ``(networks, parameters)``, which may start a chain."""
     named = jax.vmap(model.theta.unflatten)(thetas)
     for entry in model.theta.entries:
-        if entry.support == "positive":  # 0 would be no start
-            value = named[entry.name]
-            named[entry.name] = jnp.maximum(value, np.finfo(value.dtype).tiny)
+        named[entry.name] = move_inside(named[entry.name], entry.support)  # 0 would be no start
     return named
 
 

@@ -18,9 +18,9 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
 from tensorbnn.model import layers
-from tensorbnn.model.checks import DType, cast
+from tensorbnn.model.checks import DTypeLike, cast
 from tensorbnn.model.discrete import Bernoulli, Categorical
-from tensorbnn.model.hyper import Hyper
+from tensorbnn.model.hyper import Hyper, is_positive
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
@@ -60,7 +60,7 @@ def load_original(
     likelihood: Likelihood | None = None,
     data: tuple[ArrayLike, ArrayLike] | None = None,
     custom: Custom | None = None,
-    dtype: DType = "float32",
+    dtype: DTypeLike = "float32",
 ) -> Ensemble:
     """Read a run directory of TensorBNN, the code of the paper's authors, into memory.
 
@@ -109,7 +109,7 @@ def import_original(
     likelihood: Likelihood | None = None,
     data: tuple[ArrayLike, ArrayLike] | None = None,
     custom: Custom | None = None,
-    dtype: DType = "float32",
+    dtype: DTypeLike = "float32",
     overwrite: bool = False,
 ) -> Ensemble:
     """Turn a run directory of TensorBNN into one of this library, for `load`.
@@ -230,7 +230,7 @@ def _read(
     likelihood: Likelihood | None,
     data: tuple[ArrayLike, ArrayLike] | None,
     custom: Custom,
-    dtype: DType,
+    dtype: DTypeLike,
 ) -> _Found:
     run = read_run(path)
     network = make_network(run, custom)
@@ -261,7 +261,7 @@ def _read(
         arrays[f"parameters/{name}"] = arranged.reshape(len(each), *own.shape)
     for (name, natural), each in zip((scalars | learned).items(), run.hypers.T, strict=True):
         arrays[f"hyperparameters/{name}"] = natural(each)
-    arrays = {name: cast(each, dtype) for name, each in arrays.items()}
+    arrays = {name: cast(each, posterior.dtype) for name, each in arrays.items()}
     networks = len(run.hypers)
     held = networks > 1 and not np.ptp(run.hypers, axis=0).any()
     return _Found(posterior, arrays, networks, run.networks_per_file, held)
@@ -294,7 +294,7 @@ def _guess_likelihood(run: OldRun, extra: int) -> Likelihood:
 def _warn_of_slopes(network: Network, run: OldRun) -> None:
     for (name, parameter), values in zip(network.parameters.items(), run.tensors, strict=True):
         negative = int(np.sum((values < 0).reshape(len(values), -1).any(axis=1)))
-        if parameter.prior.support == "positive" and negative:
+        if is_positive(parameter.prior.support) and negative:
             said = (
                 f"{name} has negative values in {negative} of {len(values)} networks, which "
                 "TensorBNN does not forbid: predictions are right, but under the paper's prior "

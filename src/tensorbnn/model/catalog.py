@@ -14,7 +14,8 @@ LAYERS: tuple[type[layers.Layer], ...] = (
 )
 PRIORS: tuple[type[Prior], ...] = (
     *(priors.Normal, priors.Cauchy, priors.StudentT, priors.Laplace),
-    *(priors.Exponential, priors.LogNormal, priors.HalfNormal, priors.GammaPrecision),
+    *(priors.Exponential, priors.LogNormal, priors.HalfNormal, priors.HalfCauchy),
+    *(priors.Gamma, priors.InverseGamma, priors.GammaPrecision, priors.Uniform),
 )
 LIKELIHOODS: tuple[type[Likelihood], ...] = (
     *(Gaussian, Bernoulli, Categorical, MeasuredGaussian),

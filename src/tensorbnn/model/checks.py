@@ -1,16 +1,38 @@
 """Checks of arrays that a user gives: each error names the argument and says what to do."""
 
+import contextlib
+import types
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_choice
+from tensorbnn.model.hyper import in_words, is_inside
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.network import Network
 
 DType = Literal["float32", "float64"]
+DTypeLike = DType | type[np.floating[Any]] | np.dtype[Any]
+"""A name, or NumPy's type of that name: what a user may give as `dtype`."""
+
+
+def named_dtype(dtype: DTypeLike) -> DType:
+    """The name of the user's `dtype`, or an error.
+
+    Examples
+    --------
+    >>> named_dtype("float32"), named_dtype(np.float64), named_dtype(np.dtype("float32"))
+    ('float32', 'float64', 'float32')
+    """
+    name: Any = dtype
+    if not isinstance(dtype, str | types.NoneType):
+        with contextlib.suppress(TypeError):  # not a type at all
+            name = np.dtype(dtype).name
+    check_choice("dtype", name, get_args(DType))
+    return name
 
 
 def as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -102,8 +124,12 @@ def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
             raise ValueError(f"{name} must have shape {entries[name].shape}, got {value.shape}")
         if not np.all(np.isfinite(value)):
             raise ValueError(f"{name} must be finite, but some of its values are not")
-        if entries[name].support == "positive" and not np.all(value > 0):
-            raise ValueError(f"{name} must be positive, but its smallest value is {value.min()}")
+        support = entries[name].support
+        outside = value[~is_inside(value, support)]
+        if outside.size:
+            raise ValueError(
+                f"{name} must be {in_words(support)}, but one of its values is {outside[0]:g}"
+            )
 
 
 def check_starts(

@@ -1,4 +1,4 @@
-"""Layers: dense layers with their priors, the paper's nine activations, and scales of the inputs.
+"""Layers: dense layers with their priors, activations, and scales of the inputs.
 
 Arrays inside a network are feature-major: ``h`` is ``(units, rows)``, one column per row of data,
 because ``W.T @ h`` is several times faster than ``h @ W`` for the narrow networks of this field.
@@ -6,6 +6,7 @@ because ``W.T @ h`` is several times faster than ``h @ W`` for the narrow networ
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import is_number, is_whole
-from tensorbnn.model.hyper import Hyper, Prior
+from tensorbnn.model.hyper import Hyper, Interval, Prior, in_words, is_inside, is_positive
 from tensorbnn.model.priors import Cauchy, Exponential, HalfNormal, Normal
 
 # The paper's hierarchical priors of weights and biases, and of slopes.
@@ -66,9 +67,11 @@ class Parameter:
     def _number(self, start: object) -> float:
         if not isinstance(start, numbers.Real) or isinstance(start, bool):
             raise TypeError(f"`start` must be a number, a prior or None, got {start!r}")
-        if not math.isfinite(start) or (self.prior.support == "positive" and start <= 0):
-            kind = "positive" if self.prior.support == "positive" else "finite"
-            raise ValueError(f"`start` must be a {kind} number under {self.prior}, got {start!r}")
+        support = self.prior.support
+        if not math.isfinite(start) or not is_inside(start, support):
+            raise ValueError(
+                f"`start` must be {in_words(support)} under {self.prior}, got {start!r}"
+            )
         return float(start)
 
 
@@ -213,6 +216,33 @@ class Exp(Layer):
 
 @final
 @dataclass(frozen=True)
+class Softplus(Layer):
+    """``log(1 + exp(h))``."""
+
+    def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
+        return jax.nn.softplus(h)
+
+
+@final
+@dataclass(frozen=True)
+class GELU(Layer):
+    """``h Phi(h)``, where ``Phi`` is the distribution function of a standard Gaussian."""
+
+    def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
+        return jax.nn.gelu(h, approximate=False)
+
+
+@final
+@dataclass(frozen=True)
+class SiLU(Layer):
+    """``h / (1 + exp(-h))``, also known as swish."""
+
+    def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
+        return jax.nn.silu(h)
+
+
+@final
+@dataclass(frozen=True)
 class ReLU(Layer):
     """``max(h, 0)``."""
 
@@ -262,7 +292,7 @@ class PReLU(Layer):
         check_prior(self, "slope_prior", positive="Exponential(1.0)")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
-        return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
+        return {"slopes": _start_at(0.2, inputs, self.slope_prior)}
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
         return jnp.where(h > 0, h, parameters["slopes"][:, None] * h)
@@ -283,7 +313,7 @@ class SquarePReLU(Layer):
         check_prior(self, "slope_prior")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
-        return {"slopes": Parameter((inputs,), self.slope_prior, start=0.2)}
+        return {"slopes": _start_at(0.2, inputs, self.slope_prior)}
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
         return jnp.where(h > 0, h, jnp.square(parameters["slopes"])[:, None] * h)
@@ -314,25 +344,55 @@ class Relevance(Layer):
         check_prior(self, "scale_prior", positive="HalfNormal(1.0)")
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
-        return {"scales": Parameter((inputs,), self.scale_prior, start=1.0)}
+        return {"scales": _start_at(1.0, inputs, self.scale_prior)}
 
     def apply(self, parameters: Mapping[str, Array], h: Array) -> Array:
         return parameters["scales"][:, None] * h
 
 
-ACTIVATIONS: dict[str, type[Layer]] = {
-    activation.__name__.lower(): activation
-    for activation in (Sigmoid, Tanh, Softmax, Exp, ReLU, LeakyReLU, ELU, PReLU, SquarePReLU)
-}
-"""Activations by lower-case name, as `Network` accepts them."""
+_ACTIVATIONS: tuple[type[Layer], ...] = (
+    *(Sigmoid, Tanh, Softmax, Exp, Softplus),
+    *(ReLU, LeakyReLU, ELU, GELU, SiLU, PReLU, SquarePReLU),
+)
+ACTIVATIONS: dict[str, type[Layer]] = {each.__name__.lower(): each for each in _ACTIVATIONS}
+"""Activations by lower-case name."""
+
+ACTIVATION_NAMES = (*ACTIVATIONS, "linear")
+"""The names that a user may give: those of `ACTIVATIONS`, and ``linear`` for none at all."""
+
+
+def activation_named(name: str) -> Layer | None:
+    """The activation of this name in any case, ``leaky_relu`` too; ``None`` for ``linear``.
+
+    Examples
+    --------
+    >>> activation_named("tanh"), activation_named("Leaky_ReLU"), activation_named("linear")
+    (Tanh(), LeakyReLU(negative_slope=0.3), None)
+    """
+    plain = name.lower().replace("_", "")
+    if plain == "linear":
+        return None
+    if plain not in ACTIVATIONS:
+        near = difflib.get_close_matches(plain, ACTIVATION_NAMES, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        names = ", ".join(ACTIVATION_NAMES)
+        raise ValueError(f"unknown activation '{name}': {hint}choose from {names}")
+    return ACTIVATIONS[plain]()
+
+
+def _start_at(start: float, units: int, prior: Prior) -> Parameter:
+    """A number for each unit that starts at `start`, or is drawn where `prior` excludes that."""
+    support = prior.support
+    inside = is_inside(start, support) and not (isinstance(support, Interval) and start in support)
+    return Parameter((units,), prior, start=start if inside else None)
 
 
 def check_prior(layer: Layer, name: str, *, positive: str = "") -> None:
-    """Refuse what is no prior in a field; nor, with a `positive` example, over positive numbers."""
+    """Check that a field holds a prior, and, with a `positive` example, one of positive numbers."""
     prior, label = getattr(layer, name), f"`{name}` of {type(layer).__name__}"
     if not isinstance(prior, Prior):
         raise TypeError(f"{label} must be a prior such as Normal(0.0, 1.0), got {prior!r}")
-    if positive and prior.support != "positive":
+    if positive and not is_positive(prior.support):
         raise ValueError(
             f"{label} must be a prior over positive numbers such as {positive}, got {prior!r}"
         )

@@ -19,7 +19,14 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tensorbnn.model.hyper import TRANSFORMS, Parametric, Prior, Support
+from tensorbnn.model.hyper import (
+    Parametric,
+    Prior,
+    Support,
+    is_positive,
+    move_inside,
+    transform,
+)
 from tensorbnn.model.network import Network
 from tensorbnn.model.priors import LogNormal
 
@@ -67,7 +74,7 @@ class Layout:
     def flatten(self, named: Mapping[str, ArrayLike]) -> Array:
         """Natural values by name, each in its own shape, to the unconstrained ``(size,)``."""
         pieces = [
-            TRANSFORMS[entry.support].to_real(jnp.asarray(named[entry.name])).reshape(entry.size)
+            transform(entry.support).to_real(jnp.asarray(named[entry.name])).reshape(entry.size)
             for entry in self.entries
         ]
         return jnp.concatenate(pieces) if pieces else jnp.zeros(0)
@@ -77,7 +84,7 @@ class Layout:
         named, offset = {}, 0
         for entry in self.entries:
             piece = flat[offset : offset + entry.size].reshape(entry.shape)
-            named[entry.name] = TRANSFORMS[entry.support].from_real(piece)
+            named[entry.name] = transform(entry.support).from_real(piece)
             offset += entry.size
         return named
 
@@ -86,7 +93,7 @@ class Layout:
         pieces, offset = [], 0
         for support, entries in itertools.groupby(self.entries, key=lambda entry: entry.support):
             size = sum(entry.size for entry in entries)
-            pieces.append(TRANSFORMS[support].from_real(flat[offset : offset + size]))
+            pieces.append(transform(support).from_real(flat[offset : offset + size]))
             offset += size
         return pieces[0] if len(pieces) == 1 else jnp.concatenate([*pieces, flat[offset:]])
 
@@ -141,9 +148,8 @@ class Layout:
         ]
         groups = Layout(tuple(sorted(drawn, key=_family)))._groups
         for group, subkey in zip(groups, jax.random.split(key, len(groups)), strict=True):
-            values = group.draw(subkey, hypers)
-            if group.entries[0].support == "positive":
-                values = jnp.maximum(values, np.finfo(values.dtype).tiny)  # 0 has no logarithm
+            # 0, for one, has no logarithm.
+            values = move_inside(group.draw(subkey, hypers), group.entries[0].support)
             sizes = np.cumsum([entry.size for entry in group.entries])[:-1]
             for entry, piece in zip(group.entries, jnp.split(values, sizes), strict=True):
                 named[entry.name] = piece.reshape(entry.shape)
@@ -196,11 +202,11 @@ class _Group:
 
     def log_density(self, prior: Prior, real: Array) -> Array:
         """Log-density of each unconstrained element under the bound `prior`."""
-        transform = TRANSFORMS[self.entries[0].support]
-        terms = prior.log_density(transform.from_real(real))
+        onto = transform(self.entries[0].support)
+        terms = prior.log_density(onto.from_real(real))
         if self.truncated:
             terms = terms - prior.log_positive_mass()
-        return terms + transform.log_jacobian(real)
+        return terms + onto.log_jacobian(real)
 
     def from_standard(self, z: Array, hypers: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
         """Unconstrained elements of standard coordinates, and the log-density of each in `z`."""
@@ -270,7 +276,7 @@ def bind_hypers(name: str, owner: _P, hypers: Mapping[str, ArrayLike]) -> _P:
     return owner.bind(own_hypers(name, owner, hypers))
 
 
-def _family(entry: Entry) -> tuple[int, str, str]:
+def _family(entry: Entry) -> tuple[int, str, Any]:
     family = type(entry.prior)
     return -entry.depth, f"{family.__module__}.{family.__qualname__}", entry.support
 
@@ -279,8 +285,9 @@ def _hyper_entries(name: str, owner: Parametric, depth: int) -> Iterator[Entry]:
     for argument, hyper in owner.hypers().items():
         full_name = f"{name}.{argument}"
         prior = LogNormal(math.log(hyper.start), 1.0) if hyper.prior is None else hyper.prior
-        positive = owner.must_be_positive(argument) or prior.support == "positive"
-        entry = Entry(full_name, (), prior, "positive" if positive else "real", hyper.start, depth)
+        must_be_positive = owner.must_be_positive(argument) and not is_positive(prior.support)
+        support: Support = "positive" if must_be_positive else prior.support
+        entry = Entry(full_name, (), prior, support, hyper.start, depth)
         _check_hyper(entry)
         yield entry
         yield from _hyper_entries(full_name, prior, depth + 1)

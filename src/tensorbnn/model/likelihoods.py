@@ -200,7 +200,7 @@ class Gaussian(Likelihood):
     >>> Gaussian(sd=Hyper(0.1, HalfNormal(1.0))).hypers()
     {'sd': Hyper(start=0.1, prior=HalfNormal(scale=1.0))}
     >>> Gaussian(sd=[0.1, Hyper(0.5)]).hypers()
-    {'sd.1': Hyper(start=0.5, prior=None)}
+    {'sd.1': Hyper(start=0.5, prior=LogNormal(loc=log(0.5), scale=1.0))}
     """
 
     sd: Number = 0.1

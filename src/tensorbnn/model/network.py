@@ -1,12 +1,18 @@
 """A network: layers in order, with named parameters and a forward pass."""
 
-import difflib
-from collections.abc import Iterator, Mapping
+import dataclasses
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from jax import Array
 
 from tensorbnn.checks import is_whole
-from tensorbnn.model.layers import ACTIVATIONS, Layer, Parameter
+from tensorbnn.model.hyper import Prior
+from tensorbnn.model.layers import Layer, Parameter, activation_named
+
+# Of the repr of a network.
+MOST_LINES, WIDTH = 6, 88
 
 
 class Network:
@@ -15,9 +21,10 @@ class Network:
     Parameters
     ----------
     *layers
-        `Layer` objects, or the names of activations (``"tanh"``).
+        `Layer` objects, or the names of activations (``"tanh"``); ``"linear"`` adds no layer. One
+        list of layers does as well.
     inputs
-        Number of inputs, that is columns of ``x``.
+        Number of inputs: the columns of ``x``.
 
     Attributes
     ----------
@@ -41,15 +48,11 @@ class Network:
      'dense_1.weights': (10, 1), 'dense_1.biases': (1,)}
     """
 
-    def __init__(self, *layers: Layer | str, inputs: int) -> None:
+    def __init__(self, *layers: Layer | str | Sequence[Layer | str], inputs: int) -> None:
         if not is_whole(inputs) or inputs < 1:
             raise ValueError(f"`inputs` must be a whole number of at least 1, got {inputs!r}")
-        if not layers:
-            raise ValueError("a network needs at least one layer, such as Dense(1)")
         self.inputs: int = int(inputs)
-        self.layers: tuple[Layer, ...] = tuple(
-            _as_layer(layer, position) for position, layer in enumerate(layers)
-        )
+        self.layers: tuple[Layer, ...] = _as_layers(layers)
         kinds = [layer.kind for layer in self.layers]
         self.names: tuple[str, ...] = tuple(
             f"{kind}_{kinds[:place].count(kind)}" for place, kind in enumerate(kinds)
@@ -94,11 +97,57 @@ class Network:
         return hash((self.inputs, self.layers))
 
     def __repr__(self) -> str:
-        layers = ", ".join(repr(layer) for layer in self.layers)
-        return f"Network({layers}, inputs={self.inputs})"
+        for form in (_without_defaults, _without_priors):
+            lines = _lines([f"{form(layer)}," for layer in self.layers], self.inputs)
+            if len(lines) <= MOST_LINES:
+                return "\n".join(lines)
+        note = f"    ... {len(self.layers)} layers in all ..."
+        return "\n".join([*lines[: MOST_LINES - 2], note, lines[-1]])
 
 
-def _as_layer(layer: object, position: int) -> Layer:
+def _lines(parts: list[str], inputs: int) -> list[str]:
+    """The lines of a repr; only long layers are broken."""
+    whole = [part if len(part) > WIDTH // 2 else part.replace(" ", "\0") for part in parts]
+    text = f"Network({' '.join(whole)} inputs={inputs})"
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(text, WIDTH, subsequent_indent="    ", **options)
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _without_defaults(layer: Layer) -> str:
+    """A layer as it is written: ``Dense(10)``."""
+    if not dataclasses.is_dataclass(layer):
+        return repr(layer)
+    shown = []
+    for field in dataclasses.fields(layer):
+        value = getattr(layer, field.name)
+        if field.default is dataclasses.MISSING:
+            shown.append(repr(value))
+        elif value != field.default:
+            shown.append(f"{field.name}={value!r}")
+    return f"{type(layer).__name__}({', '.join(shown)})"
+
+
+def _without_priors(layer: Layer) -> str:
+    """A layer with its priors left out: ``Dense(10, weight_prior=...)``."""
+    short = _without_defaults(layer)
+    for value in vars(layer).values():
+        if isinstance(value, Prior):
+            short = short.replace(repr(value), "...")
+    return short
+
+
+def _as_layers(given: tuple[Any, ...]) -> tuple[Layer, ...]:
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = tuple(given[0])
+    found = [_as_layer(layer, position) for position, layer in enumerate(given)]
+    layers = tuple(layer for layer in found if layer is not None)
+    if not layers:
+        raise ValueError("a network needs at least one layer, such as Dense(1)")
+    return layers
+
+
+def _as_layer(layer: object, position: int) -> Layer | None:
     if isinstance(layer, Layer):
         try:
             hash(layer)
@@ -115,15 +164,10 @@ def _as_layer(layer: object, position: int) -> Layer:
             f"layer {position} must be a layer such as Dense(10) or the name of an activation "
             f"such as 'tanh', got {layer!r}"
         )
-    name = layer.lower().replace("_", "")
-    if name not in ACTIVATIONS:
-        near = difflib.get_close_matches(name, ACTIVATIONS, n=1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
-        raise ValueError(
-            f"layer {position} is an unknown activation '{layer}': {hint}"
-            f"choose from {', '.join(ACTIVATIONS)}"
-        )
-    return ACTIVATIONS[name]()
+    try:
+        return activation_named(layer)
+    except ValueError as error:
+        raise ValueError(f"layer {position} is an {error}") from None
 
 
 def _checked_parameters(name: str, layer: Layer, units: int) -> dict[str, Parameter]:

@@ -146,7 +146,7 @@ class StudentTNoise(Likelihood):
     --------
     >>> from tensorbnn.model.hyper import Hyper
     >>> StudentTNoise(scale=Hyper(0.1)).hypers()
-    {'scale': Hyper(start=0.1, prior=None)}
+    {'scale': Hyper(start=0.1, prior=LogNormal(loc=log(0.1), scale=1.0))}
     """
 
     df: Number = 4.0

@@ -1,4 +1,7 @@
-"""Prior densities. Each takes a number or a `Hyper` in every argument."""
+"""Prior densities. Every argument may be a number, a prior or a `Hyper`, unless it says otherwise.
+
+Their formulas are the ones in ``docs/model.md``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,11 +12,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy import special, stats
 
-from tensorbnn.model.hyper import Number, Prior, Support
+from tensorbnn.model.hyper import Hyper, Interval, Number, Prior, Support
 
 
 class _LocationScale(Prior):
-    """A prior with a density of ``(u - loc) / scale``, ``u`` its unconstrained value."""
+    """A prior whose density depends on ``(u - loc) / scale``, where ``u`` is unconstrained."""
 
     loc: Number
     scale: Number
@@ -171,13 +174,126 @@ class HalfNormal(Prior):
 
 
 @dataclass(frozen=True)
+class HalfCauchy(Prior):
+    """The absolute value of a Cauchy variable with median 0 and width `scale`.
+
+    Its tail is heavy: a common choice for the scale of another prior, ``Normal(0, HalfCauchy(1))``.
+    """
+
+    scale: Number = 1.0
+    support: ClassVar[Support] = "positive"
+    positive_arguments: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def log_density(self, value: Array) -> Array:
+        z = value / self.scale
+        return -jnp.log1p(z * z) - jnp.log(self.scale) + math.log(2 / math.pi)
+
+    def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return self.scale * jnp.abs(jax.random.cauchy(key, shape))
+
+    def location_scale(self) -> tuple[Any, Any]:
+        return jnp.log(self.scale), 1.0
+
+    def standard(self) -> Self:
+        return self.bind({"scale": 1.0})
+
+
+@dataclass(frozen=True)
+class Gamma(Prior):
+    """Density proportional to ``v**(shape - 1) exp(-rate v)`` over positive ``v``.
+
+    Its mean is ``shape / rate``. In SciPy this is ``gamma(a=shape, scale=1 / rate)``.
+    """
+
+    shape: Number = 1.0
+    rate: Number = 1.0
+    support: ClassVar[Support] = "positive"
+    positive_arguments: ClassVar[tuple[str, ...]] = ("shape", "rate")
+
+    def log_density(self, value: Array) -> Array:
+        shape = jnp.asarray(self.shape, value.dtype)
+        constant = shape * jnp.log(self.rate) - special.gammaln(shape)
+        return constant + (shape - 1) * jnp.log(value) - self.rate * value
+
+    def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jnp.exp(_log_gamma(key, self.shape, shape) - jnp.log(self.rate))
+
+    def location_scale(self) -> tuple[Any, Any]:
+        return jnp.log(self.shape) - jnp.log(self.rate), _sd_of_log_gamma(self.shape)
+
+
+@dataclass(frozen=True)
+class InverseGamma(Prior):
+    """Density proportional to ``v**(-shape - 1) exp(-scale / v)`` over positive ``v``.
+
+    ``1 / v`` has the density ``Gamma(shape, rate=scale)``. In SciPy this is
+    ``invgamma(a=shape, scale=scale)``.
+    """
+
+    shape: Number = 1.0
+    scale: Number = 1.0
+    support: ClassVar[Support] = "positive"
+    positive_arguments: ClassVar[tuple[str, ...]] = ("shape", "scale")
+
+    def log_density(self, value: Array) -> Array:
+        shape = jnp.asarray(self.shape, value.dtype)
+        constant = shape * jnp.log(self.scale) - special.gammaln(shape)
+        return constant - (shape + 1) * jnp.log(value) - self.scale / value
+
+    def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jnp.exp(jnp.log(self.scale) - _log_gamma(key, self.shape, shape))
+
+    def location_scale(self) -> tuple[Any, Any]:
+        return jnp.log(self.scale) - jnp.log(self.shape), _sd_of_log_gamma(self.shape)
+
+
+@dataclass(frozen=True)
+class Uniform(Prior):
+    """Constant density between `low` and `high`, which must be numbers.
+
+    Examples
+    --------
+    >>> Normal(0.0, Uniform(0.0, 2.0))
+    Normal(loc=0.0, scale=Hyper(start=1.0, prior=Uniform(low=0.0, high=2.0)))
+    """
+
+    low: Number = 0.0
+    high: Number = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            if isinstance(getattr(self, name), Hyper | Prior):
+                raise TypeError(
+                    f"`{name}` of Uniform must be a number, got {getattr(self, name)!r}: "
+                    "bounds can't be sampled"
+                )
+        super().__post_init__()
+        if not self.low < self.high:
+            raise ValueError(
+                f"`low` of Uniform must be below `high`, got {self.low} and {self.high}"
+            )
+
+    @property
+    def support(self) -> Support:  # type: ignore[override]
+        return Interval(self.low, self.high)
+
+    def log_density(self, value: Array) -> Array:
+        return jnp.zeros_like(value) - jnp.log(jnp.asarray(self.high) - self.low)
+
+    def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return self.low + (self.high - self.low) * jax.random.uniform(key, shape)
+
+    def location_scale(self) -> tuple[Any, Any]:
+        return 0.0, math.pi / math.sqrt(3)  # the logit of a uniform variable is logistic
+
+
+@dataclass(frozen=True)
 class GammaPrecision(Prior):
     """A positive scale ``s`` whose precision ``1 / s**2`` has a gamma density (Neal's FBM).
 
-    The precision has shape ``df / 2`` and mean ``1 / width**2``, so that Gaussian weights with
-    such a scale are, each by itself, `width` times a Student-t with `df` degrees of freedom. Neal
-    writes it ``width:df``. It is meant for the scale of another prior, as in
-    ``Normal(0.0, Hyper(0.05, GammaPrecision(0.05, 0.5)))``.
+    The precision has shape ``df / 2`` and mean ``1 / width**2``. A Gaussian weight with such a
+    scale is then `width` times a Student-t variable with `df` degrees of freedom. Neal writes
+    ``width:df``. Use it for the scale of another prior: ``Normal(0, GammaPrecision(0.05, 0.5))``.
     """
 
     width: Number = 1.0
@@ -193,8 +309,7 @@ class GammaPrecision(Prior):
 
     def sample(self, key: Array, shape: tuple[int, ...]) -> Array:
         half_df = jnp.broadcast_to(jnp.asarray(0.5 * self.df, dtype=float), shape)
-        # By its logarithm, since the gamma itself underflows where its shape is small.
-        log_precision = jax.random.loggamma(key, half_df) - jnp.log(half_df)
+        log_precision = _log_gamma(key, half_df, shape) - jnp.log(half_df)
         return self.width * jnp.exp(-0.5 * log_precision)
 
     def location_scale(self) -> tuple[Any, Any]:
@@ -205,6 +320,16 @@ class GammaPrecision(Prior):
 
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def _log_gamma(key: Array, gamma_shape: Any, shape: tuple[int, ...]) -> Array:
+    """Logarithms of gamma variables of rate 1, which underflow themselves at a small shape."""
+    return jax.random.loggamma(key, jnp.broadcast_to(jnp.asarray(gamma_shape, dtype=float), shape))
+
+
+def _sd_of_log_gamma(shape: Any) -> Any:
+    """About the standard deviation of the logarithm of a gamma variable."""
+    return jnp.sqrt(1 + jnp.asarray(shape)) / shape
 
 
 @jax.custom_jvp
