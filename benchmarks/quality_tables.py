@@ -13,24 +13,24 @@ Paired = dict[tuple[str, int], tuple[float, float]]
 
 SETTINGS = (
     "One hidden layer of 50 units (airfoil: two of 20), tanh, the default prior, the noise "
-    "learned, columns standardized by the rows to train with; `tb.sample` with "
+    "learned, columns standardized by the training rows; `tb.sample` with "
     "`until=tb.Converged()`, four chains and {burn_in} transitions of burn-in, for at most "
     "{minutes} minutes (`quality.json` has the limits of gradients)."
 )
 ABOUT = {
     "rmse": "Mean ± standard error over splits, in the units of the target. Published figures are "
-    "over 20 splits, ours over the first ones, as many as are said. Splits differ: with a few of "
-    "them, read *paired*, the mean difference to MC dropout (one layer) on the same splits. After "
-    "the ± of Deep Ensembles are probably standard deviations.",
-    "log_score": "The mean log-density of the targets that were tested, in their units, under the "
-    "mixture of all networks; otherwise as above.",
-    "airfoil": "One split, 1,202 rows to train with and 301 to be tested; means over seeds of the "
-    "model, in units of the standard deviation of the training targets. The log score is minus the "
-    "NLL of the paper. After the ± ours has standard errors, the others standard deviations.",
-    "fits": "Of the predictions for rows that were tested: the largest R-hat over all fits, the "
-    "share of rows where it is below 1.01, the smallest effective sample size, and the coverage of "
-    "90 % intervals. Then means over fits: draws of each of four chains, minutes of a fit, and "
-    "minutes of one core in it, which other programs shared.",
+    "over 20 splits, ours over the first ones, as many as the table says. Splits differ, so with "
+    "few of them read *paired*, the mean difference from MC dropout (one layer) on the same "
+    "splits. The ± of Deep Ensembles are probably standard deviations.",
+    "log_score": "The mean log-density of the test targets, in their units, under the mixture of "
+    "all networks; otherwise as above.",
+    "airfoil": "One split, with 1,202 training and 301 test rows; means over seeds of the model, "
+    "in units of the standard deviation of the training targets. The log score is minus the NLL "
+    "of the paper. Our ± are standard errors, the others standard deviations.",
+    "fits": "For the predictions of the test rows: the largest R-hat over all fits, the share of "
+    "rows with an R-hat below 1.01, the smallest effective sample size, and the coverage of 90 % "
+    "intervals. Then means over fits: draws of each of four chains, minutes of a fit, and minutes "
+    "of one core in it, which was shared with other programs.",
 }
 TITLES = {
     "rmse": "UCI tables: RMSE (lower is better)",

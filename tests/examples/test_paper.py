@@ -82,7 +82,7 @@ def test_statements_that_hold(paper):
     found = paper.statements(ensembles)
     # A line misses the dip of 1.4 by more than two sds of at most 0.25.
     assert [each.holds for each in found] == [True] * 12
-    assert found[0].numbers == "mean sd 0.050 there, 0.250 or more elsewhere"
+    assert found[0].numbers == "mean sd 0.050 there, at least 0.250 elsewhere"
 
 
 def test_statements_that_do_not_hold(paper):
@@ -103,5 +103,5 @@ def test_samplers_by_name(paper):
 def test_a_page_without_a_place_for_them(paper, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("nothing")
-    with pytest.raises(SystemExit, match=re.escape(f"{page} does not say where")):
+    with pytest.raises(SystemExit, match=re.escape(f"{page} has no place")):
         paper.update_page(page, "")
