@@ -86,7 +86,7 @@ def test_log_density_is_the_sum_of_the_three(posterior):
         float(posterior.log_hyper_prior(at[1])),
     ]
     assert float(posterior.log_density(*at)) == pytest.approx(sum(terms), rel=1e-13)
-    value, _ = posterior.value_and_gradient(*at)
+    value, _ = posterior.value_and_grad(*at)
     assert float(value) == pytest.approx(sum(terms), rel=1e-13)
 
 
@@ -174,7 +174,7 @@ def test_gradient_is_that_of_central_differences(activation, likelihood):
     start = posterior.flatten_hyperparameters(posterior.model.start_hypers())
     phi = np.asarray(start) + 0.3 * rng.normal(size=posterior.num_hyperparameters)
 
-    _, (by_theta, by_phi) = posterior.value_and_gradient(theta, phi)
+    _, (by_theta, by_phi) = posterior.value_and_grad(theta, phi)
     step = 1e-5
 
     def difference(theta_step, phi_step):
@@ -195,8 +195,8 @@ def test_gradient_is_that_of_central_differences(activation, likelihood):
 
 def test_float32_agrees_with_float64(posterior, single):
     at = np.float32(single.flatten(PARAMETERS)), np.float32(single.flatten_hyperparameters(HYPERS))
-    value, gradients = single.value_and_gradient(*at)
-    expected_value, expected_gradients = posterior.value_and_gradient(*at)
+    value, gradients = single.value_and_grad(*at)
+    expected_value, expected_gradients = posterior.value_and_grad(*at)
     # A hundred roundings, relative to the largest.
     tolerance = float(100 * np.finfo("float32").eps)
     assert float(value) == pytest.approx(float(expected_value), rel=tolerance)
@@ -216,7 +216,7 @@ def test_results_have_the_type_asked_for(dtype, posterior, single):
         chosen.log_likelihood(theta, phi),
         chosen.log_prior(theta, phi),
         chosen.log_hyper_prior(phi),
-        *jax.tree.leaves(chosen.value_and_gradient(theta, phi)),
+        *jax.tree.leaves(chosen.value_and_grad(theta, phi)),
         *chosen.unflatten(theta).values(),
         *chosen.unflatten_hyperparameters(phi).values(),
         chosen.x,
@@ -506,7 +506,7 @@ def test_vectors_of_the_wrong_length(posterior, method):
 
 def test_other_vectors_of_the_wrong_length(posterior):
     with pytest.raises(ValueError, match=r"`theta` must have shape \(16,\), got \(\)"):
-        posterior.value_and_gradient(0.0, np.zeros(6))
+        posterior.value_and_grad(0.0, np.zeros(6))
     with pytest.raises(ValueError, match=r"`phi` must have shape \(6,\), got \(0,\)"):
         posterior.log_hyper_prior([])
     with pytest.raises(ValueError, match=r"`theta` must have shape \(16,\), got \(17,\)"):

@@ -68,7 +68,7 @@ from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.variational import variational
+from tensorbnn.sampling.variational import fit_variational
 from tensorbnn.warning import ConvergenceWarning, ReweightingWarning, RunWarning
 
 if _TYPE_CHECKING:
@@ -155,13 +155,13 @@ __all__ = [
     "Verdict",
     "Weighted",
     "Weights",
+    "fit_variational",
     "import_original",
     "load",
     "load_original",
     "pretrain",
     "resume",
     "sample",
-    "variational",
 ]
 
 

@@ -179,12 +179,12 @@ class Posterior:
         with precision(self.dtype):
             return _concrete(_log_hyper_prior(self.model, self._check("phi", phi)))
 
-    def value_and_gradient(
+    def value_and_grad(
         self, theta: ArrayLike, phi: ArrayLike
     ) -> tuple[NDArray[Any], tuple[NDArray[Any], NDArray[Any]]]:
         """`log_density` and its gradients with respect to `theta` and `phi`."""
         with precision(self.dtype):
-            return _concrete(_value_and_gradient(self.model, *self._vectors(theta, phi), self.data))
+            return _concrete(_value_and_grad(self.model, *self._vectors(theta, phi), self.data))
 
     def flatten(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         """Natural values of the network's parameters by name to the unconstrained theta.
@@ -350,6 +350,4 @@ _log_density = jax.jit(Model.log_density, static_argnums=0)
 _log_likelihood = jax.jit(Model.log_likelihood, static_argnums=0)
 _log_prior = jax.jit(Model.log_prior, static_argnums=0)
 _log_hyper_prior = jax.jit(Model.log_hyper_prior, static_argnums=0)
-_value_and_gradient = jax.jit(
-    jax.value_and_grad(Model.log_density, argnums=(1, 2)), static_argnums=0
-)
+_value_and_grad = jax.jit(jax.value_and_grad(Model.log_density, argnums=(1, 2)), static_argnums=0)

@@ -96,7 +96,7 @@ def test_tiles_change_neither_value_nor_gradient(likelihood, rows, monkeypatch):
     x, targets = random_data(likelihood, rows)
 
     @jax.jit
-    def value_and_gradient(parameters, hypers, data):
+    def value_and_grad(parameters, hypers, data):
         def log_likelihood(parameters, hypers):
             # The factor makes sure that the gradient is multiplied by what comes after.
             return 3 * forward.log_likelihood(NETWORK, likelihood, parameters, hypers, data)
@@ -112,8 +112,8 @@ def test_tiles_change_neither_value_nor_gradient(likelihood, rows, monkeypatch):
     assert tiled.tile_targets.shape == (3, 3, 32)
     assert tiled.targets.shape == (3, rows - 96)
 
-    expected = value_and_gradient(parameters, hypers, whole)
-    result = value_and_gradient(parameters, hypers, tiled)
+    expected = value_and_grad(parameters, hypers, whole)
+    result = value_and_grad(parameters, hypers, tiled)
     # A sum of a hundred rows in another order.
     for ours, theirs in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
@@ -156,11 +156,11 @@ def test_padding_has_no_influence():
 
     @jax.jit
     @jax.value_and_grad
-    def value_and_gradient(parameters, data):
+    def value_and_grad(parameters, data):
         return forward.log_likelihood(NETWORK, Bernoulli(), parameters, {}, data)
 
     other = data._replace(inputs=data.inputs.at[:, 17:].set(1e3))
-    expected, result = value_and_gradient(parameters, data), value_and_gradient(parameters, other)
+    expected, result = value_and_grad(parameters, data), value_and_grad(parameters, other)
     for ours, theirs in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         assert jnp.array_equal(ours, theirs)
 

@@ -115,16 +115,16 @@ def test_trajectories_follow_each_other(name, likelihood, dtype, held):
         )
         num_steps = jnp.asarray(rng.integers(1, 6, size=chains), jnp.int32)
         step_size = jnp.asarray(rng.uniform(0.01, 0.02, size=chains), dtype)
-        value_and_gradient = jax.value_and_grad(theirs.log_density)
+        value_and_grad = jax.value_and_grad(theirs.log_density)
 
         def plain(position, momentum, step_size, num_steps):
-            value, gradient = value_and_gradient(position)
+            value, gradient = value_and_grad(position)
             start = trajectory.Phase(position, momentum, value, gradient)
-            return start, hmc.leapfrog(value_and_gradient, start, step_size, num_steps)
+            return start, hmc.leapfrog(value_and_grad, start, step_size, num_steps)
 
         arguments = (position, momentum, step_size, num_steps)
         start, expected = jax.jit(jax.vmap(plain))(*arguments)
-        follow = ours.value_and_gradient.follow
+        follow = ours.value_and_grad.follow
         assert follow is not None
         together = jax.jit(jax.vmap(follow))
         alone = jax.jit(follow)
@@ -163,7 +163,7 @@ def test_diagonal_mass(chains):
             p = p + step_size / 2 * gradient(q)
         sizes = jnp.asarray(step_size / np.sqrt(mass))
         start = trajectory.Phase(position, momentum, value(position), gradient(position))
-        follow = jax.jit(jax.vmap(ours.value_and_gradient.follow))
+        follow = jax.jit(jax.vmap(ours.value_and_grad.follow))
         for instruction_set in library.instruction_sets():
             library.use_instruction_set(instruction_set)
             found = follow(start, sizes, jnp.full(chains, steps))
@@ -174,10 +174,10 @@ def test_batches_of_batches():
     ours, _ = targets(NETWORKS["default"], "float32", held=False)
     rng = np.random.default_rng(6)
     positions = jnp.asarray(0.3 * rng.normal(size=(2, 3, ours.dimension)), "float32")
-    follow = ours.value_and_gradient.follow
+    follow = ours.value_and_grad.follow
 
     def run(position):
-        start = trajectory.Phase(position, position, *ours.value_and_gradient(position))
+        start = trajectory.Phase(position, position, *ours.value_and_grad(position))
         return follow(start, jnp.asarray(0.01), jnp.asarray(2))
 
     nested = jax.jit(jax.vmap(jax.vmap(run)))(positions)
@@ -193,7 +193,7 @@ def test_priors_are_described_within_vmap():
     positions = jnp.zeros((2, ours.dimension))
 
     def run(position):
-        density = ours.value_and_gradient
+        density = ours.value_and_grad
         start = trajectory.Phase(position, position, *density(position))
         return hmc.leapfrog(density, start, jnp.asarray(0.01), jnp.asarray(1))
 
@@ -206,7 +206,7 @@ def test_priors_are_described_within_vmap():
 @pytest.mark.parametrize("likelihood", [GAUSSIAN, MEASURED], ids=repr)
 def test_no_steps_and_divergence(likelihood):
     ours, _ = targets(NETWORKS["default"], "float32", held=False, likelihood=likelihood)
-    follow = jax.jit(ours.value_and_gradient.follow)
+    follow = jax.jit(ours.value_and_grad.follow)
     rng = np.random.default_rng(2)
     position = jnp.asarray(rng.normal(size=ours.dimension), "float32")
     value, gradient = jax.value_and_grad(ours.log_density)(position)
@@ -228,8 +228,8 @@ def test_threads_change_no_bit(rows, likelihood):
     positions = jnp.asarray(0.3 * rng.normal(size=(18, ours.dimension)), "float32")
     steps, sizes = jnp.arange(1, 19), jnp.full(18, 1e-3)
     values, gradients = jax.jit(jax.vmap(jax.value_and_grad(ours.log_density)))(positions)
-    together = jax.jit(jax.vmap(ours.value_and_gradient.follow))
-    alone = jax.jit(ours.value_and_gradient.follow)
+    together = jax.jit(jax.vmap(ours.value_and_grad.follow))
+    alone = jax.jit(ours.value_and_grad.follow)
     results = []
     for threads in (1, 2, 5):
         library.use_threads(threads)

@@ -246,7 +246,7 @@ def accelerator(folder):
 @scenario
 def variational(folder):
     for estimator in ("flipout", "local", "shared"):
-        options = {"estimator": estimator, "epochs": 60, "patience": 20, "starts": 2}
+        options = {"estimator": estimator, "epochs": 60, "patience": 20, "num_starts": 2}
         path = folder / estimator
         ensemble = tb.fit_variational(posterior(), path=path, draws=120, **options, progress=False)
         found = ensemble.approximation

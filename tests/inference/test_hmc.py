@@ -35,8 +35,8 @@ def energy(point):
 
 def integrate(log_density, start, step_size, num_steps):
     with precision("float64"):
-        value_and_gradient = jax.value_and_grad(log_density)
-        run = jax.jit(lambda *arguments: hmc.leapfrog(value_and_gradient, *arguments))
+        value_and_grad = jax.value_and_grad(log_density)
+        run = jax.jit(lambda *arguments: hmc.leapfrog(value_and_grad, *arguments))
         return run(start, jnp.asarray(step_size), jnp.asarray(num_steps))
 
 

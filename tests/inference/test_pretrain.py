@@ -115,7 +115,7 @@ def test_the_validation_loss_is_the_mean_of_validation_rows():
 def test_rates_are_divided_and_the_optimizer_starts_anew():
     """The first step of AMSGrad moves every parameter by the rate."""
     start = {"dense_0.weights": np.zeros((2, 1)), "dense_0.biases": [-9.0]}
-    options = {"epochs": 1, "learning_rate": 0.1, "learning_rate_factor": 4.0, "start": start}
+    options = {"epochs": 1, "learning_rate": 0.1, "learning_rate_factor": 0.25, "start": start}
     ends = [np.array([0.0, 0.0, -9.0])]
     ends += [flat(linear(), train(cycles=cycles, **options)) for cycles in (1, 2, 3)]
     steps = np.abs(np.diff(ends, axis=0))
@@ -152,7 +152,7 @@ def test_the_best_by_validation_is_kept_and_starts_the_next_cycle():
     begin = np.array([0.3, -0.2, 0.1])
     start = {"dense_0.weights": begin[:2, None], "dense_0.biases": begin[2:]}
     options = {"validation": (X, design() @ begin), "start": start, "patience": 4, "epochs": 20}
-    result = train(learning_rate=0.1, learning_rate_factor=1e300, cycles=2, **options)
+    result = train(learning_rate=0.1, learning_rate_factor=1e-300, cycles=2, **options)
     np.testing.assert_array_equal(flat(linear(), result), begin)
     assert np.all(result.validation_loss[0, 0, :4] > result.best_loss)
     np.testing.assert_array_equal(result.epochs, [[4, 4]])
@@ -388,7 +388,7 @@ def test_a_positive_parameter_never_becomes_zero():
 def test_a_changed_number_recompiles_nothing():
     train(epochs=9)
     compiled = cycles._advance._cache_size()
-    train(learning_rate=0.02, learning_rate_factor=3.0, patience=4, epochs=80, cycles=2, seed=8)
+    train(learning_rate=0.02, learning_rate_factor=1 / 3, patience=4, epochs=80, cycles=2, seed=8)
     assert cycles._advance._cache_size() == compiled
 
 
@@ -419,7 +419,7 @@ def test_progress_reaches_its_end(monkeypatch):
         ({"seed": -1}, "`seed` must be a whole number of at least 0, got -1"),
         ({"learning_rate": 0.0}, "`learning_rate` must be a positive number, got 0.0"),
         ({"learning_rate": np.inf}, "`learning_rate` must be a positive number, got inf"),
-        ({"learning_rate_factor": -1}, "`learning_rate_factor` must be a positive number"),
+        ({"learning_rate_factor": -1}, r"`learning_rate_factor` must lie in \(0, 1\], got -1"),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0"),
         ({"batch_size": 13}, r"`batch_size` \(13\) must not be above .* training rows, 12"),
         (

@@ -118,7 +118,7 @@ FIELDS = {
     """,
     "MeanField": """
         position log_density normals.mean normals.log_sd record.elbos record.elbo
-        record.elbo_error record.pareto_k record.history
+        record.elbo_error record.pareto_k record.ess record.history
     """,
 }
 
@@ -199,7 +199,7 @@ def test_several_chains(name):
         positions = jnp.asarray(np.random.default_rng(0).normal(0, 0.3, (3, target.dimension)))
         state = sampler.init(target, positions, burn_in=3)
         step = jax.jit(sampler.step)
-        value_and_gradient = jax.jit(jax.value_and_grad(target.log_density))
+        value_and_grad = jax.jit(jax.value_and_grad(target.log_density))
         after, info = step(keys(3), state, target)
         check_shapes(state, after, info, 3, "float64")
         own = jax.tree.map(lambda leaf: leaf[1:2], (keys(3), state))
@@ -213,7 +213,7 @@ def test_several_chains(name):
                 if index < 2
                 else learned(before) == learned(after)
             )
-            value, gradient = value_and_gradient(after.position[0])
+            value, gradient = value_and_grad(after.position[0])
             np.testing.assert_allclose(after.log_density[0], value, rtol=1e-12)
             np.testing.assert_allclose(after.gradient[0], gradient, rtol=1e-9, atol=1e-9)
             assert info.lp[0] == after.log_density[0]
@@ -234,7 +234,7 @@ class Counting:
         return -0.5 * jnp.sum(position**2) - jnp.sum(position**4)
 
     @property
-    def value_and_gradient(self):
+    def value_and_grad(self):
         return jax.value_and_grad(self.log_density)
 
     def batches_chains(self, chains):

@@ -73,8 +73,8 @@ def test_equal_deviations_are_one_gaussian(standardize):
     theta, phi = vectors(same)
     hypers = same.unflatten_hyperparameters(phi)
     hypers["likelihood.sd"] = sd * hypers.pop("likelihood.factor")
-    value, gradients = same.value_and_gradient(theta, phi)
-    expected, others = plain.value_and_gradient(theta, plain.flatten_hyperparameters(hypers))
+    value, gradients = same.value_and_grad(theta, phi)
+    expected, others = plain.value_and_grad(theta, plain.flatten_hyperparameters(hypers))
     # The factor is log-normal around 1, the sd around its start: the densities differ by log(sd),
     # which is the Jacobian between them and cancels in log-coordinates.
     np.testing.assert_allclose(value, expected, rtol=1e-12)
@@ -94,8 +94,8 @@ def test_weights_of_measured_rows(standardize):
         weighted = made(tb.Weighted(inside), *columns, weights, **options)
         repeated = made(inside, *(each[again] for each in columns), x=X[again], **options)
         at = vectors(weighted)
-        value, gradients = weighted.value_and_gradient(*at)
-        expected, others = repeated.value_and_gradient(*at)
+        value, gradients = weighted.value_and_grad(*at)
+        expected, others = repeated.value_and_grad(*at)
         np.testing.assert_allclose(value, expected, rtol=1e-11)
         for ours, theirs in zip(gradients, others, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)

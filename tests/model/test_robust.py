@@ -66,7 +66,7 @@ def test_log_likelihood_is_in_the_users_units(standardize):
     expected = stats.t.logpdf(y, hypers["likelihood.df"], f, scale).sum()
     found = posterior.log_likelihood(theta, phi) + 5 * posterior.scaling.log_jacobian
     np.testing.assert_allclose(found, expected, rtol=1e-11)
-    gradient = posterior.value_and_gradient(theta, phi)[1][1]
+    gradient = posterior.value_and_grad(theta, phi)[1][1]
     assert np.all(np.isfinite(gradient))
 
 

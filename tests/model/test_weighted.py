@@ -42,8 +42,8 @@ def test_whole_weights_are_repeated_rows(likelihood, y, outputs, standardize):
     for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
         ours, theirs = (getattr(each.scaling, name) for each in (weighted, repeated))
         np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-14)
-    value, gradients = weighted.value_and_gradient(*at)
-    expected, expected_gradients = repeated.value_and_gradient(*at)
+    value, gradients = weighted.value_and_grad(*at)
+    expected, expected_gradients = repeated.value_and_grad(*at)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     for ours, theirs in zip(gradients, expected_gradients, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
@@ -67,8 +67,8 @@ def test_a_row_of_weight_zero_may_be_impossible():
     network = tb.Network(layer, inputs=1)
     weighted = tb.Posterior(network, tb.Weighted(tb.Poisson()), x, y, dtype="float64")
     alone = tb.Posterior(network, tb.Poisson(), x[:1], y[:1, :1], dtype="float64")
-    value, (gradient, _) = weighted.value_and_gradient(theta, [])
-    expected, (expected_gradient, _) = alone.value_and_gradient(theta, [])
+    value, (gradient, _) = weighted.value_and_grad(theta, [])
+    expected, (expected_gradient, _) = alone.value_and_grad(theta, [])
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-12)
 
@@ -85,7 +85,7 @@ def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missi
     alone = tb.Posterior(network, likelihood, x[1:], y[1:], engine="jax")
     at = np.full(alone.num_parameters, 0.1), np.full(alone.num_hyperparameters, -2.0)
     for found, expected in zip(
-        weighted.value_and_gradient(*at)[1], alone.value_and_gradient(*at)[1], strict=True
+        weighted.value_and_grad(*at)[1], alone.value_and_grad(*at)[1], strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 

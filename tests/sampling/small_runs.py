@@ -28,7 +28,7 @@ SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE, "fixed": FIXED}
 PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "thin": 2, "networks_per_file": 4}
 REPORTS = {"report_every": 4, "metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2)}
 OFTEN = {"checkpoint_draws": 1, "checkpoint_seconds": 1e-9, "progress": False}
-GROUPS = ("parameters", "hyperparameters", "info")
+GROUPS = ("parameters", "hyperparameters", "sample_stats")
 
 # Children come from a process that has imported everything and started nothing.
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -77,7 +77,7 @@ def numbers(reports):
 def assert_same(path, reference):
     assert contents(path) == contents(reference)
     mine, other = tb.load(path), tb.load(reference)
-    for group in ("parameters", "hyperparameters", "info"):
+    for group in ("parameters", "hyperparameters", "sample_stats"):
         one, two = getattr(mine, group), getattr(other, group)
         assert one.keys() == two.keys()
         assert all(np.array_equal(one[name], two[name], equal_nan=True) for name in one)

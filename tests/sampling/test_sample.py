@@ -35,7 +35,7 @@ def draw(target=None, **options):
 
 
 def same(first: tb.Ensemble, second: tb.Ensemble) -> bool:
-    groups = ("parameters", "hyperparameters", "info")
+    groups = ("parameters", "hyperparameters", "sample_stats")
     pairs = [(getattr(first, group), getattr(second, group)) for group in groups]
     return all(
         one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)

@@ -33,7 +33,7 @@ def fit(model=None, **options):
 
 
 def same(first, second):
-    groups = ("parameters", "hyperparameters", "info")
+    groups = ("parameters", "hyperparameters", "sample_stats")
     return all(
         np.array_equal(values, getattr(second, group)[name])
         for group in groups
@@ -88,9 +88,21 @@ def test_the_verdict_says_what_it_is(ensemble):
     ],
 )
 def test_how_close_it_is(k, end):
-    found = tb.Approximation(-1.0, 0.1, k, np.zeros(1), np.zeros((1, 1)), {}, {})
-    assert found.close == (k < 2 / 3)  # 1 - 1 / log10(1000 draws)
+    found = tb.Approximation(-1.0, 0.1, k, 900.0, np.zeros(1), np.zeros((1, 1)), {}, {})
+    assert found.trustworthy == (k < 2 / 3)  # 1 - 1 / log10(1000 draws)
     assert str(found.verdict).endswith(f"(ELBO -1.00 ± 0.10){end}")
+
+
+def test_ess_is_that_of_the_weighted_draws():
+    """All of them where the two densities are the same; few where they are not."""
+    x = np.linspace(-1, 1, 12)  # symmetric, so that weight and bias are independent
+    layer = tb.Dense(1, tb.Normal(0.0, 1.0), tb.Normal(0.0, 1.0))
+    model = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.3), x, 0.5 * x)
+    found = fit(model, estimator="flipout", cycles=3).approximation
+    assert found.trustworthy
+    assert 950 < found.ess <= 1000
+    shifted = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.3), x + 5, 0.5 * x)
+    assert fit(shifted).approximation.ess < 500
 
 
 def test_everything_downstream_works(ensemble):
@@ -143,7 +155,7 @@ def test_hyperparameters_can_be_held():
 
 
 def test_batches_starts_and_several_gradients(ensemble):
-    found = fit(draws=20, batch_size=4, gradient_draws=3, starts=2).approximation
+    found = fit(draws=20, batch_size=4, gradient_draws=3, num_starts=2).approximation
     assert found.elbos.shape == (2,)
     assert len(set(found.elbos)) == 2
     assert found.elbo == pytest.approx(found.elbos.max())
@@ -185,7 +197,7 @@ def test_batches_need_data():
     [
         ({"estimator": "reparam"}, "`estimator` must be 'flipout', 'local' or 'shared', got"),
         ({"draws": 0}, "`draws` must be a whole number of at least 1, got 0"),
-        ({"starts": 0}, "`starts` must be a whole number of at least 1, got 0"),
+        ({"num_starts": 0}, "`num_starts` must be a whole number of at least 1, got 0"),
         ({"gradient_draws": 1.5}, "`gradient_draws` must be a whole number of at least 1"),
         ({"start_sd": 0.0}, "`start_sd` must be a positive number, got 0.0"),
         ({"epochs": -1}, "`epochs` must be a whole number of at least 1, got -1"),

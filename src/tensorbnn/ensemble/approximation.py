@@ -15,13 +15,13 @@ from tensorbnn.inference.variational import ELBO_DRAWS
 from tensorbnn.storage.store import Store
 
 # Of the ratios at the draws that the ELBO is computed with.
-CLOSE_UP_TO = pareto_k_limit(ELBO_DRAWS)
+PARETO_K_LIMIT = pareto_k_limit(ELBO_DRAWS)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """A fitted mean-field Gaussian; `Ensemble.approximation` of what `variational` returned.
+    """A fitted mean-field Gaussian; the `approximation` of what `fit_variational` returned.
 
     Attributes
     ----------
@@ -33,6 +33,9 @@ class Approximation:
         k-hat of the ratios ``p(D, v) / q(v)`` at draws of the density: below 0.5 it is close to the
         posterior, above 0.67, the limit for 1000 draws, it is not (Yao et al. 2018). ``-inf`` where
         all ratios are the same, for then it is the posterior.
+    ess
+        Effective sample size of 1000 draws of the density that are weighted by these ratios to
+        stand for the posterior: 1000 where the two are the same.
     elbos
         ELBO from each start, ``(starts,)``; the best one is the approximation.
     history
@@ -46,15 +49,16 @@ class Approximation:
     elbo: float
     elbo_error: float
     pareto_k: float
+    ess: float
     elbos: NDArray[Any]
     history: NDArray[Any]
     mean: Mapping[str, NDArray[Any]]
     sd: Mapping[str, NDArray[Any]]
 
     @property
-    def close(self) -> bool:
-        """Whether k-hat is at most 0.67."""
-        return self.pareto_k <= CLOSE_UP_TO
+    def trustworthy(self) -> bool:
+        """Whether k-hat is at most 0.67, so that means and sds are close to the posterior's."""
+        return self.pareto_k <= PARETO_K_LIMIT
 
     @property
     def verdict(self) -> Verdict:
@@ -64,7 +68,7 @@ class Approximation:
     @property
     def finding(self) -> Approximate:
         """How close it is to the posterior, as a verdict says it."""
-        return Approximate(self.elbo, self.elbo_error, self.pareto_k, CLOSE_UP_TO)
+        return Approximate(self.elbo, self.elbo_error, self.pareto_k, PARETO_K_LIMIT)
 
     def __repr__(self) -> str:
         return (
@@ -84,6 +88,7 @@ def read_approximation(store: Store, model: Model) -> Approximation | None:
         elbo=float(record.elbo),
         elbo_error=float(record.elbo_error),
         pareto_k=float(record.pareto_k),
+        ess=float(record.ess),
         elbos=record.elbos,
         history=record.history,
         mean=_by_name(mean, model),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Ensemble:
     """Networks sampled from a posterior.
 
-    Made by `sample`, `resume`, `load`, `load_original` and `variational`.
+    Made by `sample`, `resume`, `load`, `load_original` and `fit_variational`.
 
     Methods that compute something take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network
     with one input; ``thin=n``, to use only every n-th draw of each chain; ``progress=False``, to
@@ -151,7 +151,7 @@ class Ensemble:
 
     @functools.cached_property
     def approximation(self) -> Approximation | None:
-        """The density that was fitted by `variational`; ``None`` for a sample of the posterior."""
+        """The density fitted by `fit_variational`; ``None`` for a sample of the posterior."""
         return read_approximation(self._store, self._model)
 
     @property

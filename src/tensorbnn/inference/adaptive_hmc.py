@@ -218,7 +218,7 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
     step_size, decisive = state.adapter.step_size * jitter[0], uniform[0]
     # Theta given phi, in standard coordinates.
     z_theta = target.model.theta.to_standard(state.theta, target.model.phi.unflatten(phi))
-    density = target.value_and_gradient_given(phi)
+    density = target.value_and_grad_given(phi)
     start = Phase(z_theta, momentum, *density(z_theta))
     num_steps = state.adapter.num_steps
     end, info, accepted = transition(density, start, step_size, num_steps, decisive)

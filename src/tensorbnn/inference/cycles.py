@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.checks import check_count, check_positive
+from tensorbnn.checks import check_count, check_number, check_positive
 from tensorbnn.data import Prepared
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data
@@ -50,8 +50,17 @@ class Cycles:
     def __post_init__(self) -> None:
         for count in ("cycles", "epochs", "patience"):
             object.__setattr__(self, count, check_count(count, getattr(self, count)))
-        for rate in ("learning_rate", "learning_rate_factor"):
-            object.__setattr__(self, rate, check_positive(rate, getattr(self, rate)))
+        object.__setattr__(
+            self, "learning_rate", check_positive("learning_rate", self.learning_rate)
+        )
+        factor = check_number(
+            "learning_rate_factor",
+            self.learning_rate_factor,
+            "in (0, 1]",
+            lambda each: 0 < each <= 1,
+            verb="lie",
+        )
+        object.__setattr__(self, "learning_rate_factor", factor)
 
     @property
     def total(self) -> int:
@@ -176,7 +185,8 @@ def _run_cycle(
     task: Task, plan: Cycles, cycle: int, keys: Array, state: State, bar: Bar
 ) -> tuple[State, Losses]:
     """One cycle, in calls of about `SECONDS_PER_CALL`; losses are ``(starts, epochs)``."""
-    rate = plan.learning_rate / plan.learning_rate_factor**cycle
+    # Division, so that 0.01 and a factor of 0.1 give exactly 0.001.
+    rate = plan.learning_rate / (1 / plan.learning_rate_factor) ** cycle
     settings = _Settings(
         cycle=jnp.asarray(cycle, jnp.int32),
         learning_rate=jnp.asarray(rate, dtype=float),

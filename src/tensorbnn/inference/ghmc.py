@@ -166,7 +166,7 @@ class Moves(NamedTuple):
 
 
 def move(
-    value_and_gradient: hmc.ValueAndGradient,
+    value_and_grad: hmc.ValueAndGrad,
     start: Phase,
     slice_: Array,
     *,
@@ -180,7 +180,7 @@ def move(
     momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
     slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
-    end = hmc.leapfrog(value_and_gradient, begin, step_size, num_steps)
+    end = hmc.leapfrog(value_and_grad, begin, step_size, num_steps)
     energy, energy_after = hmc.energy_of(begin), hmc.energy_of(end)
     error = energy_after - energy
     acceptance = hmc.acceptance_of(energy, energy_after)
@@ -237,7 +237,7 @@ def _follow(
     usual_steps: Array,
 ) -> Moves:
     """All moves of a transition."""
-    value_and_gradient, settings = target.value_and_gradient, state.settings
+    value_and_grad, settings = target.value_and_grad, state.settings
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
@@ -251,7 +251,7 @@ def _follow(
         time = step_size * num_steps.astype(step_size.dtype)
         persistence = jnp.exp(-time / state.tuning.length)
         made = move(
-            value_and_gradient,
+            value_and_grad,
             so_far.phase,
             so_far.slice,
             fresh=fresh,

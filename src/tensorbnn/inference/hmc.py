@@ -41,7 +41,7 @@ DIVERGENCE = 1000.0
 # give two to three times as many effective draws a gradient at the slowest inputs.
 MANY_STEPS = 4096
 
-ValueAndGradient = Callable[[Array], tuple[Array, Array]]
+ValueAndGrad = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,19 +152,19 @@ class HMCState(NamedTuple):
 
 
 def leapfrog(
-    value_and_gradient: ValueAndGradient, start: Phase, step_size: Array, num_steps: Array
+    value_and_grad: ValueAndGrad, start: Phase, step_size: Array, num_steps: Array
 ) -> Phase:
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
     `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
     whose engine has an integrator of its own is left to that. Neighboring half kicks are merged.
     """
-    if isinstance(value_and_gradient, Density) and value_and_gradient.follow is not None:
-        return value_and_gradient.follow(start, step_size, num_steps)
+    if isinstance(value_and_grad, Density) and value_and_grad.follow is not None:
+        return value_and_grad.follow(start, step_size, num_steps)
 
     def advance(_: Array, phase: Phase) -> Phase:
         position = phase.position + step_size * phase.momentum
-        log_density, gradient = value_and_gradient(position)
+        log_density, gradient = value_and_grad(position)
         return Phase(position, phase.momentum + step_size * gradient, log_density, gradient)
 
     half = 0.5 * step_size
@@ -174,7 +174,7 @@ def leapfrog(
 
 
 def transition(
-    density: ValueAndGradient, start: Phase, step_size: Array, num_steps: Array, uniform: Array
+    density: ValueAndGrad, start: Phase, step_size: Array, num_steps: Array, uniform: Array
 ) -> tuple[Phase, TransitionInfo, Array]:
     """A leapfrog trajectory and its Metropolis step, and whether it was accepted.
 
@@ -205,7 +205,7 @@ def _step(key: Array, state: HMCState, target: TargetDensity) -> Transition[HMCS
     step_size, num_steps = _trajectory(2 * uniform[:2] - 1, state)
     used = step_size * tuning.step_fraction(state.tuning, uniform[3])
     start = Phase(state.position, momentum, state.log_density, state.gradient)
-    end, info, _ = transition(target.value_and_gradient, start, used, num_steps, uniform[2])
+    end, info, _ = transition(target.value_and_grad, start, used, num_steps, uniform[2])
     new_state = state._replace(
         position=end.position,
         log_density=end.log_density,

@@ -73,7 +73,7 @@ def with_theta(
     # A step of zero holds a coordinate.
     step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * random.jitter)
     momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
-    density = target.value_and_gradient
+    density = target.value_and_grad
     start = Phase(position, momentum, *density(position))
     num_steps = jnp.asarray(WEAVING_STEPS, jnp.int32)
     end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)

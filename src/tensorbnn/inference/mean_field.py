@@ -49,16 +49,16 @@ class Normals(NamedTuple):
 class MeanField(Sampler):
     """How a mean-field Gaussian is fitted, and the sampler that draws from it.
 
-    `tensorbnn.variational` documents each number; its states come from there.
+    `tensorbnn.fit_variational` documents each number; its states come from there.
     """
 
     estimator: Estimator = "flipout"
-    starts: int = 1
+    num_starts: int = 1
     cycles: int = 3
     epochs: int = 1000
     patience: int = 100
     learning_rate: float = 0.01
-    learning_rate_factor: float = 10.0
+    learning_rate_factor: float = 0.1
     batch_size: int | None = None
     gradient_draws: int = 1
     start_sd: float = 0.05
@@ -67,7 +67,7 @@ class MeanField(Sampler):
 
     def __post_init__(self) -> None:
         check_choice("estimator", self.estimator, get_args(Estimator))
-        for name in ("starts", "gradient_draws"):
+        for name in ("num_starts", "gradient_draws"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
         object.__setattr__(self, "start_sd", check_positive("start_sd", self.start_sd))
         for name in Cycles.__dataclass_fields__:
@@ -82,9 +82,9 @@ class MeanField(Sampler):
         """A state of the right shapes, not fitted yet."""
         del burn_in
         chains, dimension = positions.shape
-        elbos, elbo = jnp.zeros((chains, self.starts)), jnp.zeros(chains)
+        elbos, elbo = jnp.zeros((chains, self.num_starts)), jnp.zeros(chains)
         history = jnp.zeros((chains, self.cycles, self.epochs))
-        record = Record(elbos, elbo=elbo, elbo_error=elbo, pareto_k=elbo, history=history)
+        record = Record(elbos, elbo=elbo, elbo_error=elbo, pareto_k=elbo, ess=elbo, history=history)
         zeros = jnp.zeros((chains, dimension))
         log_density = over_chains(target.log_density, positions)
         return MeanFieldState(positions, log_density, Normals(zeros, zeros), record)
@@ -105,6 +105,7 @@ class Record(NamedTuple):
     elbo: Any
     elbo_error: Any
     pareto_k: Any
+    ess: Any
     history: Any
     """Estimates of the ELBO after each epoch of the best start."""
 

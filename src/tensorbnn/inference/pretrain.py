@@ -76,7 +76,7 @@ def pretrain(
     epochs: int = 100,
     patience: int = 10,
     learning_rate: float = 0.01,
-    learning_rate_factor: float = 10.0,
+    learning_rate_factor: float = 0.1,
     batch_size: int | None = None,
     validation_fraction: float = 0.2,
     objective: Objective = "posterior",

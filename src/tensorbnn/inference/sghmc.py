@@ -232,7 +232,7 @@ def _measured_step(
     key_rows, key_noise = jax.random.split(key)
     before, sums = carry
     rows = _draw_rows(key_rows, before.rows, target)
-    log_density, gradient = _value_and_gradient(before.position, rows, target)
+    log_density, gradient = _value_and_grad(before.position, rows, target)
     begin = before._replace(log_density=log_density, gradient=gradient)
     after, error = _move(key_noise, begin, rows, constants, target)
     # A start far away has gradients that throw a chain off before the steps are small.
@@ -255,7 +255,7 @@ def _move(
     noise = constants.noise_sd * jax.random.normal(key, momentum.shape)
     fresh = constants.persistence * momentum + noise
     position = position + half * fresh
-    log_density, gradient = _value_and_gradient(position, rows, target)
+    log_density, gradient = _value_and_grad(position, rows, target)
     last = fresh + half * gradient
     kinetic = [jnp.sum(each**2) for each in (begin.momentum, momentum, fresh, last)]
     gained = 0.5 * (kinetic[1] - kinetic[0] + kinetic[3] - kinetic[2])
@@ -283,7 +283,7 @@ def _draw_rows(key: Array, like: Array, target: TargetDensity) -> Array:
     return jax.random.randint(key, like.shape, 0, forward.num_rows(target.data), jnp.int32)
 
 
-def _value_and_gradient(position: Array, rows: Array, target: TargetDensity) -> tuple[Array, Array]:
+def _value_and_grad(position: Array, rows: Array, target: TargetDensity) -> tuple[Array, Array]:
     """Estimate of the log-density from some rows; exact where these are as many as there are."""
     data = target.data
     if data is None or rows.size >= forward.num_rows(data):
@@ -299,7 +299,7 @@ def _initial_noise(target: TargetDensity, state: SGHMCState) -> Array:
     def of_chain(state: SGHMCState) -> Array:
         def squared(key: Array) -> Array:
             rows = _draw_rows(key, state.rows, target)
-            return (_value_and_gradient(state.position, rows, target)[1] - state.gradient) ** 2
+            return (_value_and_grad(state.position, rows, target)[1] - state.gradient) ** 2
 
         keys = jax.random.split(root_key(0), INITIAL_BATCHES)
         return jnp.mean(jax.lax.map(squared, keys), axis=0)

@@ -72,11 +72,11 @@ class TargetDensity:
         return weight * self.model.log_likelihood(theta, phi, rows) + log_prior
 
     @property
-    def value_and_gradient(self) -> "Density":
+    def value_and_grad(self) -> "Density":
         """`log_density` and its gradient."""
         return Density(self.log_density, self.model.follow(self.held_phi, self.data))
 
-    def value_and_gradient_given(self, phi: Array) -> "Density":
+    def value_and_grad_given(self, phi: Array) -> "Density":
         """Of the coordinates of theta alone, where the hyper-parameters are `phi`."""
         hypers = self.model.phi.unflatten(phi)
 

@@ -70,13 +70,15 @@ def fit(
 ) -> Fit:
     """Fit a mean-field Gaussian from every start, and return the one with the highest ELBO.
 
-    `hyperparameters` says whether it is over phi, too. The rest is as in `tensorbnn.variational`.
+    `hyperparameters` says whether it is over phi, too; the rest is as in `fit_variational`.
     """
     model, plan = posterior.model, options.plan
     layouts = (model.theta, model.phi)
-    given = check_starts(layouts, start, count=options.starts, each="start", dtype=posterior.dtype)
+    given = check_starts(
+        layouts, start, count=options.num_starts, each="start", dtype=posterior.dtype
+    )
     with precision(posterior.dtype), Bar("fitting", plan.total, show=progress) as bar:
-        shared, keys = split_keys(root_key(seed), STREAM, options.starts, 3)
+        shared, keys = split_keys(root_key(seed), STREAM, options.num_starts, 3)
         key_start, key_fit, key_elbo = keys
         draws, batches = options.gradient_draws, _batches(posterior, options.batch_size)
         task = Task(model, options.estimator, draws, hyperparameters, batches, key=shared)

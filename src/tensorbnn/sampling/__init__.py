@@ -1,1 +1,1 @@
-"""The verbs: `sample`, `load`, `resume`, `variational`, and how far a run is to go."""
+"""The verbs: `sample`, `load`, `resume`, `fit_variational`, and how far a run is to go."""

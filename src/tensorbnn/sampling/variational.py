@@ -1,4 +1,4 @@
-"""`variational`: from a posterior to an ensemble of draws from the Gaussian nearest to it."""
+"""`fit_variational`: from a posterior to an ensemble of draws from the Gaussian nearest to it."""
 
 import os
 from collections.abc import Mapping
@@ -30,19 +30,19 @@ from tensorbnn.storage.creation import check_free
 MULTIPLICATIONS_PER_SECOND = 1e9
 
 
-def variational(
+def fit_variational(
     posterior: Posterior,
     *,
     draws: int = 1000,
     estimator: Estimator = "flipout",
-    starts: int = 1,
+    num_starts: int = 1,
     start: Mapping[str, ArrayLike] | None = None,
     start_sd: float = 0.05,
     cycles: int = 3,
     epochs: int = 1000,
     patience: int = 100,
     learning_rate: float = 0.01,
-    learning_rate_factor: float = 10.0,
+    learning_rate_factor: float = 0.1,
     batch_size: int | None = None,
     gradient_draws: int = 1,
     sample_hyperparameters: bool = True,
@@ -72,7 +72,7 @@ def variational(
         for each row), ``"local"`` (what comes out of each dense layer is drawn, for each row), or
         ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
         same mean.
-    starts
+    num_starts
         Number of fits, from starts of their own; the one with the highest ELBO is kept.
     start
         Natural values by name at which the means start, as in `sample`, such as what `pretrain`
@@ -115,13 +115,13 @@ def variational(
     >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
     >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
     >>> ensemble = tb.fit_variational(posterior, draws=200, progress=False)
-    >>> ensemble.approximation.close, ensemble.predict(x).mean.shape
+    >>> ensemble.approximation.trustworthy, ensemble.predict(x).mean.shape
     (True, (20, 1))
     """
     check_posterior(posterior)
     options = MeanField(
         estimator=estimator,
-        starts=starts,
+        num_starts=num_starts,
         cycles=cycles,
         epochs=epochs,
         patience=patience,
@@ -172,13 +172,15 @@ def _fitted(posterior: Posterior, options: MeanField, plan: Plan, found: Fit) ->
     named = {name: each[0] for name, each in named_networks(model, theta[None]).items()}
     hypers = {} if plan.sample_hyperparameters else posterior.unflatten_hyperparameters(found.phi)
     (chain,) = initial_chains(posterior, options, plan, {**named, **hypers})
-    _, pareto_k = pareto_smooth(found.log_ratios[None])
+    smoothed, pareto_k = pareto_smooth(found.log_ratios[None])
+    weights = np.exp(smoothed - smoothed.max())
     count = len(found.log_ratios)
     record = Record(
         elbos=found.elbos,
         elbo=found.log_ratios.mean(),
         elbo_error=found.log_ratios.std(ddof=1) / np.sqrt(count),
         pareto_k=pareto_k,
+        ess=np.square(weights.sum()) / np.square(weights).sum(),
         history=found.history,
     )
     state: MeanFieldState = chain.state
