@@ -20,6 +20,21 @@ def test_a_part_keeps_numbers_and_names(chosen):
     assert [part.row_name(row) for row in range(3)] == ["well b", "well f", "well j"]
 
 
+def test_a_part_keeps_error_bars_and_weights():
+    data = tb.Dataset(X, Y, y_sd=Y / 10, sample_weight=Y)
+    part = data.take(slice(1, 4))
+    np.testing.assert_array_equal(part.y_sd, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(part.sample_weight, [1, 2, 3])
+    # A part may have no row of positive weight, as the rows that are held out may not.
+    assert data.take(slice(1)).sample_weight.tolist() == [0]
+    assert repr(data) == "Dataset(10 rows, 2 inputs, 1 target, y_sd, sample_weight)"
+
+
+@pytest.mark.parametrize(("y", "y_sd"), [(Y, Y[:, None]), (Y[:, None], Y), (X, X)])
+def test_error_bars_take_the_shape_of_the_targets(y, y_sd):
+    assert tb.Dataset(X, y, y_sd=y_sd).y_sd.shape == y.shape
+
+
 @pytest.mark.parametrize(("most", "rows"), [(3, [0, 4, 8]), (10, range(10)), (99, range(10))])
 def test_rows_are_spread_evenly(most, rows):
     assert tb.Dataset(X).evenly(most).rows.tolist() == list(rows)
@@ -50,6 +65,14 @@ def test_rows_are_called_by_few_inputs_or_by_number():
         ({"rows": [1, 2]}, "`rows` must be a number for each of the 10 rows"),
         ({"names": ["a"]}, "`names` must be one for each of the 10 rows of `x`, got 1"),
         ({"y": np.ma.masked_less(Y, 3)}, "3 values of `y` are masked"),
+        ({"y_sd": Y}, "`y_sd` is given but `y` is not"),
+        ({"y": Y, "y_sd": 0.1}, r"`y_sd` must be \(rows, columns\), got shape \(\)"),
+        ({"y": Y, "y_sd": X}, r"`y_sd` must have the shape of `y`, \(10,\), got \(10, 2\)"),
+        ({"y": Y, "y_sd": Y - 2}, "`y_sd` must be finite and at least 0, but is -2 in row 0"),
+        ({"y": X, "y_sd": X * np.nan}, "`y_sd` must be finite and at least 0, but is nan in row 0"),
+        ({"sample_weight": X}, r"each of the 10 rows, shape \(10,\), got shape \(10, 2\)"),
+        ({"sample_weight": Y - 9}, "`sample_weight` must be finite and at least 0, but is -9 in"),
+        ({"sample_weight": 0 * Y}, "`sample_weight` is 0 in every row"),
     ],
 )
 def test_rows_that_do_not_fit(options, message):
@@ -67,10 +90,14 @@ def test_targets_that_are_needed():
 
 
 def test_what_a_run_keeps_comes_back():
-    data = tb.Dataset(X, Y)
-    again = unpack_dataset(pack_dataset(data, "validation_"), "validation_")
-    np.testing.assert_array_equal(again.x, data.x)
-    np.testing.assert_array_equal(again.y, data.y)
+    data = tb.Dataset(X, Y, y_sd=Y, sample_weight=Y).take(slice(5))
+    arrays = pack_dataset(data, "validation_")
+    again = unpack_dataset(arrays, "validation_")
+    assert list(arrays) == [f"validation_{name}" for name in ("x", "y", "y_sd", "sample_weight")]
+    for name in ("x", "y", "y_sd", "sample_weight"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(data, name))
+    assert again.rows.tolist() == [0, 1, 2, 3, 4]
+    assert list(pack_dataset(tb.Dataset(X, Y))) == ["x", "y"]
     assert pack_dataset(None) == {}
     assert unpack_dataset(pack_dataset(data), "validation_") is None
 

@@ -16,8 +16,10 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 
-# A row is called by its inputs where there are at most so many.
+# Messages call a row by its inputs if there are at most this many.
 INPUTS_SHOWN = 3
+# The arrays of a dataset with a value or more for each row, as a run saves them.
+ARRAYS = ("x", "y", "y_sd", "sample_weight")
 
 Index = slice | NDArray[Any]
 
@@ -25,21 +27,25 @@ Index = slice | NDArray[Any]
 @final
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Inputs, and targets where they are known, in the units you give them in.
+    """Rows of data in your units: inputs, and where known targets, error bars and weights.
 
-    Wherever a pair ``(x, y)`` is taken, such as for `validation`, a `Dataset` is taken, too.
+    Every argument that takes a pair ``(x, y)``, such as `validation`, also takes a `Dataset`.
 
     Parameters
     ----------
     x
         Inputs ``(rows, inputs)``, or ``(rows,)`` for one input.
     y
-        Targets ``(rows,)`` or ``(rows, columns)``, as `Posterior` takes them; they keep this shape.
+        Targets ``(rows,)`` or ``(rows, columns)``, as for `Posterior`. They keep this shape.
+    y_sd
+        Standard deviations of the targets, in the shape of `y`.
+    sample_weight
+        Weights of the rows ``(rows,)``.
     rows
-        The number by which you know each row, ``(rows,)``: 0, 1, ... by default. A part of a
-        dataset keeps those of the whole.
+        The number by which you know each row, ``(rows,)``; 0, 1, ... by default. A part of a
+        dataset keeps the numbers of the whole.
     names
-        What messages call each row; by default its inputs where these are three at most, its
+        What messages call each row; by default its inputs if there are at most three, and its
         number otherwise.
 
     Examples
@@ -47,9 +53,9 @@ class Dataset:
     >>> import numpy as np
     >>> import tensorbnn as tb
     >>> x = np.linspace(-1, 1, 10)
-    >>> data = tb.Dataset(x, np.sin(x))
+    >>> data = tb.Dataset(x, np.sin(x), y_sd=np.full(10, 0.1))
     >>> data
-    Dataset(10 rows, 1 input, 1 target)
+    Dataset(10 rows, 1 input, 1 target, y_sd)
     >>> data.evenly(3).rows.tolist()
     [0, 4, 8]
     >>> training, validation = data.split(0.2, seed=0)
@@ -61,6 +67,8 @@ class Dataset:
 
     x: NDArray[Any]
     y: NDArray[Any] | None
+    y_sd: NDArray[Any] | None
+    sample_weight: NDArray[Any] | None
     rows: NDArray[Any]
     names: tuple[str, ...] | None
 
@@ -69,14 +77,18 @@ class Dataset:
         x: ArrayLike,
         y: ArrayLike | None = None,
         *,
+        y_sd: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         rows: ArrayLike | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
         inputs = as_rows("x", x)
-        targets = None if y is None else as_rows("y", y)
         count = len(inputs)
+        targets = None if y is None else as_rows("y", y)
         if targets is not None and len(targets) != count:
             raise ValueError(f"`x` has {count} rows but `y` has {len(targets)}")
+        if targets is not None and np.ndim(y) == 1:  # type: ignore[arg-type]
+            targets = targets[:, 0]
         numbers = np.arange(count) if rows is None else np.asarray(rows)
         if numbers.shape != (count,):
             raise ValueError(
@@ -86,12 +98,14 @@ class Dataset:
             raise ValueError(
                 f"`names` must be one for each of the {count} rows of `x`, got {len(names)}"
             )
-        object.__setattr__(self, "x", inputs)
-        if targets is not None and np.ndim(y) == 1:  # type: ignore[arg-type]
-            targets = targets[:, 0]
-        object.__setattr__(self, "y", targets)
-        object.__setattr__(self, "rows", numbers)
-        object.__setattr__(self, "names", None if names is None else tuple(names))
+        self._set(
+            x=inputs,
+            y=targets,
+            y_sd=None if y_sd is None else _checked_sd(y_sd, targets),
+            sample_weight=None if sample_weight is None else _checked_weight(sample_weight, count),
+            rows=numbers,
+            names=None if names is None else tuple(names),
+        )
 
     def __len__(self) -> int:
         return len(self.x)
@@ -102,33 +116,34 @@ class Dataset:
             "target": 0 if self.y is None else self.targets.shape[1],
         }
         counts = [f"{n} {name}{'s' * (n > 1)}" for name, n in columns.items() if n]
-        return f"Dataset({len(self)} row{'s' * (len(self) > 1)}, {', '.join(counts)})"
+        parts = [*counts, *(name for name in ("y_sd", "sample_weight") if name in self._given())]
+        return f"Dataset({len(self)} row{'s' * (len(self) > 1)}, {', '.join(parts)})"
 
     @property
     def targets(self) -> NDArray[Any]:
-        """The targets `y` as ``(rows, columns)``, or an error where they are unknown."""
+        """The targets `y` as ``(rows, columns)``; an error if they are unknown."""
         if self.y is None:
             raise ValueError("the targets of these rows are unknown: give tb.Dataset(x, y)")
         return self.y if self.y.ndim == 2 else self.y[:, None]
 
     def take(self, chosen: Index) -> "Dataset":
-        """Some of the rows: a slice, their places or a mask."""
+        """Some of the rows: a slice, their positions, or a mask."""
         names = self.names
-        return Dataset(
-            self.x[chosen],
-            None if self.y is None else self.y[chosen],
+        places = np.arange(len(self))[chosen]
+        return self._with(
+            **{name: array[chosen] for name, array in self._given().items()},
             rows=self.rows[chosen],
-            names=None if names is None else [names[at] for at in np.arange(len(self))[chosen]],
+            names=None if names is None else tuple(names[at] for at in places),
         )
 
     def evenly(self, most: int) -> "Dataset":
-        """At most so many rows, spread evenly over all."""
+        """At most `most` rows, spread evenly over all."""
         return self.take(slice(None, None, -(-len(self) // most)))
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple["Dataset", "Dataset"]:
-        """All rows but a random `fraction` of them, and these; each in the order they have here.
+        """Split off a random `fraction` of the rows: returns the others, and these.
 
-        The same seed gives the same rows.
+        Both keep the order of the rows. The same seed gives the same rows.
         """
         count = round(fraction * len(self))
         if not 0 < count < len(self):
@@ -140,7 +155,7 @@ class Dataset:
         return self.take(np.sort(order[count:])), self.take(np.sort(order[:count]))
 
     def row_name(self, row: int) -> str:
-        """What a message calls the row at this place."""
+        """What a message calls the row at this position."""
         if self.names is not None:
             return self.names[row]
         if self.x.shape[1] > INPUTS_SHOWN:
@@ -148,19 +163,70 @@ class Dataset:
         inputs = ", ".join(f"{each:.3g}" for each in self.x[row].tolist())
         return f"x = {inputs}" if self.x.shape[1] == 1 else f"x = ({inputs})"
 
+    def _given(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the rows that are known, by name."""
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        return {name: array for name, array in arrays.items() if array is not None}
+
+    def _with(self, **fields: Any) -> "Dataset":
+        """The same rows with other values in some fields, which are not checked again."""
+        other = object.__new__(Dataset)
+        other._set(**{**vars(self), **fields})
+        return other
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+
+def _checked_sd(y_sd: ArrayLike, y: NDArray[Any] | None) -> NDArray[Any]:
+    """The user's `y_sd` in the shape of `y`, or an error."""
+    if y is None:
+        raise ValueError("`y_sd` is given but `y` is not: give both, or `y` alone")
+    sds = as_rows("y_sd", y_sd)
+    if sds.shape != (len(y), y.size // len(y)):
+        raise ValueError(f"`y_sd` must have the shape of `y`, {y.shape}, got {np.shape(y_sd)}")
+    _check_not_negative("y_sd", sds)
+    return sds.reshape(y.shape)
+
+
+def _checked_weight(sample_weight: ArrayLike, count: int) -> NDArray[Any]:
+    """The user's `sample_weight` ``(rows,)``, or an error."""
+    if np.shape(sample_weight) != (count,):
+        raise ValueError(
+            f"`sample_weight` must be a number for each of the {count} rows, shape ({count},), "
+            f"got shape {np.shape(sample_weight)}"
+        )
+    weights = as_rows("sample_weight", sample_weight)
+    _check_not_negative("sample_weight", weights)
+    if not np.any(weights > 0):
+        raise ValueError("`sample_weight` is 0 in every row: give some row a positive weight")
+    return weights[:, 0]
+
+
+def _check_not_negative(name: str, values: NDArray[Any]) -> None:
+    """Raise where some of these ``(rows, columns)`` are negative or not finite."""
+    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"`{name}` must be finite and at least 0, but is {values[row, column]:g} in row {row}"
+        )
+
 
 def pack_dataset(dataset: Dataset | None, prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Inputs and targets by the names under which a run keeps them; none for the prior."""
+    """The arrays of a dataset by the names under which a run saves them; none for the prior."""
     if dataset is None or dataset.y is None:
         return {}
-    return {f"{prefix}x": dataset.x, f"{prefix}y": dataset.y}
+    return {f"{prefix}{name}": array for name, array in dataset._given().items()}
 
 
 def unpack_dataset(arrays: Mapping[str, NDArray[Any]] | None, prefix: str = "") -> Dataset | None:
-    """What `pack_dataset` packed, where it is among these arrays."""
+    """The dataset that `pack_dataset` packed, or ``None`` if `arrays` have none."""
     if arrays is None or f"{prefix}x" not in arrays:
         return None
-    return Dataset(arrays[f"{prefix}x"], arrays[f"{prefix}y"])
+    found = {name: arrays[prefix + name] for name in ARRAYS if prefix + name in arrays}
+    return Dataset(found["x"])._with(**found)
 
 
 class Prepared(NamedTuple):
@@ -227,7 +293,7 @@ def prepare(
         columns = check_rows("y", dataset.y, user_dtype)
         targets = model_targets(columns, network, likelihood, scaling, dtype)
         y = columns.reshape(dataset.y.shape)
-    checked = Dataset(x, y, rows=dataset.rows, names=dataset.names)
+    checked = dataset._with(x=x, y=y)
     return Prepared(checked, scaling.inputs(x, dtype), targets)
 
 

@@ -259,7 +259,7 @@ def test_a_network_without_parameters():
 
 
 SHORT = {"num_steps_start": 10, "num_steps_min": 5, "num_steps_max": 20, "num_steps_increment": 5}
-HMC, ADAPTIVE = tb.HMC(0.05, 5), tb.AdaptiveHMC(**SHORT)
+HMC, ADAPTIVE = tb.HMC(step_size=0.05, num_steps=5), tb.AdaptiveHMC(**SHORT)
 
 
 @pytest.mark.parametrize(("sampler", "chains"), [(HMC, 1), (HMC, 17), (ADAPTIVE, 1)])

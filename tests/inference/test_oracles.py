@@ -91,7 +91,7 @@ def test_gamma_precision_prior_is_recovered_without_data(width, df):
         (tb.InverseGamma(2.0, 3.0), stats.invgamma(2, scale=3)),
         (tb.Uniform(0.0, 3.0), stats.uniform(0, 3)),
     ],
-    ids=str,
+    ids=["half-Cauchy", "gamma", "narrow gamma", "inverse gamma", "uniform"],
 )
 def test_prior_of_weights_and_of_a_scale_is_recovered_without_data(prior, truth):
     check(cases.independent_prior(prior, truth))

@@ -42,7 +42,7 @@ MOST_DIAGNOSED = 5000
 MOST_VALUES = 2**24
 
 
-class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergenceWarning):
+class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
     """The predictions of an estimator can't be trusted yet."""
 
     verdict: Verdict
