@@ -100,7 +100,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
                 burn_in=case.burn_in,
                 draws=case.draws,
                 seed=len(times),
-                until=tb.Converged(rhat=rhat, ess=ess, at=grid, fraction=1.0),
+                until=tb.Converged(rhat=rhat, ess=ess, x=grid, fraction=1.0),
                 max_minutes=limit,
                 progress=False,
             )

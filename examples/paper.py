@@ -64,7 +64,7 @@ def sample_case(
     posterior = make_posterior(case, hidden_layers(options))
     epochs = 10 if options.quick else 100
     start = pretrain(posterior, length.chains, options.seed, epochs)
-    aim = {"until": tb.Converged(at=POINTS), "max_minutes": options.minutes}
+    aim = {"until": tb.Converged(x=POINTS), "max_minutes": options.minutes}
     return tb.sample(
         posterior,
         sampler,

@@ -163,7 +163,7 @@ LINE = np.linspace(-1, 1, 20)
 # Short trajectories of random length: draws that are correlated, so that a run becomes longer.
 SLOW = tb.HMC(step_size=0.15, num_steps=4, num_steps_jitter=0.5)
 UNTIL = {
-    "until": tb.Converged(rhat=1.02, ess=250, at=[-2.0, 0.0, 1.0]),
+    "until": tb.Converged(rhat=1.02, ess=250, x=[-2.0, 0.0, 1.0]),
     **{"chains": 2, "burn_in": 10, "draws": 100, "thin": 1, "networks_per_file": 64},
 }
 

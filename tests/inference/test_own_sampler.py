@@ -49,7 +49,7 @@ def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
         short = draw(own.Metropolis(step_size=0.3), cut, max_gradients=25)
     assert short.num_draws < 30
     custom = {"Metropolis": own.Metropolis}
-    longer = tb.resume(cut, max_gradients=math.inf, custom=custom, progress=False)
+    longer = tb.resume(cut, max_gradients=math.inf, custom_objects=custom, progress=False)
     assert files(cut) == files(whole)
     loaded = tb.load(cut)
     for name, values in reference.parameters.items():
@@ -71,7 +71,7 @@ class Rough(tb.HMC):
 def test_the_verdict_asks_it_too(tmp_path):
     """Also of a run that is loaded, where the class is given."""
     mine = draw(Rough(step_size=0.1, num_steps=3), tmp_path / "run")
-    again = tb.load(tmp_path / "run", custom={"Rough": Rough})
+    again = tb.load(tmp_path / "run", custom_objects={"Rough": Rough})
     for ensemble in (mine, again):
         kinds = [type(each) for each in ensemble.diagnose(X, progress=False).verdict.findings]
         assert EnergyErrors in kinds

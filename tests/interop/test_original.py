@@ -290,21 +290,21 @@ def test_a_layer_of_ones_own(tmp_path):
     options = {"likelihood": tb.Gaussian(sd=0.1)}
     with pytest.raises(ValueError, match=r"another name, 'wideGaussian': say what it is, such as"):
         tb.load_original(path, **options)
-    ensemble = tb.load_original(path, custom={"wideGaussian": wide}, **options)
+    ensemble = tb.load_original(path, custom_objects={"wideGaussian": wide}, **options)
     assert ensemble.network.layers[0].weight_prior == WIDE
     same = loaded("gauss_tanh").parameters["dense_0.weights"]
     assert np.array_equal(ensemble.parameters["dense_0.weights"], same)
     for maker in (tb.CauchyDense, tb.CauchyDense(10)):
-        ensemble = tb.load_original(path, custom={"wideGaussian": maker}, **options)
+        ensemble = tb.load_original(path, custom_objects={"wideGaussian": maker}, **options)
         assert ensemble.network.layers[0] == tb.CauchyDense(10)
     with pytest.raises(TypeError, match=r"must make a tb.Layer of 'wideGaussian', but it made 10"):
-        tb.load_original(path, custom={"wideGaussian": lambda units: units}, **options)
+        tb.load_original(path, custom_objects={"wideGaussian": lambda units: units}, **options)
     with pytest.raises(
         tb.RunError, match=r"has a parameter of shape \(7, 1\), but summary.txt has"
     ):
-        tb.load_original(path, custom={"wideGaussian": tb.Dense(7)}, **options)
+        tb.load_original(path, custom_objects={"wideGaussian": tb.Dense(7)}, **options)
     with pytest.raises(tb.RunError, match=r"has 6 tensors, but the layers .* have 4"):
-        tb.load_original(path, custom={"wideGaussian": tb.Tanh}, **options)
+        tb.load_original(path, custom_objects={"wideGaussian": tb.Tanh}, **options)
 
 
 def test_import(tmp_path):

@@ -113,8 +113,8 @@ def test_too_few_draws_say_nothing():
 
 def test_a_description_compares():
     x = np.linspace(0, 1, 3)
-    assert tb.Converged(at=x) == tb.Converged(at=x[:, None]) != tb.Converged()
-    assert hash(tb.Converged(at=x)) == hash(tb.Converged(at=[0, 0.5, 1]))
+    assert tb.Converged(x=x) == tb.Converged(x=x[:, None]) != tb.Converged()
+    assert hash(tb.Converged(x=x)) == hash(tb.Converged(x=[0, 0.5, 1]))
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_a_description_compares():
         ({"ess": True}, "`ess` must be a positive number"),
         ({"fraction": 0}, "`fraction` must be above 0 and at most 1, such as 0.99, got 0"),
         ({"fraction": 1.1}, "`fraction` must be above 0 and at most 1"),
-        ({"at": [0.0, np.nan]}, r"`at` must be finite, but 1 of its values are not"),
-        ({"at": []}, "`at` is empty"),
-        ({"at": np.zeros((2500, 1))}, r"`at` has 2,500 rows, .* such as `at=x\[::3\]`"),
+        ({"x": [0.0, np.nan]}, r"`x` must be finite, but 1 of its values are not"),
+        ({"x": []}, "`x` is empty"),
+        ({"x": np.zeros((2500, 1))}, r"`x` has 2,500 rows, .* such as `x=x\[::3\]`"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -138,6 +138,6 @@ def test_bad_options_are_named(options, message):
         tb.Converged(**options)
 
 
-def test_at_holds_numbers():
-    with pytest.raises(TypeError, match="`at` must hold numbers"):
-        tb.Converged(at=["a"])
+def test_x_holds_numbers():
+    with pytest.raises(TypeError, match="`x` must hold numbers"):
+        tb.Converged(x=["a"])

@@ -105,7 +105,7 @@ def draw(path, executor=None, *, mishap=None, **options):
 
 
 def go_on(path, executor=None, **options):
-    given = {"custom": CUSTOM, "metrics": [Mishap()], "progress": False}
+    given = {"custom_objects": CUSTOM, "metrics": [Mishap()], "progress": False}
     return tb.resume(path, executor=executor, **(given | options))
 
 
@@ -114,7 +114,7 @@ def contents(path):
 
 
 def numbers(path):
-    reports = tb.load(path, custom=CUSTOM).reports
+    reports = tb.load(path, custom_objects=CUSTOM).reports
     return [{name: each for name, each in r.items() if name != "seconds"} for r in reports]
 
 
@@ -191,7 +191,7 @@ def test_dask(reference, tmp_path, dask):
 def open_task(path):
     """A run that is locked and goes on to five draws, and what its workers are told."""
     store = DirectoryStore.open_to_write(path)
-    run = restore_run(store, draws=5, custom=CUSTOM, metrics=[Mishap()])
+    run = restore_run(store, draws=5, custom_objects=CUSTOM, metrics=[Mishap()])
     return store, make_task(run, store)
 
 

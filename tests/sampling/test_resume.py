@@ -517,7 +517,7 @@ def test_classes_of_the_users_own(tmp_path):
         tb.sample(target, Mine(), draws=draws, path=tmp_path / name, **options)
     with pytest.raises(ValueError, match="classes that the library does not know, Scaled"):
         go_on(tmp_path / "run", draws=4)
-    go_on(tmp_path / "run", draws=4, custom={"Scaled": Scaled, "Mine": Mine})
+    go_on(tmp_path / "run", draws=4, custom_objects={"Scaled": Scaled, "Mine": Mine})
     go_on(tmp_path / "other", draws=4, posterior=target, sampler=Mine())
     for name in ("run", "other"):
         assert contents(tmp_path / name) == contents(tmp_path / "reference")

@@ -24,7 +24,7 @@ from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.monitor import GrowingPredictions, Monitor
 from tensorbnn.sampling.stopping import POINTS_NAMED
 from tensorbnn.storage.directory import DirectoryStore
-from tensorbnn.storage.manifest import read_manifest
+from tensorbnn.storage.manifest import describe, read_manifest
 from tensorbnn.warning import Interrupted, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
 from tests.raising import raises, warns
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
@@ -58,7 +58,7 @@ def draw(path=None, target=None, **options):
     return tb.sample(target or posterior(), SLOW, path=path, **QUIET | options)
 
 
-TARGET = tb.Converged(rhat=1.02, ess=250, at=AT)
+TARGET = tb.Converged(rhat=1.02, ess=250, x=AT)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_its_bits_are_those_of_a_run_of_that_length(reached, fixed):
     assert kept[0] == kept[1]
     assert kept[0]["status"] == "complete"
     text = (reached[0] / "run.json").read_text()
-    assert re.search(r'"at": \[\s+\[-2\.0\],\s+\[0\.0\],\s+\[1\.0\]\s+\]', text)
+    assert re.search(r'"x": \[\s+\[-2\.0\],\s+\[0\.0\],\s+\[1\.0\]\s+\]', text)
     assert '"x": [20, 1]' in text  # lists of numbers in a line
 
 
@@ -195,10 +195,12 @@ def test_a_rule_of_the_users_own(tmp_path, numbers):
     with pytest.warns(StoppedUnsatisfied) as told:
         draw(path, draws=40, until=rule, max_gradients=400)
     assert (told[0].message.times is not None) == numbers
-    with pytest.raises(ValueError, match=r"load it with `custom=\{\"KnownMean\": KnownMean\}`"):
+    with pytest.raises(
+        ValueError, match=r"load it with `custom_objects=\{\"KnownMean\": KnownMean\}`"
+    ):
         tb.resume(path, max_gradients=math.inf, progress=False)
     custom = {"KnownMean": KnownMean}
-    again = tb.resume(path, max_gradients=math.inf, custom=custom, progress=False)
+    again = tb.resume(path, max_gradients=math.inf, custom_objects=custom, progress=False)
     assert again.num_draws == mine.num_draws
     assert contents(path) == contents(tmp_path / "reference")
     assert_same_arrays(arrays(tb.load(path)), arrays(mine))
@@ -208,6 +210,16 @@ def test_the_rule_of_the_library_can_be_asked_too(reached):
     assert TARGET.estimate(reached[1]).converged
     own = tb.Converged(rhat=1.02, ess=10)
     assert own.estimate(tb.load(reached[0])).rhat.shape == (20,)
+
+
+def test_converged_is_a_rule_by_its_name(tmp_path):
+    path = tmp_path / "run"
+    with pytest.warns(tb.ConvergenceWarning, match="R-hat below 1.01, ESS of at least 400"):
+        draw(path, draws=20, until="converged", max_gradients=400)
+    assert read_manifest(path)["until"] == describe(tb.Converged())
+    tb.resume(path, until=tb.Converged(rhat=2, ess=1), max_gradients=10**6, progress=False)
+    with pytest.warns(tb.ConvergenceWarning, match="R-hat below 1.01, ESS of at least 400"):
+        tb.resume(path, until="converged", max_gradients=400, progress=False)
 
 
 def test_a_complete_run_goes_on_to_a_new_target_only(reached, fixed, tmp_path):
@@ -314,7 +326,7 @@ def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
 
 def test_a_target_that_is_not_reached_is_told_x_by_x(tmp_path):
     path = tmp_path / "run"
-    options = {"until": tb.Converged(rhat=1.001, ess=1e5, at=AT), "max_gradients": 2000}
+    options = {"until": tb.Converged(rhat=1.001, ess=1e5, x=AT), "max_gradients": 2000}
     with pytest.warns(StoppedByLimit) as warned:
         mine = draw(path, draws=100, **options)
     found = mine.diagnose(AT, progress=False)
@@ -328,7 +340,7 @@ def test_a_target_that_is_not_reached_is_told_x_by_x(tmp_path):
     needed = max(1e5 / least.min(), (found.rhat.max() - 1) / 0.001)
     assert 1 <= float(re.search(r"about ([\d.]+) times as many", text)[1]) / needed <= 1.1
     assert re.search(r"go on with tb\.resume\('.*run', max_gradients=\d+\)$", text)
-    easier = tb.Converged(rhat=1.5, ess=10, at=AT)
+    easier = tb.Converged(rhat=1.5, ess=10, x=AT)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = tb.resume(path, until=easier, max_gradients=10**6, progress=False)
@@ -372,7 +384,7 @@ def test_what_is_said_while_it_goes_on(monkeypatch):
     monkeypatch.setattr(progress, "_standard_error", lambda: console)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     monkeypatch.setattr(Monitor, "pause", lambda self, took: 0.01)
-    target = tb.Converged(rhat=1.005, ess=4000, at=AT)
+    target = tb.Converged(rhat=1.005, ess=4000, x=AT)
     draw(draws=600, until=target, progress=True, checkpoint_draws=10)
     lines = console.file.getvalue().splitlines()
     known = [line for line in lines if "R-hat" in line]
@@ -421,13 +433,14 @@ def test_ctrl_c_while_it_decides_keeps_everything(tmp_path, path, capfd):
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"until": 1.01}, TypeError, r"`until` must be a tb.Converged, such as .*, got 1.01"),
-        ({"until": tb.Converged}, TypeError, r"`until` must be a tb.Converged, such as"),
+        ({"until": 1.01}, TypeError, r"`until` must be 'converged', or a rule .*, got 1.01"),
+        ({"until": tb.Converged}, TypeError, r"`until` must be 'converged', or a rule such as"),
+        ({"until": "convergence"}, TypeError, r"`until` must be 'converged', .*got 'convergence'"),
         ({"until": tb.Converged(), "chains": 1}, ValueError, "`until` compares chains"),
         (
-            {"until": tb.Converged(at=np.zeros((3, 2)))},
+            {"until": tb.Converged(x=np.zeros((3, 2)))},
             ValueError,
-            "`at` has 2 columns but the network has 1 inputs",
+            "`x` has 2 columns but the network has 1 inputs",
         ),
         ({"max_minutes": 0}, ValueError, "`max_minutes` must be a positive number, got 0"),
         ({"max_minutes": "1"}, ValueError, "`max_minutes` must be a positive number, got '1'"),
@@ -445,8 +458,8 @@ def test_wrong_options(tmp_path, options, kind, message):
 def test_the_prior_has_no_inputs_to_look_at():
     network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
     prior = tb.Posterior(network, tb.Gaussian(sd=0.5))
-    with pytest.raises(ValueError, match=r"say where to look, such as `until=tb\.Converged\(at=x"):
+    with pytest.raises(ValueError, match=r"say where to look, such as `until=tb\.Converged\(x=x"):
         draw(target=prior, until=tb.Converged())
-    target = tb.Converged(rhat=1.1, ess=50, at=AT)
+    target = tb.Converged(rhat=1.1, ess=50, x=AT)
     found = draw(target=prior, draws=50, until=target).diagnose(AT, progress=False)
     assert found.rhat.max() < 1.1

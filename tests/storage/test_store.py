@@ -45,6 +45,7 @@ MANIFEST = {
     "networks_per_file": 4,
     "seed": 0,
     "sample_hyperparameters": True,
+    "output_shape": [],
     "metrics": {},
     "report_every": 100,
 }

@@ -63,14 +63,17 @@ class predictor:
                 for each in (customLayerDict or {}).values()
                 if isinstance(each, type) and issubclass(each, layers.Layer)
             }
-            self.ensemble: Ensemble = load(self.directoryPath, custom=known)
+            self.ensemble: Ensemble = load(self.directoryPath, custom_objects=known)
             self.likelihood = self.ensemble.likelihood if given is None else given
         else:
             with warnings.catch_warnings():
                 # It does not matter until networks are weighed for another one.
                 warnings.simplefilter("ignore", NoiseAssumed)
                 self.ensemble = load_original(
-                    self.directoryPath, likelihood=given, custom=self._custom, dtype=self.dtype
+                    self.directoryPath,
+                    likelihood=given,
+                    custom_objects=self._custom,
+                    dtype=self.dtype,
                 )
             self.likelihood = self.ensemble.likelihood
         self.numNetworks = len(self.ensemble)

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     aims = {name: value for name, value in wanted.items() if value is not None}
     until = dataclasses.replace(recorded or Converged(), **aims) if aims else None
     # Of training rows, unless it looks at others.
-    names = () if points is None or (recorded and recorded.at is not None) else points.names
+    names = () if points is None or (recorded and recorded.x is not None) else points.names
     with warnings_as_lines(dataclasses.replace(options.words, points=names)):
         ensemble = resume(
             options.run,

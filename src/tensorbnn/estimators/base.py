@@ -214,7 +214,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def _until(self, at: NDArray[Any]) -> Until | None:
         """The stopping rule; one chain alone can't be compared."""
         if isinstance(self.until, str) and self.until == "converged":
-            return None if self.chains == 1 else Converged(at=at, fraction=1.0)
+            return None if self.chains == 1 else Converged(x=at, fraction=1.0)
         if isinstance(self.until, str) or not (
             self.until is None or callable(getattr(self.until, "estimate", None))
         ):

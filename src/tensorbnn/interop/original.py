@@ -59,7 +59,7 @@ def load_original(
     *,
     likelihood: Likelihood | None = None,
     data: tuple[ArrayLike, ArrayLike] | None = None,
-    custom: Custom | None = None,
+    custom_objects: Custom | None = None,
     dtype: DTypeLike = "float32",
 ) -> Ensemble:
     """Read a run directory of TensorBNN, the code of the paper's authors, into memory.
@@ -78,7 +78,7 @@ def load_original(
         given.
     data
         Its training data ``(x, y)``, to re-weight for another likelihood and for `Ensemble.loo`.
-    custom
+    custom_objects
         Layers of your own in the run by the name in ``architecture.txt``: a layer, or a class or
         function that makes it of the number of units.
     dtype
@@ -89,7 +89,7 @@ def load_original(
     Ensemble
         An ensemble of one chain, without records of the sampler.
     """
-    found = _read(path, likelihood, data, custom or {}, dtype)
+    found = _read(path, likelihood, data, custom_objects or {}, dtype)
     manifest = {
         "chains": 1,
         "status": "complete",
@@ -108,7 +108,7 @@ def import_original(
     *,
     likelihood: Likelihood | None = None,
     data: tuple[ArrayLike, ArrayLike] | None = None,
-    custom: Custom | None = None,
+    custom_objects: Custom | None = None,
     dtype: DTypeLike = "float32",
     overwrite: bool = False,
 ) -> Ensemble:
@@ -123,7 +123,7 @@ def import_original(
         The directory of TensorBNN; it stays as it is.
     new
         The directory to make.
-    likelihood, data, custom, dtype
+    likelihood, data, custom_objects, dtype
         As for `load_original`. Layers of your own must be classes that `load` can be given too.
     overwrite
         Whether a run that is already at `new` may be replaced.
@@ -133,7 +133,7 @@ def import_original(
     Ensemble
         The ensemble in the new directory.
     """
-    found = _read(old, likelihood, data, custom or {}, dtype)
+    found = _read(old, likelihood, data, custom_objects or {}, dtype)
     plan = Plan(
         chains=1,
         burn_in=0,
@@ -158,14 +158,14 @@ def import_original(
     return Ensemble._from_posterior(DirectoryStore(new), found.posterior)
 
 
-def make_network(run: OldRun, custom: Custom) -> Network:
+def make_network(run: OldRun, custom_objects: Custom) -> Network:
     """The network whose layers and shapes are written."""
     shapes = [each.shape[1:] for each in run.tensors]
     inputs = units = shapes[0][-1]
     made, used = [], 0
     for number, name in enumerate(run.names):
         rows = shapes[used][0] if used < len(shapes) else units
-        layer = make_layer(name, rows, custom)
+        layer = make_layer(name, rows, custom_objects)
         for parameter in layer.parameters(units).values():
             shape, own_shape = shapes[used] if used < len(shapes) else None, parameter.shape
             is_column = len(own_shape) == 1
@@ -181,12 +181,12 @@ def make_network(run: OldRun, custom: Custom) -> Network:
     if used < len(shapes):
         raise RunError(
             f"summary.txt has {len(shapes)} tensors, but the layers {list(run.names)} have {used}: "
-            "is a layer of your own missing from `custom`?"
+            "is a layer of your own missing from `custom_objects`?"
         )
     return Network(*made, inputs=inputs)
 
 
-def make_layer(name: str, units: int, custom: Custom) -> Layer:
+def make_layer(name: str, units: int, custom_objects: Custom) -> Layer:
     """The layer of that name, of `units` units if it is dense.
 
     Examples
@@ -194,18 +194,18 @@ def make_layer(name: str, units: int, custom: Custom) -> Layer:
     >>> make_layer("tanh", 5, {}), make_layer("mine", 5, {"mine": layers.CauchyDense}).units
     (Tanh(), 5)
     """
-    if name not in custom and name not in LAYERS:
+    if name not in custom_objects and name not in LAYERS:
         raise ValueError(
             f"there is a layer of another name, {name!r}: say what it is, such as "
-            f"custom={{{name!r}: tb.Dense}}"
+            f"custom_objects={{{name!r}: tb.Dense}}"
         )
-    maker: Any = custom[name] if name in custom else LAYERS[name]
+    maker: Any = custom_objects[name] if name in custom_objects else LAYERS[name]
     if isinstance(maker, Layer):
         return maker
     fields = getattr(maker, "__dataclass_fields__", {})
     made: Any = maker() if isinstance(maker, type) and "units" not in fields else maker(units)
     if not isinstance(made, Layer):
-        raise TypeError(f"`custom` must make a tb.Layer of {name!r}, but it made {made!r}")
+        raise TypeError(f"`custom_objects` must make a tb.Layer of {name!r}, but it made {made!r}")
     return made
 
 
@@ -229,11 +229,11 @@ def _read(
     path: str | os.PathLike[str],
     likelihood: Likelihood | None,
     data: tuple[ArrayLike, ArrayLike] | None,
-    custom: Custom,
+    custom_objects: Custom,
     dtype: DTypeLike,
 ) -> _Found:
     run = read_run(path)
-    network = make_network(run, custom)
+    network = make_network(run, custom_objects)
     scalars = _layer_scalars(network)
     extra = run.hypers.shape[1] - len(scalars)
     if likelihood is None:

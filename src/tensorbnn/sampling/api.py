@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -41,7 +41,7 @@ def sample(
     chains: int = 4,
     burn_in: int = 1000,
     draws: int = 1000,
-    until: Until | None = None,
+    until: Until | Literal["converged"] | None = None,
     max_minutes: float | None = None,
     max_gradients: float | None = None,
     thin: int = 1,
@@ -80,9 +80,9 @@ def sample(
     draws
         Networks to save from each chain; with `until`, at least.
     until
-        When to stop: chains are made longer until their predictions agree and are known well
-        enough, such as ``tb.Converged(rhat=1.01, ess=400, at=x)``; or any object with
-        ``estimate(ensemble)`` of your own, which returns whether that is so.
+        When to stop: ``"converged"`` or a `Converged` with your own numbers extends the chains
+        until their predictions agree and are known well enough. Or your own stopping rule, an
+        object with ``estimate(ensemble)``.
     max_minutes
         Stop after this many minutes.
     max_gradients
@@ -186,7 +186,7 @@ def resume(
     path: str | os.PathLike[str],
     *,
     draws: int | None = None,
-    until: Until | None = None,
+    until: Until | Literal["converged"] | None = None,
     max_minutes: float | None = None,
     max_gradients: float | None = None,
     posterior: Posterior | None = None,
@@ -199,7 +199,7 @@ def resume(
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
-    custom: Mapping[str, type] | None = None,
+    custom_objects: Mapping[str, type] | None = None,
     progress: bool = True,
     executor: Executor | None = None,
 ) -> Ensemble:
@@ -221,7 +221,7 @@ def resume(
         call, gradients those of the whole run; ``math.inf`` lifts a limit.
     posterior
         The posterior of the run. Needed only where the run does not keep its data, or instead of
-        `custom`.
+        `custom_objects`.
     sampler, seed, chains, burn_in, thin
         As in the run, which is where they are taken from if left out.
     metrics
@@ -230,7 +230,7 @@ def resume(
         Data for metrics, where the run does not keep its data.
     checkpoint_draws, checkpoint_seconds
         How often chains are saved, as in `sample`.
-    custom
+    custom_objects
         Your own layers, priors, likelihoods, samplers and stopping rules in the run, by class name.
     progress
         Show a progress bar.
@@ -266,7 +266,7 @@ def resume(
         check_not_imported(reader)
     elif reader.manifest["status"] == "complete":
         if posterior is None:
-            return Ensemble._from_store(reader, custom or {})
+            return Ensemble._from_store(reader, custom_objects or {})
         return Ensemble._from_posterior(reader, posterior, sampler)
     store = DirectoryStore.open_to_write(path)
     try:
@@ -283,7 +283,7 @@ def resume(
             validation=validation,
             checkpoint_draws=checkpoint_draws,
             checkpoint_seconds=checkpoint_seconds,
-            custom=custom,
+            custom_objects=custom_objects,
         )
         check_sendable(executor, run)
         checkpoints = take_up(run, store)
@@ -297,7 +297,7 @@ def resume(
 def load(
     path: str | os.PathLike[str],
     *,
-    custom: Mapping[str, type] | None = None,
+    custom_objects: Mapping[str, type] | None = None,
     skip_damaged: bool = False,
 ) -> Ensemble:
     """Read the networks of a run directory, also while the run goes on.
@@ -306,7 +306,7 @@ def load(
     ----------
     path
         The directory that was given to `sample`.
-    custom
+    custom_objects
         Your own layers, priors, likelihoods and samplers in the run, by class name.
     skip_damaged
         Leave out files that are damaged, with a warning, and those with the same number of the
@@ -328,7 +328,9 @@ def load(
     ...     print(ensemble, ensemble.parameters["dense_0.weights"].shape)
     Ensemble(20 networks: 2 chains of 10 draws) (2, 10, 1, 2)
     """
-    return Ensemble._from_store(DirectoryStore(path), custom or {}, skip_damaged=skip_damaged)
+    return Ensemble._from_store(
+        DirectoryStore(path), custom_objects or {}, skip_damaged=skip_damaged
+    )
 
 
 def _first_checkpoints(

@@ -46,9 +46,9 @@ class Converged:
         R-hat is to be below this.
     ess
         The effective sample size over all chains, in bulk and tails, is to be at least this.
-    at
-        Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. Left out, up to 100 rows of
-        the training data, spread evenly over them.
+    x
+        Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. By default at most 100 training
+        rows, evenly spaced.
     fraction
         The share of the inputs at which both are to be reached, by all outputs.
 
@@ -59,9 +59,9 @@ class Converged:
     >>> x = np.linspace(-1, 1, 20)
     >>> layer = tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1))
     >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
-    >>> until = tb.Converged(ess=1000, at=[-1.0, 0.0, 1.0])
+    >>> until = tb.Converged(ess=1000, x=[-1.0, 0.0, 1.0])
     >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, until=until, progress=False)
-    >>> bool(np.all(ensemble.diagnose(until.at, progress=False).ess >= 1000))
+    >>> bool(np.all(ensemble.diagnose(until.x, progress=False).ess >= 1000))
     True
     >>> until.estimate(ensemble).converged
     True
@@ -69,7 +69,7 @@ class Converged:
 
     rhat: float = 1.01
     ess: float = 400.0
-    at: ArrayLike | None = None
+    x: ArrayLike | None = None
     fraction: float = 0.99
 
     def __post_init__(self) -> None:
@@ -77,36 +77,36 @@ class Converged:
         check_number("rhat", self.rhat, above_1, lambda each: each > 1)
         check_positive("ess", self.ess, such_as="400")
         check_number("fraction", self.fraction, share, lambda each: 0 < each <= 1)
-        if self.at is not None:
-            rows = check_rows("at", self.at, "float64")
+        if self.x is not None:
+            rows = check_rows("x", self.x, "float64")
             if len(rows) > MAX_POINTS:
                 raise ValueError(
-                    f"`at` has {len(rows):,} rows, which would take long to look at again and "
+                    f"`x` has {len(rows):,} rows, which would take too long to compare again and "
                     f"again: give at most {MAX_POINTS:,}, such as "
-                    f"`at=x[::{-(-len(rows) // MAX_POINTS)}]`"
+                    f"`x=x[::{-(-len(rows) // MAX_POINTS)}]`"
                 )
             # Numbers that compare, hash, and can be written to run.json.
-            object.__setattr__(self, "at", tuple(map(tuple, rows.tolist())))
+            object.__setattr__(self, "x", tuple(map(tuple, rows.tolist())))
 
     def estimate(self, ensemble: "Ensemble") -> "ConvergenceEstimate | None":
         """How far the predictions of an ensemble are; ``None`` for too few draws."""
-        x = self.points(ensemble, find_data(ensemble._store)).x
+        x = self._points(ensemble, find_data(ensemble._store)).x
         return estimate_convergence(ensemble._by_chain(x, thin=1, progress=False), self)
 
-    def points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
+    def _points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
         """The inputs at which predictions of a model with these training data are looked at."""
-        if self.at is not None:
-            x = np.asarray(self.at, model.scaling.user_dtype(model.dtype))
-            check_inputs(x, model.network, name="at")
+        if self.x is not None:
+            x = np.asarray(self.x, model.scaling.user_dtype(model.dtype))
+            check_inputs(x, model.network, name="x")
             return Dataset(x)
         if data is None:
             raise ValueError(
                 "`until` looks at predictions for the training data, but `posterior` has none: say "
-                "where to look, such as `until=tb.Converged(at=x)`"
+                "where to look, such as `until=tb.Converged(x=x)`"
             )
         return Dataset(data.x).evenly(TRAINING_POINTS)
 
-    def allowed(self, points: int) -> int:
+    def _allowed(self, points: int) -> int:
         """How many of this many inputs may fall short; never all of them."""
         return min(math.floor((1 - self.fraction) * points + 1e-9), points - 1)
 
@@ -142,7 +142,7 @@ class ConvergenceEstimate(NamedTuple):
     @property
     def is_enough(self) -> bool:
         """Whether as many points as may fall short, or fewer, do."""
-        return bool(self.short.sum() <= self.rule.allowed(len(self.rhat)))
+        return bool(self.short.sum() <= self.rule._allowed(len(self.rhat)))
 
     @property
     def converged(self) -> bool:
@@ -161,7 +161,7 @@ class ConvergenceEstimate(NamedTuple):
     def times_longer(self) -> float:
         """How many times longer chains must be, as far as can be told; infinite where it can't."""
         ordered = np.sort(self.needed)[::-1]
-        return max(float(ordered[self.rule.allowed(len(ordered))]), 1.0)
+        return max(float(ordered[self.rule._allowed(len(ordered))]), 1.0)
 
     @property
     def progress_text(self) -> str:
@@ -207,7 +207,7 @@ def estimate_convergence(
     for first in range(0, points, POINTS_AT_ONCE):
         chosen = order[first : first + POINTS_AT_ONCE]
         missed = (now.short & now.exact).sum()
-        enough = missed > rule.allowed(points) if most is None else first >= most
+        enough = missed > rule._allowed(points) if most is None else first >= most
         if enough and before is not None:
             break
         now.rhat[chosen], now.ess[chosen] = _worst(values[:, :, chosen], moved=moved)

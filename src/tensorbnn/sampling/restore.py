@@ -10,7 +10,7 @@ import hashlib
 import importlib.metadata
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,7 +95,7 @@ def restore_run(
     store: DirectoryStore,
     *,
     draws: int | None = None,
-    until: Until | None = None,
+    until: Until | Literal["converged"] | None = None,
     max_minutes: float | None = None,
     max_gradients: float | None = None,
     posterior: Posterior | None = None,
@@ -104,15 +104,15 @@ def restore_run(
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     checkpoint_draws: int | None = None,
     checkpoint_seconds: float = 10.0,
-    custom: Custom | None = None,
+    custom_objects: Custom | None = None,
 ) -> Run:
     """A run on disk, from what it says of itself and what it can't; only read."""
-    manifest, custom = store.manifest, custom or {}
+    manifest, custom_objects = store.manifest, custom_objects or {}
     plan = Plan(**{field.name: manifest[field.name] for field in dataclasses.fields(Plan)})
     plan = plan if draws is None else dataclasses.replace(plan, draws=draws)
-    posterior = restore_posterior(store, custom) if posterior is None else posterior
+    posterior = restore_posterior(store, custom_objects) if posterior is None else posterior
     rule = StoppingRule.checked(
-        restore_until(store, custom) if until is None else until,
+        restore_until(store, custom_objects) if until is None else until,
         manifest["max_minutes"] if max_minutes is None else max_minutes,
         manifest["max_gradients"] if max_gradients is None else max_gradients,
         posterior,
@@ -120,7 +120,7 @@ def restore_run(
     )
     run = Run(
         posterior,
-        restore(manifest["sampler"], custom) if sampler is None else sampler,
+        restore(manifest["sampler"], custom_objects) if sampler is None else sampler,
         plan,
         rule,
         _restore_reporting(store, posterior, metrics, validation),
@@ -167,17 +167,17 @@ def read_checkpoints(run: Run, store: DirectoryStore, chains: Sequence[int]) -> 
         return [read_checkpoint(store, chain, *parts) for chain in chains]
 
 
-def restore_until(store: DirectoryStore, custom: Custom | None = None) -> Until | None:
+def restore_until(store: DirectoryStore, custom_objects: Custom | None = None) -> Until | None:
     """The stopping rule of a run, if it has one."""
-    known = {"Converged": Converged, **(custom or {})}
+    known = {"Converged": Converged, **(custom_objects or {})}
     found: Until | None = restore(store.manifest["until"], known)
     return found
 
 
-def restore_posterior(store: DirectoryStore, custom: Custom) -> Posterior:
+def restore_posterior(store: DirectoryStore, custom_objects: Custom) -> Posterior:
     """The posterior of a run that keeps its data."""
     manifest = store.manifest
-    network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom)
+    network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom_objects)
     data = store.data()
     if data is None and manifest["data"] is not None:
         raise ValueError(

@@ -3,7 +3,7 @@
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class StoppingRule(NamedTuple):
     @classmethod
     def checked(
         cls,
-        until: Until | None,
+        until: Until | Literal["converged"] | None,
         max_minutes: float | None,
         max_gradients: float | None,
         posterior: Posterior,
@@ -67,6 +67,8 @@ class StoppingRule(NamedTuple):
         """The user's options, or an error; its minutes begin now."""
         minutes = check_limit("max_minutes", max_minutes)
         deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        if isinstance(until, str) and until == "converged":
+            until = Converged()
         points = _check_until(until, posterior, plan)
         gradients = None
         if max_gradients is not None and max_gradients != math.inf:
@@ -156,7 +158,7 @@ def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Datas
     if until is None:
         return None
     if isinstance(until, type) or not callable(getattr(until, "estimate", None)):
-        wanted = "a tb.Converged, such as tb.Converged(rhat=1.01, ess=400)"
+        wanted = "'converged', or a rule such as tb.Converged(rhat=1.01, ess=400)"
         raise OptionTypeError("until", wanted, until)
     if not isinstance(until, Converged):
         return None
@@ -164,4 +166,4 @@ def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Datas
         raise ValueError(
             "`until` compares chains, one alone can't show that it has converged: use at least two"
         )
-    return until.points(posterior, posterior.dataset)
+    return until._points(posterior, posterior.dataset)

@@ -2,7 +2,7 @@
 
 A description (of a network, layer, prior, likelihood or sampler) is a frozen dataclass, so it is
 written as its class name and its fields. Reading one back looks the name up in a fixed table and in
-the user's own `custom` classes; nothing else can be named, and nothing is executed.
+the user's own `custom_objects` classes; nothing else can be named, and nothing is executed.
 """
 
 import dataclasses
@@ -77,21 +77,23 @@ def describe(value: Any) -> Any:
     )
 
 
-def restore(description: Any, custom: Mapping[str, type]) -> Any:
-    """The object that `describe` described; classes of the user's own come from `custom`."""
-    unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom))
+def restore(description: Any, custom_objects: Mapping[str, type]) -> Any:
+    """The object that `describe` described, with the user's own classes by name."""
+    unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom_objects))
     if unknown:
         wanted = ", ".join(f'"{name}": {name}' for name in unknown)
         raise ValueError(
             f"this run uses classes that the library does not know, {', '.join(unknown)}: "
-            f"load it with `custom={{{wanted}}}`"
+            f"load it with `custom_objects={{{wanted}}}`"
         )
-    return _restore(description, custom)
+    return _restore(description, custom_objects)
 
 
-def sampler_class(manifest: Mapping[str, Any], custom: Mapping[str, type]) -> type[Sampler] | None:
+def sampler_class(
+    manifest: Mapping[str, Any], custom_objects: Mapping[str, type]
+) -> type[Sampler] | None:
     """The class of a run's sampler, if it is the library's or among the user's own."""
-    found = (KNOWN | dict(custom)).get(manifest.get("sampler", {}).get("type"), object)
+    found = (KNOWN | dict(custom_objects)).get(manifest.get("sampler", {}).get("type"), object)
     return found if issubclass(found, Sampler) else None
 
 
@@ -248,18 +250,20 @@ def _names(description: Any) -> set[str]:
     return inside | {str(description.get("type"))}
 
 
-def _restore(description: Any, custom: Mapping[str, type]) -> Any:
+def _restore(description: Any, custom_objects: Mapping[str, type]) -> Any:
     if isinstance(description, list):
-        return tuple(_restore(each, custom) for each in description)
+        return tuple(_restore(each, custom_objects) for each in description)
     if not isinstance(description, dict):
         return description
     fields = {
-        name: _restore(value, custom) for name, value in description.items() if name != "type"
+        name: _restore(value, custom_objects)
+        for name, value in description.items()
+        if name != "type"
     }
     name = str(description.get("type"))
     if name == "Network":
         return Network(*fields["layers"], inputs=fields["inputs"])
-    cls = custom[name] if name in custom else KNOWN[name]
+    cls = custom_objects[name] if name in custom_objects else KNOWN[name]
     try:
         return cls(**fields)
     except TypeError as error:
