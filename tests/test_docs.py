@@ -122,6 +122,16 @@ def test_what_a_page_prints_is_shown(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_prose_is_wrapped(name):
+    # Tables and displayed formulas can't be.
+    text = re.sub(r"^\$\$\n.*?^\$\$$", "", unfenced(PAGES[name]), flags=re.MULTILINE | re.DOTALL)
+    for line in text.splitlines():
+        assert len(line) <= 100 or line.startswith(("|", "!["))
+        # Markdown does not find the end of an inline formula on the next line.
+        assert line.replace("`$5`", "").count("$") % 2 == 0, line
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     for target in LINK.findall(prose(PAGES[name])):
         if target.startswith(("https://", "mailto:")):
