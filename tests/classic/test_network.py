@@ -9,6 +9,7 @@ import tensorbnn as tb
 from tensorbnn import classic
 from tensorbnn.classic.arguments import as_dtype
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.sampling.api import sample_run
 
 X = np.linspace(-1, 1, 9)
 FAST = {
@@ -48,9 +49,9 @@ def sampled(monkeypatch):
 
     def sample(posterior, sampler, **options):
         seen.update(options, posterior=posterior, sampler=sampler)
-        return tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
+        return sample_run(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
-    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    monkeypatch.setattr("tensorbnn.classic.training.sample_run", sample)
     return seen
 
 
@@ -287,10 +288,10 @@ def test_mistakes_are_told(tmp_path, sampled):
 def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
         quick = {"draws": 3, "burn_in": 2, "metrics": None, "validation": None}
-        tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **(options | quick))
+        sample_run(posterior, tb.HMC(step_size=0.02, num_steps=3), **(options | quick))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    monkeypatch.setattr("tensorbnn.classic.training.sample_run", sample)
     model = small()
     model.setupMCMC(**FAST)
     folder = tmp_path / "run"

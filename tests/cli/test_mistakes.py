@@ -139,7 +139,7 @@ def test_odd_tables(tmp_path, monkeypatch, capsys):
     def stop(posterior, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.setattr("tensorbnn.cli.fit.sample_run", stop)
     monkeypatch.chdir(tmp_path)
     count, x = np.arange(12), np.sin(np.arange(12)).round(3)
     write(tmp_path / "t.csv", {"id": count + 5, "x": x, "y": x, "z": x > 0.5, "c": [2] * 12})
@@ -196,7 +196,7 @@ def test_settings(inside, capsys, tmp_path, monkeypatch):
         asked.update(options, network=posterior.network)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.setattr("tensorbnn.cli.fit.sample_run", stop)
     assert main(["fit", "--settings", str(file), "--draws", "5", "--quiet"]) == 130
     first, second, *_ = asked["network"].layers
     assert (first.units, type(second), asked["chains"]) == (2, tb.ReLU, 2)

@@ -25,6 +25,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.errors import DamagedFileError, LockedError
+from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.restore import restore_run
 from tensorbnn.sampling.worker import make_task, run_chain
@@ -101,7 +102,7 @@ def draw(path, executor=None, *, mishap=None, **options):
         "checkpoint_seconds": 1e-9,
         "progress": False,
     }
-    return tb.sample(posterior(), SAMPLER, **(PLAN | given | options))
+    return sample_run(posterior(), SAMPLER, **(PLAN | given | options))
 
 
 def go_on(path, executor=None, **options):

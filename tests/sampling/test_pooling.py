@@ -8,6 +8,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.findings import NotMoved
+from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.pooling import (
     FAR,
     FIRST_RESTART,
@@ -171,7 +172,7 @@ def test_chains_saved_on_both_sides_of_a_round_go_on_to_the_same_bits(sampler, t
     often = {"checkpoint_seconds": 1e-9, "report_every": 20}
     path = tmp_path / "run"
     metric = Snapshots(path, tmp_path)
-    whole = tb.sample(small_runs.posterior(), sampler, path=path, metrics=[metric], **plan | often)
+    whole = sample_run(small_runs.posterior(), sampler, path=path, metrics=[metric], **plan | often)
     early, late = tmp_path / "4", tmp_path / str(metric.count - 4)
     mixed = tmp_path / "mixed"
     shutil.copytree(early, mixed)

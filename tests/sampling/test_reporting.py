@@ -16,6 +16,7 @@ from tensorbnn import progress
 from tensorbnn.engine import forward
 from tensorbnn.errors import MetricError, WriteError
 from tensorbnn.progress import Bar, log_line, rows_table
+from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.reporting import cells
 from tensorbnn.storage.directory import DirectoryStore
@@ -37,7 +38,7 @@ def posterior(**options):
 
 def draw(target=None, **options):
     defaults = {"chains": 2, "burn_in": 20, "draws": 12, "progress": False}
-    return tb.sample(posterior() if target is None else target, **(defaults | options))
+    return sample_run(posterior() if target is None else target, **(defaults | options))
 
 
 def same_draws(first: tb.Ensemble, second: tb.Ensemble) -> bool:

@@ -33,7 +33,7 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATION_NAMES
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.context import DIAGNOSED_ROWS, diagnosed_rows
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
@@ -166,7 +166,7 @@ def _sample(
     table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
     began = time.monotonic()
     with warnings_as_lines(replace(options.words, points=points.names)):
-        ensemble = sample(
+        ensemble = sample_run(
             posterior,
             sampler=HMC(target_acceptance=options.target_acceptance),
             chains=options.chains,

@@ -19,7 +19,7 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.progress import Bar, say
 from tensorbnn.sampling.interrupt import StopRequest, catch_signals
 from tensorbnn.sampling.monitor import Monitor
-from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.plan import CHECKPOINT_SECONDS, Plan
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.stopping import Outcome, StoppingRule, resumed, stopped_early
 from tensorbnn.storage.directory import DirectoryStore
@@ -51,7 +51,8 @@ class Run:
     plan: Plan
     rule: StoppingRule
     reporting: Reporting
-    checkpointing: Checkpointing
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    """A chain is saved at least this often."""
     store: Store = field(init=False)
 
     def run(self, backend: Backend, *, progress: bool) -> None:
