@@ -9,7 +9,7 @@ from scipy import special, stats
 
 import tensorbnn as tb
 from tensorbnn.ensemble.arviz import loo, waic
-from tensorbnn.sampling.api import sample_run
+from tests.sampled import sample_run
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2))

@@ -8,8 +8,8 @@ from scipy import special, stats
 
 import tensorbnn as tb
 from tensorbnn.ensemble import prediction as prediction_module
-from tensorbnn.sampling.api import sample_run
 from tests.ensemble.made import coefficients, ensemble_of, linear
+from tests.sampled import sample_run
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))

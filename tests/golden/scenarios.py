@@ -29,7 +29,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 import tensorbnn as tb
-from tensorbnn.sampling.api import sample_run
+from tensorbnn.sampling.api import begin_run
 
 ORIGINAL = Path(__file__).parents[1] / "data" / "original"
 X = np.linspace(-1, 1, 9)
@@ -55,6 +55,12 @@ SAMPLERS = {
 }
 FIXED = tb.HMC(step_size=0.02, num_steps=5)
 SCENARIOS = {}
+
+
+def sample_run(posterior, sampler, *, progress, **options):
+    """`tensorbnn.sample`, with details such as small files."""
+    run, backend = begin_run(posterior, sampler, **options)
+    return run.run(backend, progress=progress)
 
 
 def scenario(function):
@@ -360,10 +366,19 @@ def command_line(folder):
     rows = zip(size, colour, price, kind, strict=True)
     lines = ["size,colour,price,kind", *(",".join(map(str, row)) for row in rows)]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
-    small = ["--hidden", "3", "--chains", "2", "--burn-in", "170", "--minutes", "60"]
+    small = [
+        "--hidden-layer-sizes",
+        "3",
+        "--chains",
+        "2",
+        "--burn-in",
+        "170",
+        "--max-minutes",
+        "60",
+    ]
     fits = {"prices": "price", "kinds": "kind", "goal": "price"}
     for run, target in fits.items():
-        draws = [] if run == "goal" else ["--draws", "40", "--hold-out", "0.25"]
+        draws = [] if run == "goal" else ["--draws", "40", "--validation", "0.25"]
         command = ["fit", "table.csv", "--target", target, "--out", run, *small, *draws]
         tensorbnn(folder, f"fit-{run}", *command)
         tensorbnn(folder, f"diagnose-{run}", "diagnose", run)

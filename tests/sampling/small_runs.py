@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 import tensorbnn as tb
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
+from tests.sampled import sample_run
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)

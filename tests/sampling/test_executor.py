@@ -25,13 +25,13 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.errors import DamagedFileError, LockedError
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.restore import restore_run
 from tensorbnn.sampling.worker import make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
 from tensorbnn.warning import OtherVersion
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 

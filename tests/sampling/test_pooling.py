@@ -8,7 +8,6 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.findings import NotMoved
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.pooling import (
     FAR,
     FIRST_RESTART,
@@ -18,6 +17,7 @@ from tensorbnn.sampling.pooling import (
     stuck_reason,
 )
 from tensorbnn.warning import ChainRestarted, CoarsePrecision
+from tests.sampled import sample_run
 from tests.sampling import small_runs
 
 pytestmark = pytest.mark.slow

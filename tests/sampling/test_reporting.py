@@ -16,12 +16,12 @@ from tensorbnn import progress
 from tensorbnn.engine import forward
 from tensorbnn.errors import MetricError, WriteError
 from tensorbnn.progress import Bar, log_line, rows_table
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.reporting import cells
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore
 from tensorbnn.warning import ReportsLeftOut
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,6 @@ import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.errors import DamagedStateError, LockedError, NoDrawsError, NotARunError, StateError
 from tensorbnn.progress import Bar
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
@@ -33,6 +32,7 @@ from tensorbnn.warning import (
     ReportsLeftOut,
 )
 from tests.raising import raises, warns
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 

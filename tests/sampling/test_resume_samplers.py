@@ -3,10 +3,10 @@
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.manifest import read_manifest
+from tests.sampled import sample_run
 from tests.sampling.small_runs import assert_same_run, posterior
 
 pytestmark = pytest.mark.slow

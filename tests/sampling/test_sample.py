@@ -16,10 +16,10 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.errors import NoDrawsError
 from tensorbnn.inference.sampler import root_key
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.directory import DirectoryStore
 from tests.raising import raises
+from tests.sampled import sample_run
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)

@@ -18,7 +18,6 @@ from rich.console import Console
 import tensorbnn as tb
 from tensorbnn import progress
 from tensorbnn.errors import LimitBeforeDrawsError
-from tensorbnn.sampling.api import sample_run
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.converged import estimate_convergence
 from tensorbnn.sampling.local import LocalBackend
@@ -28,6 +27,7 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import describe, read_manifest
 from tensorbnn.warning import Interrupted, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
 from tests.raising import raises, warns
+from tests.sampled import sample_run
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 pytestmark = pytest.mark.slow

@@ -34,7 +34,7 @@ from tensorbnn.sampling.restore import (
     restore_run,
     take_up,
 )
-from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.run import Backend, Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
 from tensorbnn.storage.creation import check_free
 from tensorbnn.storage.directory import DirectoryStore
@@ -142,10 +142,13 @@ def sample(
     >>> ensemble.parameters["dense_0.weights"].shape
     (2, 20, 1, 4)
     """
-    return sample_run(**locals())
+    options = locals()
+    del options["progress"]
+    run, backend = begin_run(**options)
+    return run.run(backend, progress=progress)
 
 
-def sample_run(
+def begin_run(
     posterior: Posterior,
     sampler: Sampler | None = None,
     *,
@@ -168,13 +171,12 @@ def sample_run(
     store_data: bool = True,
     notes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
-    progress: bool = True,
     executor: Executor | None = None,
-) -> Ensemble:
-    """`sample`, with the details that other parts of the library set.
+) -> tuple[Run, Backend]:
+    """A run by the options of `sample`, and where its chains will run.
 
-    These are the draws of a chain in a file, the transitions between two reports, and `notes` for
-    ``run.json``: texts, numbers, lists and dicts.
+    Other parts of the library also set the draws of a chain in a file, the transitions between two
+    reports, and `notes` for ``run.json``: texts, numbers, lists and dicts.
     """
     check_posterior(posterior)
     check_executor(executor)
@@ -191,7 +193,7 @@ def sample_run(
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
-        together=executor is None,
+        pooled=executor is None,
     )
     report_every = check_count("report_every", report_every, least=1)
     run = Run(
@@ -208,8 +210,7 @@ def sample_run(
     checkpoints = _first_checkpoints(run, start)
     check_sendable(executor, run)
     create_store(run, checkpoints, path, overwrite=overwrite, store_data=store_data, notes=notes)
-    run.run(make_backend(executor, checkpoints), progress=progress)
-    return Ensemble._from_posterior(run.store, posterior, run.sampler)
+    return run, make_backend(executor, checkpoints)
 
 
 def resume(
@@ -306,8 +307,7 @@ def resume(
     except BaseException:
         store.close()
         raise
-    continued.run(make_backend(executor, checkpoints), progress=progress)
-    return Ensemble._from_posterior(continued.store, continued.posterior, continued.sampler)
+    return continued.run(make_backend(executor, checkpoints), progress=progress)
 
 
 def _resume_memory(store: Store, limits: dict[str, Any], *, progress: bool) -> Ensemble:
@@ -321,8 +321,7 @@ def _resume_memory(store: Store, limits: dict[str, Any], *, progress: bool) -> E
     if is_complete and limits["until"] is None and limits["draws"] in (None, before.plan.draws):
         return Ensemble._from_posterior(before.store, before.posterior, before.sampler)
     run = continue_run(before, **limits)
-    run.run(make_backend(None, take_up(run)), progress=progress)
-    return Ensemble._from_posterior(run.store, run.posterior, run.sampler)
+    return run.run(make_backend(None, take_up(run)), progress=progress)
 
 
 def _check_left_out(*given: str) -> None:

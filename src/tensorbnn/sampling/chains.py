@@ -120,7 +120,7 @@ class ChainGroup:
         state, on_device = advance(*arguments)
         result: CallResult = jax.tree.map(np.asarray, on_device)
         count = int(result.transitions)
-        rows, rest = divmod(int(self.at.sums.begun) + count, thin)
+        rows, rest = divmod(int(self.at.sums.partial) + count, thin)
         seconds = time.monotonic() - began
         burning_in = self.at.transitions < self._plan.burn_in
         last = rows if rest else rows - 1  # the row of the last transition
@@ -150,7 +150,7 @@ class ChainGroup:
         if self.at.transitions < self._plan.burn_in:
             return min(room, most, self._plan.burn_in - self.at.transitions)
         draws = min(size - self.drawn % size, most)
-        return min(room, draws * self._thin - int(self.at.sums.begun))
+        return min(room, draws * self._thin - int(self.at.sums.partial))
 
     def _is_checkpoint_due(self) -> bool:
         is_full = self._buffer.has_new and self.drawn % self._plan.networks_per_file == 0

@@ -153,8 +153,7 @@ def fit_variational(
         checkpoints = [first_checkpoint(_fitted(posterior, options, plan, found), options)]
     run = Run(posterior, options, plan, StoppingRule(), Reporting(plan.draws))
     create_store(run, checkpoints, path, store_data=store_data, notes={}, overwrite=overwrite)
-    run.run(LocalBackend(checkpoints), progress=progress and _takes_long(posterior, plan))
-    return Ensemble._from_posterior(run.store, posterior)
+    return run.run(LocalBackend(checkpoints), progress=progress and _takes_long(posterior, plan))
 
 
 def _takes_long(posterior: Posterior, plan: Plan) -> bool:
