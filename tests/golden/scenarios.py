@@ -359,10 +359,19 @@ def command_line(folder):
     rows = zip(size, colour, price, kind, strict=True)
     lines = ["size,colour,price,kind", *(",".join(map(str, row)) for row in rows)]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
-    small = ["--hidden", "3", "--chains", "2", "--burn-in", "170", "--minutes", "60"]
+    small = [
+        "--hidden-layer-sizes",
+        "3",
+        "--chains",
+        "2",
+        "--burn-in",
+        "170",
+        "--max-minutes",
+        "60",
+    ]
     fits = {"prices": "price", "kinds": "kind", "goal": "price"}
     for run, target in fits.items():
-        draws = [] if run == "goal" else ["--draws", "40", "--hold-out", "0.25"]
+        draws = [] if run == "goal" else ["--draws", "40", "--validation", "0.25"]
         command = ["fit", "table.csv", "--target", target, "--out", run, *small, *draws]
         tensorbnn(folder, f"fit-{run}", *command)
         tensorbnn(folder, f"diagnose-{run}", "diagnose", run)
