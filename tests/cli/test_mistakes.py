@@ -115,7 +115,7 @@ def test_options_that_cannot_be(inside, capsys, arguments, message):
 
 
 def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
-    for change in ({"format": 2}, {"notes": {"table": {"inputs": 3}}}):
+    for change in ({"format": 3}, {"notes": {"table": {"inputs": 3}}}):
         run = tmp_path / "run"
         shutil.copytree("prices", run)
         manifest = read_manifest(run) | change
@@ -132,7 +132,7 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     (run / "run.json").write_bytes(pack_manifest(manifest))
     assert main(["info", str(run)]) == 1
     newer, table, damaged, also = capsys.readouterr().err.splitlines()
-    assert "has format 2, but this version of the library reads up to 1" in newer
+    assert "has format 3, but this version of the library reads format 2" in newer
     for told in (table, also):
         assert "describes its table in a way that can't be read" in told
     assert "is damaged or was changed" in damaged
