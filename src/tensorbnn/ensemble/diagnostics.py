@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import Evidence, judge
-from tensorbnn.findings import Approximate, Finding, Verdict, WeightsUntrusted
+from tensorbnn.findings import (
+    Approximate,
+    Finding,
+    TooFewDraws,
+    Verdict,
+    VerdictKind,
+    WeightsUntrusted,
+)
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
@@ -105,6 +112,7 @@ def diagnose(
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
     about_data: tuple[Finding, ...] = (),
+    too_early: Finding | None = None,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -112,12 +120,12 @@ def diagnose(
     ``(chains, draws)``; ``acceptance_rate``, ``diverging`` (a number of transitions) or ``energy``
     that was not recorded counts as NaN. The rest is for the verdict, see `Evidence`.
     """
-    if values.shape[1] < LEAST_DRAWS:
-        raise ValueError(
-            f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
-        )
     unknown = np.full(values.shape[:2], np.nan)
     records = dict.fromkeys(("acceptance_rate", "diverging", "energy"), unknown) | dict(info)
+    if values.shape[1] < LEAST_DRAWS:
+        too_few = TooFewDraws(values.shape[1], LEAST_DRAWS) if too_early is None else too_early
+        verdict = Verdict(VerdictKind.NOT_YET, (too_few, *about_data))
+        return _unknown(values, records, hyperparameters or {}, verdict)
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _in_blocks(_errors, values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
@@ -139,6 +147,7 @@ def diagnose(
         sample_stats=info,
         approximation=approximation,
         about_data=about_data,
+        too_early=too_early,
     )
     return Diagnosis(
         **found._asdict(),
@@ -149,6 +158,26 @@ def diagnose(
         ebfmi=evidence.ebfmi,
         hyperparameters=hypers,
         verdict=judge(evidence, lambda part: convergence(part).rhat),
+    )
+
+
+def _unknown(
+    values: NDArray[Any],
+    records: Mapping[str, NDArray[Any]],
+    hyperparameters: Mapping[str, NDArray[Any]],
+    verdict: Verdict,
+) -> Diagnosis:
+    """The diagnosis of chains that are too short to compare: NaN for each row."""
+    nothing = np.full(values.shape[2:], np.nan)
+    names = "rhat", "ess", "ess_tail", "mcse_mean", "mcse_sd"
+    scalar = np.full((), np.nan)
+    return Diagnosis(
+        **dict.fromkeys(names, nothing),
+        acceptance_rate=records["acceptance_rate"].mean(axis=1),
+        divergences=records["diverging"].sum(axis=1),
+        ebfmi=np.full(len(values), np.nan),
+        hyperparameters=dict.fromkeys(hyperparameters, Convergence(scalar, scalar, scalar)),
+        verdict=verdict,
     )
 
 

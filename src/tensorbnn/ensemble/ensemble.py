@@ -155,6 +155,14 @@ class Ensemble:
         return read_approximation(self._store, self._model)
 
     @property
+    def in_burn_in(self) -> bool:
+        """Whether these are networks of burn-in, because a limit stopped the run there.
+
+        They are not draws from the posterior; `resume` continues the burn-in, and drops them.
+        """
+        return self._draws.in_burn_in is not None
+
+    @property
     def reports(self) -> list[dict[str, Any]]:
         """Reports of the run by chain and transition, burn-in included; read anew at each use.
 
@@ -349,6 +357,7 @@ class Ensemble:
             if weights is None or weights.trustworthy
             else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
             sampler=self._sampler,
+            too_early=self._draws.in_burn_in,
             approximation=None if self.approximation is None else self.approximation.finding,
             about_data=check_fit(self._store, self._model, self.scaling, self.dtype),
         )
@@ -547,7 +556,9 @@ class Ensemble:
         return self.num_chains * self.num_draws
 
     def __repr__(self) -> str:
-        return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
+        of, draws = (" of burn-in", "") if self.in_burn_in else ("", " draws")
+        chains = f"{self.num_chains} chains of {self.num_draws}{draws}"
+        return f"Ensemble({len(self)} networks{of}: {chains})"
 
     def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """Last parameters and hyper-parameters by name, for `chains` new chains."""

@@ -172,11 +172,13 @@ def begin_run(
     notes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     executor: Executor | None = None,
+    diagnoses: int = 0,
 ) -> tuple[Run, Backend]:
     """A run by the options of `sample`, and where its chains will run.
 
     Other parts of the library also set the draws of a chain in a file, the transitions between two
-    reports, and `notes` for ``run.json``: texts, numbers, lists and dicts.
+    reports, `notes` for ``run.json`` (texts, numbers, lists and dicts), and how many diagnoses
+    follow that should end within `max_minutes`, too.
     """
     check_posterior(posterior)
     check_executor(executor)
@@ -203,6 +205,7 @@ def begin_run(
         StoppingRule.checked(until, max_minutes, max_gradients, posterior, plan),
         Reporting.checked(posterior, named_metrics(metrics), validation, report_every),
         _check_checkpoint_seconds(checkpoint_seconds),
+        diagnoses,
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
