@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensorbnn import errors, findings, messages, warning
+from tensorbnn.data_findings import CountsRows
 from tensorbnn.messages import Remedy, Resume
 
 RUN = Path("my run")
@@ -183,6 +184,10 @@ TEXTS = [
         warning.ChainRestarted(1, "accepted 0.0% of its proposals", 1200),
         "chain 1 accepted 0.0% of its proposals after 1,200 transitions of burn-in, and was "
         "started again from another point",
+    ),
+    (
+        warning.DataWarning(CountsRows("x", (1,), 3)),
+        "column 1 of `x` only counts the rows: if it is no measurement leave it out",
     ),
     (
         warning.CoarsePrecision(1e9, "float32", 64.0),

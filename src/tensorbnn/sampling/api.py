@@ -14,7 +14,7 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import MAX_SEED, MAX_TRANSITIONS, Sampler, check_sampler
-from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision, warn_of_data
 from tensorbnn.sampling.checkpoint import Checkpoint, first_checkpoint
 from tensorbnn.sampling.executor import check_executor, check_sendable, make_backend
 from tensorbnn.sampling.plan import Checkpointing, Plan, initial_chains
@@ -175,6 +175,7 @@ def sample(
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
     notes = check_notes(notes)
+    warn_of_data(posterior)
     checkpoints = _first_checkpoints(run, start)
     check_sendable(executor, run)
     create_store(run, checkpoints, path, overwrite=overwrite, store_data=store_data, notes=notes)

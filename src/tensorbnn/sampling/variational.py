@@ -16,7 +16,7 @@ from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
 from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.inference.variational import Fit, fit
-from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision, warn_of_data
 from tensorbnn.sampling.checkpoint import first_checkpoint
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.plan import ChainState, Checkpointing, Plan, initial_chains
@@ -142,6 +142,7 @@ def fit_variational(
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
+    warn_of_data(posterior)
     found = fit(
         posterior,
         options,
