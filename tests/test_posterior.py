@@ -113,10 +113,9 @@ def test_columns_with_noises_of_their_own_are_models_of_their_own(family, name, 
 
     def log_density(likelihood, columns):
         network = tb.Network(tb.Dense(len(columns), prior, prior), inputs=2)
-        given = y[:, columns]
-        if family is tb.MeasuredGaussian:
-            given = np.column_stack([given, sds[:, columns]])
-        posterior = tb.Posterior(network, likelihood, X, given, dtype="float64", engine=engine)
+        own = sds[:, columns] if family is tb.MeasuredGaussian else None
+        options = {"y_sd": own, "dtype": "float64", "engine": engine}
+        posterior = tb.Posterior(network, likelihood, X, y[:, columns], **options)
         named = {"dense_0.weights": weights[:, columns], "dense_0.biases": biases[columns]}
         names = [f"likelihood.{each}" for each in likelihood.hypers()]
         own = dict(zip(names, widths[columns], strict=True))

@@ -76,13 +76,12 @@ def run(options: argparse.Namespace) -> int:
         },
         "command": options.command.line(options),
     }
-    count = len(encoding.targets)
-    x, y, y_sd = training.x, training.targets[:, :count], training.targets[:, count:]
+    x, y = training.x, training.targets
     check_columns(options, encoding, x, y)
     posterior = read_model(options, encoding).posterior(
         x,
         y,
-        y_sd=y_sd if encoding.target_sds else None,
+        y_sd=training.y_sd,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
     if not options.quiet:
@@ -175,7 +174,7 @@ def _sample(
             until=Converged() if by_itself else None,
             max_minutes=minutes,
             metrics=[MeanSquaredError() if table["classes"] is None else Accuracy()],
-            validation=None if held_out is None else (held_out.x, held_out.targets),
+            validation=held_out,
             seed=options.seed,
             path=options.out,
             notes=notes,
@@ -190,7 +189,8 @@ def _sample(
     noted = "targets", "target_sds", "decimal", "rows", "held_out", "dropped"
     facts |= {name: table[name] for name in noted} | verdict_facts
     if held_out is not None and ensemble.num_draws:
-        score = ensemble.predict(held_out.x, progress=show).log_score(held_out.targets)
+        prediction = ensemble.predict(held_out.x, progress=show)
+        score = prediction.log_score(held_out.targets, y_sd=held_out.y_sd)
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]

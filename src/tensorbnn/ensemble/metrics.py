@@ -24,19 +24,31 @@ both are ``(rows,)``, otherwise ``(rows, outputs)``; `Categorical` predicts ``(r
 
 
 @dataclass(frozen=True)
-class _LibraryMetric(ABC):
+class LibraryMetric(ABC):
     """The mean over rows and outputs of what `_each` returns."""
 
     name: ClassVar[str]
 
-    def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
-        """The metric of `predictions` for `targets`, each ``(rows,)`` or ``(rows, outputs)``."""
+    def __call__(
+        self,
+        predictions: ArrayLike,
+        targets: ArrayLike,
+        *,
+        sample_weight: NDArray[Any] | None = None,
+    ) -> float:
+        """The metric of `predictions` for `targets`, each ``(rows,)`` or ``(rows, outputs)``.
+
+        With `sample_weight` ``(rows,)`` the mean over rows is weighted.
+        """
         predicted, true = _columns(predictions), _columns(targets)
         if len(predicted) != len(true):
             raise ValueError(f"there are {len(predicted)} predictions for {len(true)} targets")
         # Infinite and undefined values are returned as inf and NaN.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return float(np.mean(self._each(predicted, true)))
+            each = self._each(predicted, true)
+            if sample_weight is not None:
+                each = np.average(each, axis=0, weights=sample_weight)
+            return float(np.mean(each))
 
     @abstractmethod
     def _each(self, predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[Any]:
@@ -52,7 +64,7 @@ class _LibraryMetric(ABC):
 
 @final
 @dataclass(frozen=True)
-class MeanSquaredError(_LibraryMetric):
+class MeanSquaredError(LibraryMetric):
     """Mean squared error, ``mean((predicted - true)**2)`` over rows and outputs.
 
     Examples
@@ -70,7 +82,7 @@ class MeanSquaredError(_LibraryMetric):
 
 @final
 @dataclass(frozen=True)
-class MeanAbsolutePercentageError(_LibraryMetric):
+class MeanAbsolutePercentageError(LibraryMetric):
     """Mean absolute error relative to the truth, ``100 mean(|predicted - true| / |true|)``.
 
     It is in percent, and infinite where a target is 0.
@@ -90,7 +102,7 @@ class MeanAbsolutePercentageError(_LibraryMetric):
 
 @final
 @dataclass(frozen=True)
-class Accuracy(_LibraryMetric):
+class Accuracy(LibraryMetric):
     """Fraction of predictions that name the right class.
 
     - Targets 0 and 1 in the shape of the predictions (`Bernoulli`): a probability above 0.5
@@ -144,7 +156,7 @@ def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Metrics by name for JSON: the library's own by class, ``None`` for the user's."""
     return {
-        name: describe(metric) if isinstance(metric, _LibraryMetric) else None
+        name: describe(metric) if isinstance(metric, LibraryMetric) else None
         for name, metric in metrics.items()
     }
 

@@ -97,7 +97,7 @@ def load_original(
         "data": fingerprint(found.posterior) or UNKNOWN_DATA,
         "output_shape": list(found.posterior.output_shape),
     }
-    store = MemoryStore(manifest, pack_dataset(found.posterior.dataset) or None)
+    store = MemoryStore(manifest, pack_dataset(found.posterior.data) or None)
     _write(store, found)
     return Ensemble._from_posterior(store, found.posterior)
 
@@ -147,7 +147,7 @@ def import_original(
     manifest |= {"imported": "TensorBNN", "data": manifest["data"] or UNKNOWN_DATA}
     manifest |= {"max_gradients": None, "metrics": {}, "report_every": 1}
     states = [{"transitions": np.asarray(0)}]
-    rows = pack_dataset(found.posterior.dataset) or None
+    rows = pack_dataset(found.posterior.data) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)
     try:
         _write(store, found)

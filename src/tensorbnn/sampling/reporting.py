@@ -27,11 +27,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.data import Dataset
 from tensorbnn.engine.forward import Data
-from tensorbnn.ensemble.metrics import Metric
+from tensorbnn.ensemble.metrics import LibraryMetric, Metric
 from tensorbnn.errors import MetricError
 from tensorbnn.inference.sampler import over_chains
 from tensorbnn.inference.target import TargetDensity
@@ -83,12 +83,12 @@ class Reporting:
             )
         if not metrics:
             return cls(every)
-        if posterior.dataset is None or posterior.data is None:
+        if posterior.data is None or posterior._arrays is None:
             raise ValueError(
                 "`metrics` compare predictions with targets, but `posterior` has no data: build it "
                 "as tb.Posterior(network, likelihood, x, y), or leave `metrics` out"
             )
-        rows, data = {"training": posterior.dataset}, {"training": posterior.data}
+        rows, data = {"training": posterior.data}, {"training": posterior._arrays}
         if validation is not None:
             prepared = posterior.prepare_validation(validation)
             rows["validation"] = prepared.dataset
@@ -101,11 +101,10 @@ class Reporting:
         for kind, rows in self.rows.items() if self.metrics else ():
             expected = np.asarray(_expected(target, chains.state.position, self.data[kind]))
             predictions = self.scaling.natural(expected)
-            targets = target.model.likelihood.observed(rows.targets, target.model.network.outputs)
             for chain, own, scores in zip(chains.numbers, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:
-                        scores[f"{kind}.{name}"] = _score(metric(own, targets))
+                        scores[f"{kind}.{name}"] = _score(_weighted(metric, own, rows))
                     except Exception as error:
                         reason = f"{type(error).__name__}: {error}"
                         raise MetricError(name, kind, transition, chain, reason) from error
@@ -240,6 +239,13 @@ def _text(value: float | None, form: str) -> str:
 def _finite(value: Any) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def _weighted(metric: Metric, predictions: NDArray[Any], rows: Dataset) -> Any:
+    """A metric of some rows; the library's own use their weights."""
+    if rows.sample_weight is None or not isinstance(metric, LibraryMetric):
+        return metric(predictions, rows.targets)
+    return metric(predictions, rows.targets, sample_weight=rows.sample_weight)
 
 
 def _score(value: Any) -> float | None:
