@@ -240,8 +240,8 @@ class Prepared(NamedTuple):
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
     def take(self, chosen: Index) -> "Prepared":
-        arrays = {"inputs": self.inputs[chosen], "targets": self.targets[chosen]}
-        return self._replace(dataset=self.dataset.take(chosen), **arrays)
+        dataset, targets = self.dataset.take(chosen), self.targets[chosen]
+        return Prepared(dataset, self.inputs[chosen], targets, self.likelihood)
 
 
 def follow_y(values: NDArray[Any], output_shape: tuple[int, ...]) -> NDArray[Any]:

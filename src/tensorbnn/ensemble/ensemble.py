@@ -29,7 +29,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
-from tensorbnn.storage.manifest import restore, sampler_class
+from tensorbnn.storage.manifest import restore_model, sampler_class
 from tensorbnn.storage.store import Store
 
 Pair = Dataset | tuple[ArrayLike, ArrayLike]
@@ -96,8 +96,7 @@ class Ensemble:
     ) -> "Ensemble":
         """Read the description of a run; `custom` holds the user's own classes by name."""
         manifest = store.manifest
-        described = [manifest[name] for name in ("network", "likelihood", "scaling")]
-        network, likelihood, scaling = restore(described, custom)
+        network, likelihood, scaling = restore_model(manifest, custom)
         model, sampler = (network, likelihood, manifest["dtype"]), sampler_class(manifest, custom)
         return cls(store, *model, scaling=scaling, sampler=sampler, skip_damaged=skip_damaged)
 
@@ -561,7 +560,7 @@ class Ensemble:
 
     @property
     def _held(self) -> bool:
-        return not self._store.manifest.get("sample_hyperparameters", True)
+        return not self._store.manifest["sample_hyperparameters"]
 
     @property
     def _model(self) -> Model:

@@ -24,7 +24,7 @@ both are ``(rows,)``, otherwise ``(rows, outputs)``; `Categorical` predicts ``(r
 
 
 @dataclass(frozen=True)
-class LibraryMetric(ABC):
+class _LibraryMetric(ABC):
     """The mean over rows and outputs of what `_each` returns."""
 
     name: ClassVar[str]
@@ -64,7 +64,7 @@ class LibraryMetric(ABC):
 
 @final
 @dataclass(frozen=True)
-class MeanSquaredError(LibraryMetric):
+class MeanSquaredError(_LibraryMetric):
     """Mean squared error, ``mean((predicted - true)**2)`` over rows and outputs.
 
     Examples
@@ -82,7 +82,7 @@ class MeanSquaredError(LibraryMetric):
 
 @final
 @dataclass(frozen=True)
-class MeanAbsolutePercentageError(LibraryMetric):
+class MeanAbsolutePercentageError(_LibraryMetric):
     """Mean absolute error relative to the truth, ``100 mean(|predicted - true| / |true|)``.
 
     It is in percent, and infinite where a target is 0.
@@ -102,7 +102,7 @@ class MeanAbsolutePercentageError(LibraryMetric):
 
 @final
 @dataclass(frozen=True)
-class Accuracy(LibraryMetric):
+class Accuracy(_LibraryMetric):
     """Fraction of predictions that name the right class.
 
     - Targets 0 and 1 in the shape of the predictions (`Bernoulli`): a probability above 0.5
@@ -156,7 +156,7 @@ def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Metrics by name for JSON: the library's own by class, ``None`` for the user's."""
     return {
-        name: describe(metric) if isinstance(metric, LibraryMetric) else None
+        name: describe(metric) if isinstance(metric, _LibraryMetric) else None
         for name, metric in metrics.items()
     }
 
@@ -165,7 +165,11 @@ def restore_metrics(described: Mapping[str, Any]) -> dict[str, Metric]:
     """The library's own metrics among those that `describe_metrics` described."""
     own = (MeanSquaredError, MeanAbsolutePercentageError, Accuracy)
     known = {each.__name__: each for each in own}
-    return {name: restore(each, known) for name, each in described.items() if each is not None}
+    return {
+        name: restore(each, known, _LibraryMetric)
+        for name, each in described.items()
+        if each is not None
+    }
 
 
 def _name(metric: Metric) -> str:

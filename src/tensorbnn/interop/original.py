@@ -93,6 +93,7 @@ def load_original(
     manifest = {
         "chains": 1,
         "status": "complete",
+        "sampler": {"type": "TensorBNN"},
         "sample_hyperparameters": not found.held,
         "data": fingerprint(found.posterior) or UNKNOWN_DATA,
         "output_shape": list(found.posterior.output_shape),
@@ -145,7 +146,6 @@ def import_original(
     )
     manifest = new_manifest(found.posterior, {"type": "TensorBNN"}, plan)
     manifest |= {"imported": "TensorBNN", "data": manifest["data"] or UNKNOWN_DATA}
-    manifest |= {"max_gradients": None, "metrics": {}, "report_every": 1}
     states = [{"transitions": np.asarray(0)}]
     rows = pack_dataset(found.posterior.data) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)

@@ -27,11 +27,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tensorbnn.data import Dataset
 from tensorbnn.engine.forward import Data
-from tensorbnn.ensemble.metrics import LibraryMetric, Metric
+from tensorbnn.ensemble.metrics import Metric
 from tensorbnn.errors import MetricError
 from tensorbnn.inference.sampler import over_chains
 from tensorbnn.inference.target import TargetDensity
@@ -104,7 +104,7 @@ class Reporting:
             for chain, own, scores in zip(chains.numbers, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:
-                        scores[f"{kind}.{name}"] = _score(_weighted(metric, own, rows))
+                        scores[f"{kind}.{name}"] = _score(metric(own, rows.targets))
                     except Exception as error:
                         reason = f"{type(error).__name__}: {error}"
                         raise MetricError(name, kind, transition, chain, reason) from error
@@ -239,13 +239,6 @@ def _text(value: float | None, form: str) -> str:
 def _finite(value: Any) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def _weighted(metric: Metric, predictions: NDArray[Any], rows: Dataset) -> Any:
-    """A metric of some rows; the library's own use their weights."""
-    if rows.sample_weight is None or not isinstance(metric, LibraryMetric):
-        return metric(predictions, rows.targets)
-    return metric(predictions, rows.targets, sample_weight=rows.sample_weight)
 
 
 def _score(value: Any) -> float | None:
