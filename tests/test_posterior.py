@@ -281,8 +281,8 @@ def test_positive_values_stand_by_their_logarithm(posterior):
     [
         ({"dense_0.weights": np.zeros((3, 2))}, r"dense_0\.weights must have shape \(2, 3\), got "),
         ({"dense_0.biases": [0, np.nan, 0]}, r"dense_0\.biases must be finite"),
-        ({"prelu_0.slopes": [1, -2, 1]}, r"prelu_0\.slopes must be positive, but.* is -2\.0"),
-        ({"prelu_0.slopes": [1, 0, 1]}, r"prelu_0\.slopes must be positive, but.* is 0\.0"),
+        ({"prelu_0.slopes": [1, -2, 1]}, r"prelu_0\.slopes must be positive, but.* is -2$"),
+        ({"prelu_0.slopes": [1, 0, 1]}, r"prelu_0\.slopes must be positive, but.* is 0$"),
         ({"dense_7.weights": 1.0}, r"missing \[\], unknown \['dense_7\.weights'\]"),
     ],
 )
@@ -468,7 +468,7 @@ def test_targets_that_do_not_fit(likelihood, y, message):
         tb.Posterior(tb.Network(tb.Dense(1), inputs=2), likelihood, X, y)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "double", None, np.float32])
+@pytest.mark.parametrize("dtype", ["float16", "double", None, np.float16])
 def test_an_unknown_type(dtype):
     with pytest.raises(ValueError, match="`dtype` must be 'float32' or 'float64', got "):
         tb.Posterior(HIERARCHICAL, tb.Gaussian(), dtype=dtype)

@@ -31,7 +31,10 @@ class Remedy(enum.Enum):
     SMALLER_STEPS = "use smaller steps"
     HALF_STEPS = "compare with a run with half the step size"
     LESS_NOISE = "use smaller steps, larger batches or more friction"
-    LONGER_TAILS = "run longer, and look for a hyper-parameter that comes close to zero"
+    LONGER_TAILS = (
+        "means are fine, but for extreme quantiles run longer, and look for a hyper-parameter that "
+        "comes close to zero"
+    )
     DO_NOT_INTERPRET = "don't interpret these"
     COMPARE_SAMPLE = "compare them with those of tb.sample"
     READ = "reading with tb.load is possible at any time"

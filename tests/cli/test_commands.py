@@ -240,10 +240,12 @@ def test_resume_of_what_is_complete(inside, tmp_path, capsys):
     draws = str(tb.load("kinds").num_draws)
     for arguments in ([], ["--draws", draws], ["--max-minutes", "1"]):
         assert main(["resume", str(tmp_path / "run"), "--quiet", *arguments]) == 0
-        assert "none: it has reached its aim; give it another" in capsys.readouterr().out
+        assert (
+            "none: the run is complete; extend it with --draws or --ess" in capsys.readouterr().out
+        )
     more = ["--draws", str(int(draws) + 5)]
     assert main(["resume", str(tmp_path / "run"), "--quiet", *more]) == 0
-    assert "s since it went on" in capsys.readouterr().out
+    assert "s since it was resumed" in capsys.readouterr().out
 
 
 def test_weights_that_cannot_be_trusted(inside, capsys):

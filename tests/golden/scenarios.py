@@ -375,7 +375,16 @@ def command_line(folder):
         command = ["fit", "table.csv", "--target", target, "--out", run, *small, *draws]
         tensorbnn(folder, f"fit-{run}", *command)
         tensorbnn(folder, f"diagnose-{run}", "diagnose", run)
-        tensorbnn(folder, f"predict-{run}", "predict", run, "table.csv", "--out", f"{run}.csv")
+        tensorbnn(
+            folder,
+            f"predict-{run}",
+            "predict",
+            run,
+            "table.csv",
+            "--out",
+            f"{run}.csv",
+            *OLD_QUANTILES,
+        )
     tensorbnn(folder, "resume", "resume", "prices", "--draws", "60")
 
 
@@ -384,7 +393,12 @@ def tensorbnn(folder, name, *arguments):
     words = [sys.executable, "-m", "tensorbnn", *arguments, "--json", "--quiet"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
-    save_json(folder / f"{name}.json", {"code": done.returncode, **json.loads(done.stdout)})
+    facts = json.loads(done.stdout)
+    if "validation" in facts:
+        facts["held_out"] = facts.pop("validation")
+    if arguments[0] == "resume":  # it did not have the score of the rows held out
+        facts.pop("log_score")
+    save_json(folder / f"{name}.json", {"code": done.returncode, **facts})
 
 
 def save_draws(file, ensemble):
@@ -398,6 +412,7 @@ def save_draws(file, ensemble):
     )
 
 
+OLD_QUANTILES = ("--quantiles", "0.05,0.5,0.95")
 OLD_STATISTICS = {
     "acceptance_rate": "acceptance",
     "diverging": "divergent",

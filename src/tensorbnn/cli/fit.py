@@ -195,11 +195,8 @@ def _sample(
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
     noted = "targets", "target_sds", "decimal", "rows", "validation", "dropped"
     facts |= {name: table[name] for name in noted} | verdict_facts
-    if validation is not None and ensemble.num_draws:
-        prediction = ensemble.predict(validation.x, progress=show)
-        score = prediction.log_score(validation.targets, y_sd=validation.y_sd)
-        lines["log score"] = f"{score:.3f} per held-out row"
-        facts["log_score"] = score
+    score, score_facts = output.score(ensemble, validation, progress=show)
+    lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
     if diagnosis is None or diagnosis.verdict.kind in longer:  # which may be all that it takes
@@ -212,7 +209,8 @@ def _until(options: argparse.Namespace) -> Converged | None:
     """When the run stops by itself; without --draws always, if there are chains to compare."""
     aims = {"rhat": options.rhat, "ess": options.ess}
     given = {name: value for name, value in aims.items() if value is not None}
-    return Converged(**given) if given or (options.draws is None and options.chains > 1) else None
+    wanted = bool(given) or (options.draws is None and options.chains > 1)
+    return Converged(**given, fraction=1.0) if wanted else None  # as the verdict requires
 
 
 def _aim(options: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""What the library tells its users, in the words of the command line: flags and commands."""
+"""Messages of the library in the words of the command line: its flags and commands."""
 
 import shlex
 import sys
@@ -57,15 +57,28 @@ class CommandLine(Words):
         return self.points[row] if self.points else super().point(row, name)
 
 
-def render(told: object, words: Words) -> str:
+def render(message: object, words: Words) -> str:
     """An error, a warning or a verdict in one line."""
-    text = told.message(words) if isinstance(told, Message) else str(told)
+    text = message.message(words) if isinstance(message, Message) else str(message)
     return " ".join(text.split())
 
 
-def print_error(told: object, words: Words | None = None) -> None:
+def printable(text: str) -> str:
+    r"""A line without control characters, which names of columns or files may contain.
+
+    Examples
+    --------
+    >>> printable("flow\x1b[31m")
+    'flow\\x1b[31m'
+    """
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def print_error(message: object, words: Words | None = None) -> None:
     """One line on standard error."""
-    print(f"tensorbnn: {render(told, words or CommandLine())}", file=sys.stderr)
+    print(printable(f"tensorbnn: {render(message, words or CommandLine())}"), file=sys.stderr)
 
 
 @contextmanager
