@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_type
 from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
+from tensorbnn.data_checks import check_data
 from tensorbnn.density import Model
 from tensorbnn.engine import forward, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.native import Engine
 from tensorbnn.errors import OptionError
+from tensorbnn.findings import Finding
 from tensorbnn.model.checks import (
     DType,
     DTypeLike,
@@ -33,6 +35,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling, standardization
 from tensorbnn.model.shapes import check_shapes
+from tensorbnn.warning import DataWarning, warn
 
 
 @final
@@ -249,6 +252,10 @@ class Posterior:
         with in_argument("validation"):
             return self.prepare(dataset)
 
+    def check_data(self) -> tuple[Finding, ...]:
+        """What is odd about the rows, such as codes for missing values; `sample` warns of it."""
+        return check_data(self.data, self.likelihood, self.scaling, self.dtype)
+
     def arrange(self, rows: Prepared) -> Data:
         """Rows as the engine takes them."""
         with precision(self.dtype):
@@ -293,6 +300,12 @@ def check_posterior(posterior: object) -> None:
             "networks can't be sampled or trained inside of a function that JAX compiles: call "
             "this outside of jax.jit"
         )
+
+
+def warn_of_data(posterior: Posterior) -> None:
+    """Warn of what is odd about the data of `posterior`."""
+    for finding in posterior.check_data():
+        warn(DataWarning(finding))
 
 
 def precision(dtype: DType) -> AbstractContextManager[None]:

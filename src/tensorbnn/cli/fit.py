@@ -31,13 +31,14 @@ from tensorbnn.cli.options import (
 )
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
+from tensorbnn.data_findings import ConstantTargets
 from tensorbnn.ensemble.metrics import Accuracy, MeanSquaredError
 from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATION_NAMES
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.context import DIAGNOSED_ROWS, diagnosed_rows
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
@@ -81,13 +82,15 @@ def run(options: argparse.Namespace) -> int:
         "command": options.command.line(options),
     }
     x, y = training.x, training.targets
-    check_columns(options, encoding, x, y)
     posterior = read_model(options, encoding).posterior(
         x,
         y,
         y_sd=training.y_sd,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
+    names = {"x": encoding.columns, "y": encoding.targets}
+    options.words = replace(options.words, names=names, rows=training.rows.tolist())
+    check_targets(options, encoding, posterior, y)
     if not options.quiet:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
@@ -121,39 +124,20 @@ def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | N
     return rows.split(share, seed=seed)
 
 
-def check_columns(
-    options: argparse.Namespace, encoding: Encoding, x: NDArray[Any], y: NDArray[Any]
+def check_targets(
+    options: argparse.Namespace, encoding: Encoding, posterior: Posterior, y: NDArray[Any]
 ) -> None:
-    """Warn of columns that are of no use or may be another task; refuse targets that never vary."""
-    named = list(zip(encoding.columns, x.T, strict=True))
-    constant = [name for name, column in named if np.ptp(column) == 0]
-    if constant:
-        print_error(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
-    for name in [name for name, column in named if len(named) > 1 and _only_counts(column)]:
-        print_error(
-            f"warning: {name} only counts the rows: if it is no measurement leave it out with "
-            f"--ignore {shlex.quote(name)}"
-        )
+    """Refuse targets that never vary, and warn of numbers that may be classes."""
+    if not (options.likelihood or encoding.target_sds):
+        for finding in posterior.check_data():
+            if isinstance(finding, ConstantTargets):
+                raise ValueError(finding.advice(options.words))
     for name, column in zip(encoding.targets, y.T, strict=True) if not encoding.classes else ():
-        different = len(np.unique(column))
-        if different == 2 and len(column) > 2 and options.task is None:
+        if len(column) > len(np.unique(column)) == 2 and options.task is None:
             print_error(
                 f"warning: {name} has only two values, but is fitted as a number: for classes use "
                 "--task classification"
             )
-        elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
-            raise ValueError(
-                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, from which "
-                "nothing can be learned: choose another --target, or say how it scatters, such as "
-                "by --likelihood 'Gaussian(sd=0.1)'"
-            )
-
-
-def _only_counts(column: NDArray[Any]) -> bool:
-    """Whether it is whole numbers that grow by one, but for rows that were left out."""
-    steps = np.diff(column)
-    grows = bool(np.all((steps >= 1) & (steps % 1 == 0)))
-    return len(steps) > 1 and grows and float(np.median(steps)) == 1
 
 
 def _sample(
@@ -171,7 +155,7 @@ def _sample(
     table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
     began = time.monotonic()
     with warnings_as_lines(replace(options.words, points=points.names)):
-        ensemble = sample(
+        sampling, backend = begin_run(
             posterior,
             sampler=HMC(target_acceptance=options.target_acceptance),
             chains=options.chains,
@@ -186,8 +170,8 @@ def _sample(
             path=options.out,
             notes=notes,
             overwrite=options.overwrite,
-            progress=show,
         )
+        ensemble = sampling.run(backend, progress=show)
     seconds = time.monotonic() - began
     diagnosis = output.diagnose(ensemble, points, progress=show)
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
