@@ -28,9 +28,9 @@ TEXTS = [
         "`network` must be a tb.Network, got 'Dense'",
     ),
     (
-        errors.RunMismatchError(RUN, "seed", 0, "1" * 400),
-        "the run my run has another `seed`: 0 there, '" + 299 * "1" + "... here. A run goes on as "
-        "it was begun; for another chain start a new run with tb.sample",
+        errors.RunMismatchError(RUN, "dtype", 0, "1" * 400),
+        "`dtype` is 0 in the run my run, but you gave '" + 299 * "1" + "...: a run can't change "
+        "it; start a new one with tb.sample",
     ),
     (
         errors.PathTakenError(RUN, "run"),
@@ -54,8 +54,13 @@ TEXTS = [
     ),
     (
         errors.FewerDrawsError(1, 2, RUN),
-        f"`draws` is 1, but {RUN} has 2 draws of a chain already: `draws` counts all of them, give "
-        "at least 2",
+        f"`draws` is 1, but {RUN} already has 2 draws of a chain: `draws` counts all of them, so "
+        "give at least 2",
+    ),
+    (
+        errors.FewerDrawsError(1, 2, None),
+        "`draws` is 1, but the ensemble already has 2 draws of a chain: `draws` counts all of "
+        "them, so give at least 2",
     ),
     (
         errors.DataNotKeptError(),

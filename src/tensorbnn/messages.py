@@ -56,9 +56,10 @@ class Remedy(enum.Enum):
 
 @dataclass(frozen=True)
 class Resume:
-    """Go on with the run at `path`, with another value of an option if one is named."""
+    """Resume the run at `path`, with another value of an option if one is named."""
 
-    path: Path
+    path: Path | None
+    """``None`` for a run in memory."""
     option: str | None = None
     value: str = ""
 
@@ -73,7 +74,8 @@ class Words:
         if isinstance(remedy, Remedy):
             return str(remedy.value)
         aim = "" if remedy.option is None else f", {remedy.option}={remedy.value}"
-        return f"tb.resume({str(remedy.path)!r}{aim})"
+        run = "ensemble" if remedy.path is None else repr(str(remedy.path))
+        return f"tb.resume({run}{aim})"
 
     def point(self, row: int, name: str) -> str:
         """What `row`, of the points at which predictions are compared, is called; `name` by us."""

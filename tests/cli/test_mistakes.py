@@ -207,7 +207,7 @@ def test_settings(inside, capsys, tmp_path, monkeypatch):
         asked.update(options, network=posterior.network)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.setattr("tensorbnn.cli.fit.begin_run", stop)
     assert main(["fit", "--settings", str(file), "--draws", "5", "--quiet"]) == 130
     first, second, *_ = asked["network"].layers
     assert (first.units, type(second), asked["chains"]) == (2, tb.ReLU, 2)

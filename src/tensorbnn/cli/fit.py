@@ -38,7 +38,7 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATION_NAMES
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.context import DIAGNOSED_ROWS, diagnosed_rows
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
@@ -156,7 +156,7 @@ def _sample(
     table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
     began = time.monotonic()
     with warnings_as_lines(replace(options.words, points=points.names)):
-        ensemble = sample(
+        sampling, backend = begin_run(
             posterior,
             sampler=HMC(target_acceptance=options.target_acceptance),
             chains=options.chains,
@@ -171,8 +171,8 @@ def _sample(
             path=options.out,
             notes=notes,
             overwrite=options.overwrite,
-            progress=show,
         )
+        ensemble = sampling.run(backend, progress=show)
     seconds = time.monotonic() - began
     diagnosis = output.diagnose(ensemble, points, progress=show)
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
