@@ -55,8 +55,7 @@ def check_data(
     """What is odd about the rows that a posterior is built from; nothing for the prior."""
     if dataset is None or dataset.y is None:
         return ()
-    counts = likelihood.weights(dataset.targets)
-    kept = dataset if counts is None else dataset.take(counts > 0)
+    kept = counted_rows(dataset, likelihood)
     x = kept.x.astype(np.float64)
     y = likelihood.observed(kept.targets, outputs).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -65,6 +64,12 @@ def check_data(
         found += _categories(x, y, likelihood)
         found += _coarse(y, likelihood, scaling, dtype)
     return tuple(found)
+
+
+def counted_rows(dataset: Dataset, likelihood: Likelihood) -> Dataset:
+    """The rows whose weight is not 0."""
+    weights = likelihood.weights(dataset.targets)
+    return dataset if weights is None else dataset.take(weights > 0)
 
 
 def _rows(rows: int, likelihood: Likelihood) -> Iterator[Finding]:
