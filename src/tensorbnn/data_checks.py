@@ -50,14 +50,12 @@ def check_data(
     likelihood: Likelihood,
     scaling: Scaling,
     dtype: DType,
-    outputs: int,
 ) -> tuple[Finding, ...]:
     """What is odd about the rows that a posterior is built from; nothing for the prior."""
     if dataset is None or dataset.y is None:
         return ()
-    kept = counted_rows(dataset, likelihood)
-    x = kept.x.astype(np.float64)
-    y = likelihood.observed(kept.targets, outputs).astype(np.float64)
+    kept = counted_rows(dataset)
+    x, y = kept.x.astype(np.float64), kept.targets.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         found = [*_rows(len(x), likelihood), *_inputs(x, kept.rows, scaling)]
         found += _targets(y, kept.rows, likelihood, scaling)
@@ -66,9 +64,9 @@ def check_data(
     return tuple(found)
 
 
-def counted_rows(dataset: Dataset, likelihood: Likelihood) -> Dataset:
+def counted_rows(dataset: Dataset) -> Dataset:
     """The rows whose weight is not 0."""
-    weights = likelihood.weights(dataset.targets)
+    weights = dataset.sample_weight
     return dataset if weights is None else dataset.take(weights > 0)
 
 

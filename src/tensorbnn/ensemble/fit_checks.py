@@ -145,7 +145,7 @@ class Fit(NamedTuple):
             found = find_data(self.store)
         except DataNotKeptError:
             return None
-        return found if found is None or found.y is None else counted_rows(found, self.likelihood)
+        return found if found is None or found.y is None else counted_rows(found)
 
     @property
     def likelihood(self) -> Likelihood:
@@ -153,8 +153,7 @@ class Fit(NamedTuple):
 
     def about_data(self) -> tuple[Finding, ...]:
         """What is odd about the training data."""
-        outputs = self.model.network.outputs
-        return check_data(self.dataset, self.likelihood, self.scaling, self.dtype, outputs)
+        return check_data(self.dataset, self.likelihood, self.scaling, self.dtype)
 
     def about_fit(self) -> tuple[Finding, ...]:
         """What is odd about how the model fits them."""
@@ -165,8 +164,8 @@ class Fit(NamedTuple):
         found: list[Finding] = [*prior_conflict(self.model.phi, medians)]
         if not self.likelihood.real_targets:
             return tuple(found)
-        y = self.likelihood.observed(rows.targets, self.model.network.outputs)
-        found += noise_collapse(self.likelihood, medians, self.scaling.targets(y).std(axis=0))
+        spread = self.scaling.targets(rows.targets).std(axis=0)
+        found += noise_collapse(self.likelihood, medians, spread)
         some = rows.evenly(MOST_ROWS)
         if isinstance(self.likelihood, Gaussian) and len(some) >= LEAST_ROWS:
             mean = self.predict(some.x).reshape(len(some), -1)
