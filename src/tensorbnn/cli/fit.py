@@ -1,4 +1,4 @@
-"""``tensorbnn fit``: from a table to a run."""
+"""``tensorbnn fit``: sample networks for a table."""
 
 import argparse
 import shlex
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Table, str]:
-    """The table with decimal points, and what it has itself: a point or a comma."""
+    """The table with decimal points, and the decimal sign that the file has."""
     table = read_table(options.data)
     as_they_are = {*options.ignore, *options.categorical}
     if options.task == "classification":
@@ -125,33 +125,35 @@ def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | N
 def check_columns(
     options: argparse.Namespace, encoding: Encoding, x: NDArray[Any], y: NDArray[Any]
 ) -> None:
-    """Warn of columns that are of no use or may be another task; refuse targets that never vary."""
+    """Warn about useless columns and a likely other task; refuse targets that never vary."""
     named = list(zip(encoding.columns, x.T, strict=True))
     constant = [name for name, column in named if np.ptp(column) == 0]
     if constant:
-        print_error(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
+        print_error(
+            f"warning: columns that are the same in all rows tell nothing: {', '.join(constant)}"
+        )
     for name in [name for name, column in named if len(named) > 1 and _only_counts(column)]:
         print_error(
-            f"warning: {name} only counts the rows: if it is no measurement leave it out with "
-            f"--ignore {shlex.quote(name)}"
+            f"warning: column {name!r} only counts the rows: if it is not a measurement, leave it "
+            f"out with --ignore {shlex.quote(name)}"
         )
     for name, column in zip(encoding.targets, y.T, strict=True) if not encoding.classes else ():
         different = len(np.unique(column))
         if different == 2 and len(column) > 2 and options.task is None:
             print_error(
-                f"warning: {name} has only two values, but is fitted as a number: for classes use "
-                "--task classification"
+                f"warning: the target {name!r} has only two values, but is fitted as a number: for "
+                "classes, use --task classification"
             )
         elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
             raise ValueError(
-                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, from which "
-                "nothing can be learned: choose another --target, or say how it scatters, such as "
-                "by --likelihood 'Gaussian(sd=0.1)'"
+                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, so there is "
+                "nothing to learn: choose another --target, or say how it scatters, such as with "
+                "--likelihood 'Gaussian(sd=0.1)'"
             )
 
 
 def _only_counts(column: NDArray[Any]) -> bool:
-    """Whether it is whole numbers that grow by one, but for rows that were left out."""
+    """Whether these are whole numbers that grow by one, except where rows are missing."""
     steps = np.diff(column)
     grows = bool(np.all((steps >= 1) & (steps % 1 == 0)))
     return len(steps) > 1 and grows and float(np.median(steps)) == 1
@@ -164,7 +166,7 @@ def _sample(
     validation: Dataset | None,
     notes: dict[str, Any],
 ) -> None:
-    """Sample, and print what came of it."""
+    """Sample, and print the result."""
     until = _until(options)
     minutes = options.max_minutes
     if minutes is None and until is not None and options.draws is None:
@@ -200,7 +202,7 @@ def _sample(
     lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    if diagnosis is None or diagnosis.verdict.kind in longer:  # which may be all that it takes
+    if diagnosis is None or diagnosis.verdict.kind in longer:  # it may only have to run longer
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)
@@ -218,7 +220,7 @@ def _aim(options: argparse.Namespace) -> str:
     """The option that makes a run longer: one with --draws is complete without another aim."""
     if options.draws is None or options.ess or options.rhat:
         return ""
-    one = options.chains == 1  # which can't agree with another
+    one = options.chains == 1  # which has no other chain to agree with
     return (
         f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --max-minutes 10"
     )
@@ -240,7 +242,7 @@ def _option(name: str, help: str, type: Callable[[str], Any] = str, **more: Any)
 
 
 TARGET = "the column to predict; repeat it for several"
-SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
+SDS = "the column with the target's standard deviations (error bars); one for each --target"
 PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
 LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: by the target, with learned noise for numbers"
 ACTIVATION = f"after each hidden layer: {', '.join(sorted(ACTIVATION_NAMES))}"
