@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_type
 from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
+from tensorbnn.data_checks import check_data
 from tensorbnn.density import Model
 from tensorbnn.engine import forward, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.native import Engine
+from tensorbnn.findings import Finding
 from tensorbnn.model.checks import (
     DType,
     DTypeLike,
@@ -32,6 +34,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling, standardization
 from tensorbnn.model.shapes import check_shapes
+from tensorbnn.warning import DataWarning, warn
 
 
 @final
@@ -235,6 +238,11 @@ class Posterior:
         with in_argument("validation"):
             return self.prepare(dataset)
 
+    def check_data(self) -> tuple[Finding, ...]:
+        """What is odd about the rows, such as codes for missing values; `sample` warns of it."""
+        outputs = self.network.outputs
+        return check_data(self.dataset, self.likelihood, self.scaling, self.dtype, outputs)
+
     def arrange(self, rows: Prepared) -> Data:
         """Rows as the engine takes them."""
         with precision(self.dtype):
@@ -272,6 +280,12 @@ def check_posterior(posterior: object) -> None:
             "networks can't be sampled or trained inside of a function that JAX compiles: call "
             "this outside of jax.jit"
         )
+
+
+def warn_of_data(posterior: Posterior) -> None:
+    """Warn of what is odd about the data of `posterior`."""
+    for finding in posterior.check_data():
+        warn(DataWarning(finding))
 
 
 def precision(dtype: DType) -> AbstractContextManager[None]:

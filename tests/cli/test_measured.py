@@ -232,7 +232,7 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         asked.update(options, posterior=posterior)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.setattr("tensorbnn.cli.fit.begin_run", stop)
     monkeypatch.chdir(tmp_path)
     settings = 'data = "two.csv"\nout = "run"\ntarget = ["z", "y"]\ntarget-sd = ["b", "a"]\n'
     (tmp_path / "fit.toml").write_text(settings)

@@ -9,6 +9,7 @@ from scipy import special, stats
 
 import tensorbnn as tb
 from tensorbnn.ensemble.arviz import loo, waic
+from tests.sampled import sample_run
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2))
@@ -18,7 +19,7 @@ Y = np.stack([X[:, 0], X[:, 1] ** 2], axis=1) + RNG.normal(0, 0.3, (12, 2))
 def sampled(outputs, likelihood, y, **options):
     network = tb.Network(tb.Dense(2), tb.Tanh(), tb.Dense(outputs), inputs=2)
     posterior = tb.Posterior(network, likelihood, X, y, dtype="float64")
-    return tb.sample(
+    return sample_run(
         posterior, chains=2, burn_in=60, draws=40, networks_per_file=17, progress=False, **options
     )
 

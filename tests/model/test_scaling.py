@@ -110,7 +110,7 @@ def test_a_run_keeps_its_scaling_and_the_data_of_the_user(tmp_path):
     straight = tb.sample(posterior, **(OPTIONS | {"draws": 30}))
     np.testing.assert_array_equal(longer.predict(NEW).samples, straight.predict(NEW).samples)
     unscaled = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, dtype="float32")
-    with pytest.raises(ValueError, match=r"has another `(data|scaling)`"):
+    with pytest.raises(ValueError, match=r"`(data|scaling)` is .* in the run .*, but you gave"):
         tb.resume(tmp_path / "run", draws=40, posterior=unscaled)
 
 

@@ -31,13 +31,14 @@ from tensorbnn.cli.options import (
 )
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
+from tensorbnn.data_findings import ConstantTargets
 from tensorbnn.ensemble.metrics import Accuracy, MeanSquaredError
 from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATION_NAMES
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.context import DIAGNOSED_ROWS, diagnosed_rows
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
@@ -82,13 +83,15 @@ def run(options: argparse.Namespace) -> int:
     }
     count = len(encoding.targets)
     x, y, y_sd = training.x, training.targets[:, :count], training.targets[:, count:]
-    check_columns(options, encoding, x, y)
     posterior = read_model(options, encoding).posterior(
         x,
         y,
         y_sd=y_sd if encoding.target_sds else None,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
+    names = {"x": encoding.columns, "y": encoding.targets}
+    options.words = replace(options.words, names=names, rows=training.rows.tolist())
+    check_targets(options, encoding, posterior, y)
     if not options.quiet:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
@@ -122,41 +125,20 @@ def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | N
     return rows.split(share, seed=seed)
 
 
-def check_columns(
-    options: argparse.Namespace, encoding: Encoding, x: NDArray[Any], y: NDArray[Any]
+def check_targets(
+    options: argparse.Namespace, encoding: Encoding, posterior: Posterior, y: NDArray[Any]
 ) -> None:
-    """Warn about useless columns and a likely other task; refuse targets that never vary."""
-    named = list(zip(encoding.columns, x.T, strict=True))
-    constant = [name for name, column in named if np.ptp(column) == 0]
-    if constant:
-        print_error(
-            f"warning: columns that are the same in all rows tell nothing: {', '.join(constant)}"
-        )
-    for name in [name for name, column in named if len(named) > 1 and _only_counts(column)]:
-        print_error(
-            f"warning: column {name!r} only counts the rows: if it is not a measurement, leave it "
-            f"out with --ignore {shlex.quote(name)}"
-        )
+    """Refuse targets that never vary, and warn of numbers that may be classes."""
+    if not (options.likelihood or encoding.target_sds):
+        for finding in posterior.check_data():
+            if isinstance(finding, ConstantTargets):
+                raise ValueError(finding.advice(options.words))
     for name, column in zip(encoding.targets, y.T, strict=True) if not encoding.classes else ():
-        different = len(np.unique(column))
-        if different == 2 and len(column) > 2 and options.task is None:
+        if len(column) > len(np.unique(column)) == 2 and options.task is None:
             print_error(
                 f"warning: the target {name!r} has only two values, but is fitted as a number: for "
                 "classes, use --task classification"
             )
-        elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
-            raise ValueError(
-                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, so there is "
-                "nothing to learn: choose another --target, or say how it scatters, such as with "
-                "--likelihood 'Gaussian(sd=0.1)'"
-            )
-
-
-def _only_counts(column: NDArray[Any]) -> bool:
-    """Whether these are whole numbers that grow by one, except where rows are missing."""
-    steps = np.diff(column)
-    grows = bool(np.all((steps >= 1) & (steps % 1 == 0)))
-    return len(steps) > 1 and grows and float(np.median(steps)) == 1
 
 
 def _sample(
@@ -174,7 +156,7 @@ def _sample(
     table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
     began = time.monotonic()
     with warnings_as_lines(replace(options.words, points=points.names)):
-        ensemble = sample(
+        sampling, backend = begin_run(
             posterior,
             sampler=HMC(target_acceptance=options.target_acceptance),
             chains=options.chains,
@@ -189,8 +171,8 @@ def _sample(
             path=options.out,
             notes=notes,
             overwrite=options.overwrite,
-            progress=show,
         )
+        ensemble = sampling.run(backend, progress=show)
     seconds = time.monotonic() - began
     diagnosis = output.diagnose(ensemble, points, progress=show)
     verdict, verdict_facts = output.convergence(diagnosis, options.words)

@@ -14,6 +14,7 @@ from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
+from tensorbnn.ensemble.fit_checks import check_fit
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
@@ -349,6 +350,7 @@ class Ensemble:
             else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
+            about_data=check_fit(self._store, self._model, self.scaling, self.dtype),
         )
 
     def autocorrelation(

@@ -43,6 +43,9 @@ from tensorbnn.sampling.checkpoint import Checkpoint
 from tensorbnn.sampling.plan import ChainState, Plan
 from tensorbnn.storage.store import Store
 
+# Transitions of a chain between two reports.
+REPORT_EVERY = 100
+
 
 @dataclass(frozen=True)
 class Reporting:
@@ -61,7 +64,7 @@ class Reporting:
         The user's units, in which metrics compare.
     """
 
-    every: int = 100
+    every: int = REPORT_EVERY
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     rows: Mapping[str, Dataset] = field(default_factory=dict)
     data: Mapping[str, Data] = field(default_factory=dict)

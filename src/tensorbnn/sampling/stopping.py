@@ -145,8 +145,11 @@ def stopped_early(
 
 
 def resumed(outcome: Outcome, path: Path | None, times: float | None) -> Resume | None:
-    """How to go on with a run that a limit has stopped, to have this many times the draws."""
-    if path is None or outcome.limit is None:
+    """How to resume a run that a limit has stopped, to have this many times the draws.
+
+    ``None`` for a run in memory without draws, of which nothing is left.
+    """
+    if outcome.limit is None or (path is None and not outcome.draws):
         return None
     if outcome.limit.name == "max_minutes":
         return Resume(path, "max_minutes", f"{outcome.limit.value:g}")
