@@ -74,7 +74,7 @@ def blackjax_alone(posterior: tb.Posterior, step_size: float, draws: int) -> Non
     import blackjax
 
     with precision("float32"):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         position = jnp.asarray(np.random.default_rng(0).normal(0, 0.3, target.dimension), "float32")
         kernel = blackjax.nuts.build_kernel()
 

@@ -50,15 +50,13 @@ def check_data(
     likelihood: Likelihood,
     scaling: Scaling,
     dtype: DType,
-    outputs: int,
 ) -> tuple[Finding, ...]:
     """What is odd about the rows that a posterior is built from; nothing for the prior."""
     if dataset is None or dataset.y is None:
         return ()
-    counts = likelihood.weights(dataset.targets)
+    counts = dataset.sample_weight
     kept = dataset if counts is None else dataset.take(counts > 0)
-    x = kept.x.astype(np.float64)
-    y = likelihood.observed(kept.targets, outputs).astype(np.float64)
+    x, y = kept.x.astype(np.float64), kept.targets.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         found = [*_rows(len(x), likelihood), *_inputs(x, kept.rows, scaling)]
         found += _targets(y, kept.rows, likelihood, scaling)

@@ -176,8 +176,10 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
     monkeypatch.chdir(tmp_path)
     x, y = np.linspace(-1, 1, 12), np.tile([0.0, 1.0], 6)
     network = tb.Network(tb.Dense(outputs), inputs=1)
-    both = isinstance(likelihood, tb.Gaussian | tb.MeasuredGaussian)
-    posterior = tb.Posterior(network, likelihood, x, np.column_stack([y, 1 + y]) if both else y)
+    rows = {"y_sd": 1 + y} if isinstance(likelihood, tb.MeasuredGaussian) else {}
+    both = isinstance(likelihood, tb.Gaussian)
+    y = np.column_stack([y, 1 + y]) if both else y
+    posterior = tb.Posterior(network, likelihood, x, y, **rows)
     if isinstance(likelihood, tb.MeasuredGaussian):
         write(tmp_path / "xy.csv", {"x": [0.5], "y": [1.0], "error": [-1.0]})
     tb.sample(

@@ -31,11 +31,6 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--prior", "print(1)"], "print is unknown"),
         ([*FIT, *DROP, "--likelihood", "bernoulli"], "use --task classification"),
         ([*FIT, *DROP, "--likelihood", "poison"], "is not a likelihood"),
-        ([*FIT, *DROP, "--likelihood", "weighted"], "'weighted' is not a likelihood"),
-        (
-            [*FIT, *DROP, "--likelihood", "Weighted(Gaussian(sd=0.1))"],
-            "needs a weight for each row, which only Python can give it",
-        ),
         ([*FIT, *DROP, "--chains", "0"], "--chains must be a whole number of at least 1"),
         ([*FIT, *DROP, "--draws", "0"], "--draws must be a whole number of at least 1, got 0"),
         ([*FIT, *DROP, "--max-minutes", "0"], "--max-minutes must be a positive number, got 0"),

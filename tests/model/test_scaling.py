@@ -38,8 +38,8 @@ def both():
 def test_the_model_sees_standardized_columns():
     posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True, dtype="float64")
     x, y, _ = by_hand()
-    np.testing.assert_allclose(posterior.data.inputs.T[:30], x, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(posterior.data.targets.T, y, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(posterior._arrays.inputs.T[:30], x, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(posterior._arrays.targets.T, y, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(posterior.x, X)
     np.testing.assert_array_equal(posterior.y, Y)
     assert posterior.scaling.x_scale[1] == 1.0
@@ -139,7 +139,7 @@ def test_labels_are_not_scaled():
     network = tb.Network(tb.Dense(1), inputs=3)
     posterior = tb.Posterior(network, tb.Bernoulli(), X, X[:, 0] > 20, standardize=True)
     assert posterior.scaling.y_scale == ()
-    np.testing.assert_array_equal(posterior.data.targets[0], X[:, 0] > 20)
+    np.testing.assert_array_equal(posterior._arrays.targets[0], X[:, 0] > 20)
 
 
 def test_pretraining_is_on_scaled_data():

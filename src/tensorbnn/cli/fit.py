@@ -81,12 +81,11 @@ def run(options: argparse.Namespace) -> int:
         },
         "command": options.command.line(options),
     }
-    count = len(encoding.targets)
-    x, y, y_sd = training.x, training.targets[:, :count], training.targets[:, count:]
+    x, y = training.x, training.targets
     posterior = read_model(options, encoding).posterior(
         x,
         y,
-        y_sd=y_sd if encoding.target_sds else None,
+        y_sd=training.y_sd,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
     names = {"x": encoding.columns, "y": encoding.targets}
@@ -166,7 +165,7 @@ def _sample(
             max_minutes=minutes,
             max_gradients=options.max_gradients,
             metrics=[MeanSquaredError() if table["classes"] is None else Accuracy()],
-            validation=None if validation is None else (validation.x, validation.targets),
+            validation=validation,
             seed=options.seed,
             path=options.out,
             notes=notes,

@@ -126,7 +126,7 @@ def score(
     if validation is None or not ensemble.num_draws:
         return {}, {}
     prediction = ensemble.predict(validation.x, progress=progress)
-    found = prediction.log_score(validation.targets)
+    found = prediction.log_score(validation.targets, y_sd=validation.y_sd)
     return {"log score": f"{found:.3f} per held-out row"}, {"log_score": found}
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensorbnn.cli.models import read_likelihood, read_prior
-from tensorbnn.data import Dataset
+from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import PathTakenError
-from tensorbnn.model.checks import as_rows
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
@@ -61,18 +60,17 @@ class SavedRun(NamedTuple):
     def _target_columns(self) -> tuple[int, int]:
         """How many targets there are, and how many standard deviations of theirs."""
         likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
-        data = self.store.data()
-        known = None if data is None else likelihood.unweighted(as_rows("y", data["y"])).shape[1]
-        if isinstance(likelihood.plain, MeasuredGaussian):
-            return outputs, outputs if known is None else known - outputs
+        if isinstance(likelihood, MeasuredGaussian):
+            return outputs, outputs
+        known = unpack_dataset(self.store.data())
         if known is None:
-            is_label = isinstance(likelihood.plain, Categorical)
-            known = 1 if is_label else likelihood.columns(outputs)
-        return known, 0
+            return 1 if isinstance(likelihood, Categorical) else likelihood.columns(outputs), 0
+        count = known.targets.shape[1]
+        return count, 0 if known.y_sd is None else count
 
     def _classes(self) -> tuple[str, ...] | None:
         """Numbers as labels, for a likelihood of classes; several binary outputs have none."""
-        likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
+        likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         if isinstance(likelihood, Categorical):
             return tuple(map(str, range(outputs)))
         return ("0", "1") if isinstance(likelihood, Bernoulli) and outputs == 1 else None
@@ -154,7 +152,7 @@ def other_weights(
 def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
     """Read another likelihood, and check it against the targets of the run."""
     likelihood = read_likelihood(text)
-    if likelihood.real_targets != ensemble.likelihood.plain.real_targets:
+    if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
         raise ValueError(f"--likelihood {text} is for {of}, but the run predicts {has}")
     if likelihood.knows_noise and not ensemble.likelihood.knows_noise:

@@ -16,4 +16,4 @@ def check_fit(store: Store, model: Model, scaling: Scaling, dtype: DType) -> tup
         dataset = find_data(store)
     except DataNotKeptError:
         return ()
-    return check_data(dataset, model.likelihood, scaling, dtype, model.network.outputs)
+    return check_data(dataset, model.likelihood, scaling, dtype)
