@@ -86,7 +86,8 @@ class TooFewDraws(Finding):
     needed: int
 
     def found(self) -> str:
-        return f"run longer: {self.needed} draws of each chain are needed, there are {self.draws}"
+        least = f"a diagnosis needs at least {self.needed} draws of each chain"
+        return f"run longer: {least}, and there are {self.draws}"
 
 
 class InBurnIn(Finding):

@@ -133,7 +133,9 @@ def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
     assert result(capsys, "info", str(tmp_path / "run"))["status"] == "running"
     store.close()
     assert main(["info", str(tmp_path / "run")]) == 0
-    assert "killed while it ran; go on with it by: tensorbnn resume" in capsys.readouterr().out
+    assert (
+        "killed while it was running; continue it with: tensorbnn resume" in capsys.readouterr().out
+    )
 
 
 def test_a_run_of_python(tmp_path, monkeypatch, capsys):
@@ -174,8 +176,10 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
     monkeypatch.chdir(tmp_path)
     x, y = np.linspace(-1, 1, 12), np.tile([0.0, 1.0], 6)
     network = tb.Network(tb.Dense(outputs), inputs=1)
-    both = isinstance(likelihood, tb.Gaussian | tb.MeasuredGaussian)
-    posterior = tb.Posterior(network, likelihood, x, np.column_stack([y, 1 + y]) if both else y)
+    rows = {"y_sd": 1 + y} if isinstance(likelihood, tb.MeasuredGaussian) else {}
+    both = isinstance(likelihood, tb.Gaussian)
+    y = np.column_stack([y, 1 + y]) if both else y
+    posterior = tb.Posterior(network, likelihood, x, y, **rows)
     if isinstance(likelihood, tb.MeasuredGaussian):
         write(tmp_path / "xy.csv", {"x": [0.5], "y": [1.0], "error": [-1.0]})
     tb.sample(
@@ -248,7 +252,7 @@ def test_resume_of_what_is_complete(inside, tmp_path, capsys):
 def test_weights_that_cannot_be_trusted(inside, capsys):
     assert main(["reweight", "prices", "--prior", "Normal(0, 0.01)", "--quiet"]) == 3
     told = capsys.readouterr().err
-    assert "sampled: fit it anew, by `tensorbnn fit`" in told
+    assert "sampled: fit it with `tensorbnn fit`" in told
     assert "tb." not in told
 
 

@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 import tensorbnn as tb
 from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.sampling.run import Run
 from tensorbnn.findings import Agree, Divergences, KineticTemperature, Verdict, VerdictKind
+from tensorbnn.sampling.run import Run
 from tests.estimators.quick import QuickHMC
 
 RNG = np.random.default_rng(0)
@@ -210,6 +210,7 @@ def test_several_outputs():
 @pytest.mark.parametrize(
     ("noise", "expected"), [(0.5, (0.5, 0.5)), ([0.5, 30.0], (0.5, 30.0)), ((0.5,), (0.5, 0.5))]
 )
+@pytest.mark.filterwarnings("ignore::tensorbnn.RunWarning")  # which says that 5e-6 is small
 def test_known_noise_of_several_outputs(noise, expected):
     y = np.column_stack([X["a"], 1000 * X["b"]])
     regressor = tb.BNNRegressor(**FEW, noise_sd=noise, sampler=QuickHMC()).fit(X, y)

@@ -52,7 +52,7 @@ POSTERIOR = {
 
 def some_target(dtype="float64"):
     posterior = POSTERIOR[dtype]
-    return TargetDensity(posterior.model, posterior.data, None)
+    return TargetDensity(posterior.model, posterior._arrays, None)
 
 
 # Facts of each sampler, and the fields of its state, which are names on disk.

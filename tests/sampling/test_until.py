@@ -31,7 +31,7 @@ from tensorbnn.warning import (
     StoppedUnconverged,
     StoppedUnsatisfied,
 )
-from tests.raising import raises, warns
+from tests.raising import warns
 from tests.sampled import sample_run
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 

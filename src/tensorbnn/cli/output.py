@@ -1,4 +1,4 @@
-"""What commands print: names and texts for people, or with ``--json`` an object for scripts.
+"""Output of the commands: lines for people, or with ``--json`` an object for scripts.
 
 Results go to standard output; progress, warnings and errors to standard error.
 """
@@ -19,14 +19,14 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import Words
 from tensorbnn.tables.reading import counted, names_of
 
-# The exit code of a command whose result is not to be trusted.
+# The exit code of a command whose result can't be trusted.
 NOT_TRUSTWORTHY = 3
 
 
 def print_result(
     options: argparse.Namespace, lines: Mapping[str, str], facts: Mapping[str, Any]
 ) -> None:
-    """Print `facts` as JSON where that is asked for, `lines` otherwise."""
+    """Print `facts` as JSON with ``--json``, `lines` otherwise."""
     if options.json:
         print(json.dumps(plain(facts), indent=2, allow_nan=False))
     else:
@@ -43,7 +43,7 @@ def text(lines: Mapping[str, str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON knows it: lists for arrays, ``None`` for what is not finite."""
+    """`value` in the types of JSON: lists for arrays, ``None`` for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray | tuple | list):
@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
 
 
 def predicted(table: Mapping[str, Any], of: str = "") -> str:
-    """What is predicted from what, of the table that a run has noted.
+    """Targets and inputs of the table from which a run was made.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
 
 
 def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
-    """How many networks there are, the time they took, and what the sampler has recorded."""
+    """The number of networks, the time they took, and the statistics of the sampler."""
     lines = {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
     if time is not None:
         lines["time"] = time
@@ -88,7 +88,7 @@ def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosi
 
 
 def convergence(diagnosis: Diagnosis, words: Words) -> tuple[dict[str, str], dict[str, Any]]:
-    """R-hat, effective sample size and the verdict, in lines, and as facts for scripts."""
+    """R-hat, effective sample size and the verdict, as lines and as facts for scripts."""
     verdict, said = diagnosis.verdict, render(diagnosis.verdict, words)
     rhat = _worst(np.max, diagnosis.rhat)
     ess, ess_tail = _worst(np.min, diagnosis.ess), _worst(np.min, diagnosis.ess_tail)
@@ -118,7 +118,7 @@ def score(
     if validation is None or not ensemble.num_draws:
         return {}, {}
     prediction = ensemble.predict(validation.x, progress=progress)
-    found = prediction.log_score(validation.targets)
+    found = prediction.log_score(validation.targets, y_sd=validation.y_sd)
     return {"log score": f"{found:.3f} per held-out row"}, {"log_score": found}
 
 

@@ -113,6 +113,7 @@ def diagnose(
     approximation: Approximate | None = None,
     about_data: tuple[Finding, ...] = (),
     too_early: Finding | None = None,
+    about_fit: Callable[[], tuple[Finding, ...]] = tuple,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -148,6 +149,7 @@ def diagnose(
         approximation=approximation,
         about_data=about_data,
         too_early=too_early,
+        about_fit=about_fit,
     )
     return Diagnosis(
         **found._asdict(),

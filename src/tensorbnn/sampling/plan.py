@@ -89,7 +89,7 @@ def initial_chains(
             own = {name: value[rows] for name, value in values.items()}
             positions, phis = _positions(posterior.model, start_keys[rows], own)
             held = None if plan.sample_hyperparameters else phis[0]
-            target = TargetDensity(posterior.model, posterior.data, held)
+            target = TargetDensity(posterior.model, posterior._arrays, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
             check_state(state, size)
             # No weak types, which a state that comes from a file does not have: compiled once.

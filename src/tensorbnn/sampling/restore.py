@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
+from tensorbnn.data import ARRAYS, Dataset, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
@@ -50,7 +50,7 @@ def create_store(
 ) -> None:
     """Make the place where a new run goes: a directory with all that says what it is, or memory."""
     posterior = run.posterior
-    data = pack_dataset(posterior.dataset)
+    data = pack_dataset(posterior.data)
     states = [state for each in checkpoints for state in pack_checkpoint(each)]
     if path is None:
         # What an ensemble asks of a run whose posterior is at hand.
@@ -230,13 +230,14 @@ def make_posterior(
 ) -> Posterior:
     """The posterior of a run on disk, whose `data` are those it was begun with, or an error."""
     manifest, known = store.manifest, data or {}
-    options = {
+    options: dict[str, Any] = {name: known[name] for name in ARRAYS if name in known}
+    options |= {
         "dtype": manifest["dtype"],
         "engine": manifest["engine"],
         "standardize": restore(manifest["scaling"], {}, Scaling),
     }
     _check_engine(manifest, network, likelihood)
-    posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
+    posterior = Posterior(network, likelihood, **options)
     if fingerprint(posterior) != manifest["data"]:
         raise RunError(
             f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
@@ -273,11 +274,11 @@ def versions() -> dict[str, str]:
 
 def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
     """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    data = pack_dataset(posterior.dataset)
+    data = pack_dataset(posterior.data)
     if not data:
         return None
     digest = hashlib.sha256()
-    for name in ("x", "y"):
+    for name in data:
         array: NDArray[Any] = np.ascontiguousarray(data[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     shapes = {name: list(array.shape) for name, array in data.items()}

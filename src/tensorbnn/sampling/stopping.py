@@ -184,4 +184,4 @@ def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Datas
         raise ValueError(
             "`until` compares chains, one alone can't show that it has converged: use at least two"
         )
-    return until._points(posterior, posterior.dataset)
+    return until._points(posterior, posterior.data)

@@ -67,7 +67,7 @@ def make_task(run: Run, store: DirectoryStore) -> ChainTask:
     posterior, rows = run.posterior, run.reporting.rows
     data: dict[str, Any] = {}
     if posterior.x is not None and store.data() is None:
-        data = pack_dataset(posterior.dataset)
+        data = pack_dataset(posterior.data)
         if "validation" in rows:
             data |= pack_dataset(rows["validation"], "validation_")
     return ChainTask(
