@@ -69,6 +69,7 @@ TEXTS = [
     ),
     (errors.RunError("a sentence {that is kept}"), "a sentence {that is kept}"),
     (errors.SamplingError("a sentence"), "a sentence"),
+    (errors.DescriptionError("run.json names no layer"), "run.json names no layer"),
     (
         errors.NoDrawsError(damaged=True),
         "no draws can be read: every file is damaged in some chain",
