@@ -11,7 +11,6 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, MeanAbsolutePercentageError, MeanSquaredError
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.scores import ClassScores, Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.errors import DamagedFileError, OptionError, RunError, SamplingError
@@ -154,7 +153,6 @@ __all__ = [
     "Uniform",
     "Verdict",
     "Weighted",
-    "Weights",
     "fit_variational",
     "import_original",
     "load",

@@ -37,6 +37,26 @@ def test_crps_by_all_pairs():
     pairs = np.abs(draws[:, None] - draws[None]).sum(axis=(0, 1)) / (7 * 6)
     expected = np.abs(draws - y).mean(axis=0) - pairs / 2
     np.testing.assert_allclose(scores.crps(draws, y), expected, atol=1e-13)
+    weights = np.array([1, 2, 1, 3, 1, 1, 1]) / 10
+    product = np.outer(weights, weights)[..., None, None]
+    pairs = (product * np.abs(draws[:, None] - draws[None])).sum(axis=(0, 1))
+    expected = np.tensordot(weights, np.abs(draws - y), 1) - pairs / 2 / (1 - weights @ weights)
+    np.testing.assert_allclose(scores.crps(draws, y, weights=weights), expected, atol=1e-13)
+
+
+def test_equal_weights_are_as_good_as_none():
+    draws, y, equal = RNG.normal(size=(9, 4, 2)), RNG.normal(size=(4, 2)), np.full(9, 1 / 9)
+    for function in (scores.crps, scores.pit, scores.interval):
+        found, expected = function(draws, y, weights=equal), function(draws, y)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_network_without_weight_counts_for_nothing():
+    draws, y = RNG.normal(size=(50, 30, 1)), RNG.normal(size=(30, 1))
+    weights = np.r_[np.full(40, 1 / 40), np.zeros(10)]
+    for function in (scores.crps, scores.pit, scores.interval):
+        found, expected = function(draws, y, weights=weights), function(draws[:40], y)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def simulated(rows, networks=99, width=1.0):

@@ -1,34 +1,47 @@
 """The sampled networks: a point cloud that stands for the posterior."""
 
+import copy
+import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_count
-from tensorbnn.data import Dataset, Prepared, as_dataset, prepare
+from tensorbnn.checks import check_count, is_whole
+from tensorbnn.data import (
+    UNKNOWN_DATA,
+    Dataset,
+    Prepared,
+    as_dataset,
+    fingerprint,
+    follow_y,
+    prepare,
+    unpack_dataset,
+)
 from tensorbnn.density import Model
 from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
-from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
-from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
+from tensorbnn.ensemble.diagnostics import TRAINING_POINTS, Diagnosis, diagnose
+from tensorbnn.ensemble.draws import find_draws, in_order
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
 from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
-from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time
+from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time, quantile
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
-from tensorbnn.findings import WeightsUntrusted
+from tensorbnn.errors import DataNotKeptError, OptionError
 from tensorbnn.inference.sampler import MAX_SEED, Sampler
 from tensorbnn.model.checks import DType, as_rows
-from tensorbnn.model.layers import Relevance
+from tensorbnn.model.layers import Relevance, Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior
+from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import restore, sampler_class
 from tensorbnn.storage.store import Store
 
@@ -45,15 +58,16 @@ class Ensemble:
 
     Made by `sample`, `resume`, `load`, `load_original` and `fit_variational`.
 
-    Methods that compute something take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network
-    with one input; ``thin=n``, to use only every n-th draw of each chain; ``progress=False``, to
-    show no bar where they take longer than a second; the `seed` of the noise in new targets; and
-    the training `data` ``(x, y)``, for a run that did not keep them.
+    Methods take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network with one input. Many
+    also take `progress`, whether to show a progress bar if they take longer than a second, and the
+    `seed` of the noise in new targets. `thin`, `discard` and `sel` return the same ensemble with
+    fewer draws or chains, and `reweight` returns it as it is under another model; all methods of
+    the result use only these draws, and their weights.
 
     Attributes
     ----------
     network : Network
-        The network that was sampled.
+        The network that was sampled; of a reweighted ensemble, that of the other model.
     likelihood : Likelihood
         Its likelihood.
     scaling : Scaling
@@ -74,13 +88,19 @@ class Ensemble:
         scaling: Scaling | None = None,
         sampler: type[Sampler] | None = None,
         skip_damaged: bool = False,
+        data: Dataset | None = None,
     ) -> None:
         self.network, self.likelihood = network, likelihood
         self.scaling = scaling or Scaling()
         self.dtype: DType = dtype
         self._store, self._sampler, self._skip_damaged = store, sampler, skip_damaged
+        self._given = data
+        # The model that was sampled, and the weights for another one.
+        self._sampled = Model(network, likelihood)
+        self._weights: Weights | None = None
+        self._moved = False  # by `sensitivity`, which leaves the network as it is
         self._draws = find_draws(store, skip_damaged=skip_damaged)
-        self.num_chains = self._draws.chains
+        self._output_shape: tuple[int, ...] = tuple(store.manifest["output_shape"])
 
     @classmethod
     def _from_posterior(
@@ -88,48 +108,165 @@ class Ensemble:
     ) -> "Ensemble":
         model = posterior.network, posterior.likelihood, posterior.dtype
         kind = sampler_class(store.manifest, {}) if sampler is None else type(sampler)
-        return cls(store, *model, scaling=posterior.scaling, sampler=kind)
+        scaling, data = posterior.scaling, posterior.dataset
+        return cls(store, *model, scaling=scaling, sampler=kind, data=data)
 
     @classmethod
     def _from_store(
-        cls, store: Store, custom: Mapping[str, type], *, skip_damaged: bool = False
+        cls,
+        store: Store,
+        custom: Mapping[str, type],
+        *,
+        data: Pair | None = None,
+        skip_damaged: bool = False,
     ) -> "Ensemble":
         """Read the description of a run; `custom` holds the user's own classes by name."""
         manifest = store.manifest
         described = [manifest[name] for name in ("network", "likelihood", "scaling")]
         network, likelihood, scaling = restore(described, custom)
         model, sampler = (network, likelihood, manifest["dtype"]), sampler_class(manifest, custom)
-        return cls(store, *model, scaling=scaling, sampler=sampler, skip_damaged=skip_damaged)
+        found = cls(store, *model, scaling=scaling, sampler=sampler, skip_damaged=skip_damaged)
+        return found if data is None else found._with_data(data)
+
+    @property
+    def num_chains(self) -> int:
+        """Number of chains."""
+        return len(self._draws.chains)
 
     @property
     def num_draws(self) -> int:
         """Draws of each chain."""
         return self._draws.num_draws
 
+    @property
+    def status(self) -> str:
+        """``"running"``, ``"complete"``, ``"stopped"`` (by a limit) or ``"interrupted"``."""
+        return str(self._store.manifest["status"])
+
+    @property
+    def path(self) -> Path | None:
+        """The run directory; ``None`` for a run in memory."""
+        return self._store.path if isinstance(self._store, DirectoryStore) else None
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """The sampler; ``None`` for an imported run."""
+        described = self._store.manifest.get("sampler", {})
+        kind = self._sampler
+        if kind is None or len(described) != 1 + len(dataclasses.fields(kind)):  # type: ignore[arg-type]
+            return None
+        found: Sampler = restore(described, {kind.__name__: kind})
+        return found
+
+    @property
+    def data(self) -> Dataset | None:
+        """Training data in your units; ``None`` for the prior."""
+        kept = unpack_dataset(self._store.data()) if self._given is None else self._given
+        if kept is None and self._store.manifest.get("data") is not None:
+            raise DataNotKeptError
+        return kept
+
     def refresh(self) -> "Ensemble":
-        """See what a run that goes on has drawn meanwhile; returns the ensemble itself."""
+        """Look for draws that a run has saved since it was loaded; returns the ensemble itself."""
+        if self._weights is not None:
+            raise ValueError(
+                "weights belong to the draws they were computed for: refresh the ensemble that was "
+                "reweighted, and reweight it again"
+            )
         self._store.refresh()
-        self._draws = find_draws(self._store, skip_damaged=self._skip_damaged)
-        for name in ("parameters", "hyperparameters", "sample_stats"):
-            self.__dict__.pop(name, None)
+        old, self._draws = self._draws, find_draws(self._store, skip_damaged=self._skip_damaged)
+        steps = slice(old.steps.start, None, old.steps.step)
+        self._draws = self._draws.view(list(old.chains), steps)
+        self._forget()
         return self
+
+    def thin(self, n: int) -> "Ensemble":
+        """The ensemble of every n-th draw of each chain.
+
+        Like `discard` and `sel`, it shares the files of the run and copies no draws.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
+        >>> ensemble = tb.sample(prior, chains=3, burn_in=10, draws=20, progress=False)
+        >>> ensemble.discard(4).thin(2).sel(chain=[0, 2])
+        Ensemble(16 networks: 2 chains of 8 draws)
+        """
+        return self._view(slice(None), slice(None, None, check_count("n", n, least=1)))
+
+    def discard(self, n: int) -> "Ensemble":
+        """The ensemble without the first `n` draws of each chain."""
+        n = check_count("n", n, least=0)
+        if n >= self.num_draws:
+            wanted = f"below the number of draws a chain, which is {self.num_draws}"
+            raise OptionError("n", wanted, n)
+        return self._view(slice(None), slice(n, None))
+
+    def sel(self, *, chain: int | Sequence[int]) -> "Ensemble":
+        """The ensemble of some of the chains, such as ``chain=[0, 1, 3]``."""
+        chosen = [chain] if is_whole(chain) else list(np.ravel(np.asarray(chain, object)))
+        known = range(self.num_chains)
+        if not chosen or not all(is_whole(each) and each in known for each in chosen):
+            raise OptionError("chain", f"numbers of chains, from 0 to {known[-1]}", chain)
+        if len(set(chosen)) < len(chosen):
+            raise OptionError("chain", "different numbers of chains", chain)
+        return self._view([int(each) for each in chosen], slice(None))
+
+    @property
+    def weights(self) -> NDArray[Any] | None:
+        """Weights of the networks, ``(chains, draws)``, which sum to one, after `reweight`."""
+        return None if self._weights is None else self._weights.weights
+
+    @property
+    def ess(self) -> float | None:
+        """Number of equally weighted networks that are worth as much, after `reweight`.
+
+        ``1 / sum(weights ** 2)``. The correlation of draws is not part of it: see `diagnose`.
+        """
+        return None if self._weights is None else self._weights.ess
+
+    @property
+    def pareto_k(self) -> float | None:
+        """k-hat, the shape of the distribution of the largest weights, after `reweight`.
+
+        Above ``min(1 - 1 / log10(networks), 0.7)`` the weights can't be trusted; from 0.5 on their
+        variance is infinite. ``-inf`` if all weights are the same, NaN for fewer than 25 networks.
+        """
+        return None if self._weights is None else self._weights.pareto_k
+
+    @property
+    def log_evidence_ratio(self) -> float | None:
+        """Log of the evidence of the other model over that of the run's, after `reweight`."""
+        return None if self._weights is None else self._weights.log_evidence_ratio
 
     @functools.cached_property
     def parameters(self) -> dict[str, NDArray[Any]]:
         """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
-        return in_order(self._draws.read("parameters/"), self.network, self.likelihood)
+        model = self._sampled.network, self._sampled.likelihood
+        return in_order(self._draws.read("parameters/"), *model)
 
     @functools.cached_property
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
-        """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
-        return in_order(self._draws.read("hyperparameters/"), self.network, self.likelihood)
+        """Hyper-parameters by name, each ``(chains, draws)``, in natural values.
+
+        After `reweight`, those that the other model has.
+        """
+        model = self._sampled.network, self._sampled.likelihood
+        found = in_order(self._draws.read("hyperparameters/"), *model)
+        if self._weights is None:
+            return found
+        known = {entry.name for entry in self._model.phi.entries}
+        return {name: values for name, values in found.items() if name in known}
 
     @property
     def relevances(self) -> NDArray[Any] | None:
         """Median scales of the inputs over the largest, if the network begins with `Relevance`."""
         if not isinstance(self.network.layers[0], Relevance):
             return None
-        medians = np.median(self.parameters["relevance_0.scales"], axis=(0, 1))
+        scales = self.parameters["relevance_0.scales"]
+        flat = scales.reshape(-1, *scales.shape[2:])
+        medians = quantile(flat, np.asarray(0.5), self._flat_weights)
         return np.asarray(medians / medians.max())
 
     @functools.cached_property
@@ -152,7 +289,7 @@ class Ensemble:
     @functools.cached_property
     def approximation(self) -> Approximation | None:
         """The density fitted by `fit_variational`; ``None`` for a sample of the posterior."""
-        return read_approximation(self._store, self._model)
+        return read_approximation(self._store, self._sampled)
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -165,12 +302,8 @@ class Ensemble:
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 
-    def predict(
-        self, x: ArrayLike, *, weights: Weights | None = None, thin: int = 1, progress: bool = True
-    ) -> Prediction:
-        """Predict the rows of `x` with every network, or with every n-th of each chain.
-
-        With the `weights` that `reweight` returned, those of the other model.
+    def predict(self, x: ArrayLike, *, progress: bool = True) -> Prediction:
+        """Predict the rows of `x` with every network.
 
         Examples
         --------
@@ -182,23 +315,19 @@ class Ensemble:
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=20, progress=False)
         >>> p = ensemble.predict(x)
         >>> p.mean.shape, p.samples.shape
-        ((5, 1), (40, 5, 1))
+        ((5,), (40, 5))
         """
-        rows = self._prepare(Dataset(x))
-        thin = check_count("thin", thin, least=1)
-        shares, likelihood = None, self.likelihood
-        if weights is not None:
-            shares, likelihood = self._thinned(weights, thin).ravel(), weights.likelihood
         return Prediction(
             self.network,
-            likelihood.plain,
-            self.dtype,
-            rows.inputs,
-            functools.partial(self._draws.batches, thin),
-            self.num_chains * len(range(0, self.num_draws, thin)),
+            self.likelihood.plain,
+            self._prepare(Dataset(x)),
+            self._draws.batches,
+            len(self),
             progress=progress,
+            chains=self.num_chains,
             scaling=self.scaling,
-            weights=shares,
+            weights=self._flat_weights,
+            output_shape=self._output_shape,
         )
 
     def reweight(
@@ -206,26 +335,25 @@ class Ensemble:
         *,
         network: Network | None = None,
         likelihood: Likelihood | None = None,
-        data: Pair | None = None,
         progress: bool = True,
-    ) -> Weights:
-        """Weights with which these networks stand for another prior, likelihood, or both.
+    ) -> "Ensemble":
+        """The ensemble under another prior, another likelihood, or both: the networks get weights.
 
         Parameters
         ----------
         network
-            The same network with other priors or hyper-priors. A number may stand where the run
-            has a `Hyper`, but not the other way round: a hyper-parameter that was not sampled can't
-            be made up.
+            The same network with other priors or hyper-priors. A number may replace a `Hyper` of
+            the run, but not the other way round: a hyper-parameter that was not sampled is missing.
         likelihood
             Another likelihood of the same data, in the units of the model (standardized, where data
             were standardized).
 
         Returns
         -------
-        Weights
-            The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
-            (k-hat above ``min(1 - 1 / log10(networks), 0.7)``), and what to do.
+        Ensemble
+            The same networks, with `weights`, `ess`, `pareto_k` and `log_evidence_ratio`. All its
+            methods use the weights, or refuse if they can't. You get a `ReweightingWarning` if the
+            weights can't be trusted (k-hat above ``min(1 - 1 / log10(networks), 0.7)``).
 
         Examples
         --------
@@ -235,18 +363,23 @@ class Ensemble:
         >>> network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
         >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.5), x, x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
-        >>> w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.48))
-        >>> w.trustworthy, bool(w.effective_size > 900)
-        (True, True)
-        >>> ensemble.predict(x, weights=w).mean.shape
-        (20, 1)
+        >>> other = ensemble.reweight(likelihood=tb.Gaussian(sd=0.48))
+        >>> other.weights.shape, bool(other.ess > 900)
+        ((2, 500), True)
+        >>> other.predict(x).mean.shape
+        (20,)
         """
-        other = other_posterior(self._model, self.scaling, network, likelihood).model
-        sides = both_sides(self._model, other, held=self._held)
-        ratios = self._log_ratios(sides, other.likelihood, data, progress=progress)
-        weights = weigh(self._by_draw(ratios), other.likelihood)
+        self._refuse_moved("reweight")
+        posterior = other_posterior(self._model, self.scaling, network, likelihood)
+        sides = both_sides(self._sampled, posterior.model, held=self._held)
+        ratios = self._log_ratios(
+            sides, self._sampled.likelihood, posterior.likelihood, progress=progress
+        )
+        weights = weigh(self._by_draw(ratios))
         warn_where_untrustworthy(weights)
-        return weights
+        return self._with(
+            network=posterior.network, likelihood=posterior.likelihood, _weights=weights
+        )
 
     def sensitivity(
         self,
@@ -255,11 +388,9 @@ class Ensemble:
         values: ArrayLike,
         *,
         validation: Pair | None = None,
-        data: Pair | None = None,
-        thin: int = 1,
         progress: bool = True,
     ) -> Sensitivity:
-        """How predictions at `x` move with a number of the prior or likelihood, by re-weighting.
+        """How predictions at `x` move with a number of the prior or likelihood, by reweighting.
 
         Parameters
         ----------
@@ -275,8 +406,8 @@ class Ensemble:
         Returns
         -------
         Sensitivity
-            Means, sds, weights and evidences for each value, and the best of them; values at which
-            the weights can't be trusted are marked. `plots.sensitivity` draws it.
+            Means, sds, effective sizes and evidences for each value, and the best of them; values
+            at which the weights can't be trusted are marked. `plots.sensitivity` draws it.
 
         Examples
         --------
@@ -288,101 +419,108 @@ class Ensemble:
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
         >>> found = ensemble.sensitivity([1.0], "dense_0.weights.scale", [0.1, 0.3, 1.0, 3.0])
         >>> found.mean.shape, found.best().value
-        ((4, 1, 1), 0.3)
+        ((4, 1), 0.3)
         """
+        self._refuse_moved("sensitivity")
         sweep = prepare_sweep(self._model, names, values, held=self._held)
         moved = dict.fromkeys(sweep.names, sweep.values)
-        # One that is not the run's own, where the likelihood is moved.
+        # Another likelihood than that of this ensemble, if the likelihood is moved.
         others = (each for each in sweep.likelihoods if each != self.likelihood)
         other = next(others, self.likelihood)
-        ratios = self._log_ratios(sweep.sides, other, data, progress=progress, moved=moved)
-        weights = tuple(
-            weigh(self._by_draw(own), likelihood)
+        ratios = self._log_ratios(
+            sweep.sides, self.likelihood, other, progress=progress, moved=moved
+        )
+        before = 0.0 if self._weights is None else self._weights.log_ratios
+        ensembles = tuple(
+            self._with(
+                likelihood=likelihood, _weights=weigh(self._by_draw(own) + before), _moved=True
+            )
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
-
-        def predictions(at: ArrayLike) -> Iterator[Prediction]:
-            for own in weights:
-                yield self.predict(at, weights=own, thin=thin, progress=progress)
-
         # One after the other: each prediction keeps what all networks say.
-        moments, scores = [(each.mean, each.sd) for each in predictions(x)], None
+        predictions = (each.predict(x, progress=progress) for each in ensembles)
+        moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
             rows = self._prepare(as_dataset("validation", validation)).dataset
-            scores = np.array([each.log_score(rows.targets) for each in predictions(rows.x)])
+            predictions = (each.predict(rows.x, progress=progress) for each in ensembles)
+            scores = np.array([each.log_score(rows.targets) for each in predictions])
         mean, sd = (np.stack(each) for each in zip(*moments, strict=True))
         inputs = self._prepare(Dataset(x)).dataset.x
-        return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, weights, scores)
+        return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, ensembles, scores)
 
     def diagnose(
         self,
-        x: ArrayLike,
+        x: ArrayLike | None = None,
         *,
-        weights: Weights | None = None,
-        thin: int = 1,
         names: Sequence[str] | None = None,
         progress: bool = True,
     ) -> Diagnosis:
         """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
 
-        With the `weights` that `reweight` returned, R-hat, effective sizes and errors are those of
-        weighted means, quantiles and sds. The verdict calls each row of `x` by its name in `names`;
-        by default by its inputs where these are three at most, by its number from 0 otherwise.
+        By default `x` are the training rows, at most 100 of them, evenly spaced. After `reweight`,
+        R-hat, effective sample sizes and errors are those of weighted means, quantiles and sds. The
+        verdict calls each row of `x` by its name in `names`; by default by its inputs if these are
+        three at most, and by its number from 0 otherwise.
 
         Examples
         --------
         >>> import tensorbnn as tb
-        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
-        >>> ensemble = tb.sample(prior, chains=2, burn_in=200, draws=1000, progress=False)
-        >>> d = ensemble.diagnose([-1.0, 0.0, 1.0])
+        >>> x, network = [-1.0, 0.0, 1.0], tb.Network(tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Gaussian(), x, [0.1, 0.0, 0.2])
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=1000, progress=False)
+        >>> d = ensemble.diagnose(x)
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
-        ((3, 1), (3, 1), (3, 1))
+        ((3,), (3,), (3,))
         """
-        points = self._prepare(Dataset(x, names=names)).dataset
+        points = self._points(x, names).dataset
         return diagnose(
-            self._by_chain(x, thin=thin, progress=progress),
+            self._by_chain(points.x, progress=progress),
             self._statistics,
             points=points,
-            hyperparameters=thinned(self.hyperparameters, thin),
-            weights=None if weights is None else self._thinned(weights, thin),
-            untrusted=None
-            if weights is None or weights.trustworthy
-            else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
+            hyperparameters=self.hyperparameters,
+            weights=self.weights,
+            untrusted=None if self._weights is None else self._weights.finding,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
+            output_shape=self._output_shape,
         )
 
     def autocorrelation(
-        self, x: ArrayLike, max_lag: int = 75, *, thin: int = 1, progress: bool = True
+        self, x: ArrayLike | None = None, max_lag: int = 75, *, progress: bool = True
     ) -> NDArray[Any]:
         """Normalized autocorrelation of the predictions, averaged over the rows of `x`.
 
         ``rho(n) = C(n) / C(0)``, ``C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar)`` over
-        the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks.
+        the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks. By
+        default `x` are at most 100 training rows.
 
         Returns
         -------
         ndarray
-            ``rho(n)`` for lags ``n`` of 0 to `max_lag`, ``(max_lag + 1, outputs)``. Rows whose
-            prediction never changes have none and are left out.
+            ``rho(n)`` for lags ``n`` of 0 to `max_lag`, ``(max_lag + 1, outputs)``, or
+            ``(max_lag + 1,)`` where `y` was ``(rows,)``. Rows whose prediction never changes have
+            none and are left out.
         """
         max_lag = check_count("max_lag", max_lag, least=1)
-        return autocorrelation(self._by_chain(x, thin=thin, progress=progress), max_lag)
+        found = autocorrelation(self._series("autocorrelation", x, progress), max_lag)
+        return follow_y(found, self._output_shape)
 
     def autocorrelation_time(
-        self, x: ArrayLike, max_lag: int | None = None, *, thin: int = 1, progress: bool = True
-    ) -> NDArray[Any]:
-        """Integrated autocorrelation length of the predictions, averaged over the rows of `x`.
+        self, x: ArrayLike | None = None, max_lag: int | None = None, *, progress: bool = True
+    ) -> NDArray[Any] | float:
+        """Integrated autocorrelation time of the predictions, averaged over the rows of `x`.
 
-        ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far;
-        ``predict(x, thin=n)`` with ``n`` of about this length gives nearly independent networks.
+        ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far.
+        ``ensemble.thin(n)`` with ``n`` of about this many draws has nearly independent networks. By
+        default `x` are at most 100 training rows.
 
-        Lags are looked at up to `max_lag`, half the number of draws by default; a warning says so
-        where the correlation had not died down by then. Returns draws for each output,
-        ``(outputs,)``.
+        Only lags up to `max_lag` are used, half the number of draws by default. You get a warning
+        if the correlation has not died down by then. Returns draws for each output,
+        ``(outputs,)``, or a number where `y` was ``(rows,)``.
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
-        return autocorrelation_time(self._by_chain(x, thin=thin, progress=progress), max_lag)
+        found = autocorrelation_time(self._series("autocorrelation_time", x, progress), max_lag)
+        return found if self._output_shape else float(found[0])
 
     def evaluate(
         self,
@@ -390,7 +528,6 @@ class Ensemble:
         y: ArrayLike,
         *,
         level: float = 0.9,
-        thin: int = 1,
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:
@@ -414,44 +551,54 @@ class Ensemble:
         >>> posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.1), x, x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=200, progress=False)
         >>> scores = ensemble.evaluate([-0.5, 0.5], [-0.5, 0.5])
-        >>> bool(scores.rmse[0] < 0.1), scores.coverage
-        (True, array([1.]))
+        >>> scores.rmse < 0.1, scores.coverage
+        (True, 1.0)
         """
-        rows = self._prepare(Dataset(x, as_rows("y", y)))
+        as_rows("y", y)  # not None
+        rows = self._prepare(Dataset(x, y))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
-        prediction = self.predict(known.x, thin=thin, progress=progress)
+        prediction = self.predict(known.x, progress=progress)
         if self.likelihood.predicts_classes:
             return score_classes(prediction, known.targets)
 
         def draw(own: slice) -> NDArray[Any]:
-            return self._new_targets(rows.take(own), thin=thin, seed=seed, first_row=own.start)
+            return self._new_targets(rows.take(own), seed=seed, first_row=own.start)
 
         observed = self.likelihood.plain.observed(known.targets, self.network.outputs)
         log_score = prediction.log_score(known.targets)
-        return score_numbers(prediction, observed, draw, log_score, level=level, seed=seed)
+        one_column = known.y is not None and known.y.ndim == 1 and observed.shape[1] == 1
+        score = functools.partial(score_numbers, level=level, seed=seed, one_column=one_column)
+        return score(prediction, observed, draw, log_score)
 
-    def posterior_predictive(self, x: ArrayLike, *, thin: int = 1, seed: int = 0) -> NDArray[Any]:
-        """A new target from each network for each row of `x`, each with noise of its own.
+    def posterior_predictive(self, x: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
+        """A new target from each network for each row of `x`, noise included.
+
+        After `reweight`, networks are resampled in proportion to their weights: as many as there
+        are, in which a network may occur several times, each with new noise.
 
         Returns
         -------
         ndarray
-            Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
+            Targets ``(samples, rows, columns)`` as they are given to `Posterior`: numbers in your
             units, class labels for `Categorical`; networks in the order of `Prediction.samples`.
+            Where `y` was ``(rows,)``, and for class labels, ``(samples, rows)``.
 
         Examples
         --------
         >>> import tensorbnn as tb
-        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Bernoulli())
-        >>> ensemble = tb.sample(prior, chains=2, burn_in=20, draws=50, progress=False)
-        >>> ensemble.posterior_predictive([-1.0, 0.0, 1.0]).shape
-        (100, 3, 1)
+        >>> x, network = [-1.0, 0.0, 1.0], tb.Network(tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Bernoulli(), x, [0, 0, 1])
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=20, draws=50, progress=False)
+        >>> ensemble.posterior_predictive(x).shape
+        (100, 3)
         """
         rows = self._prepare(Dataset(x))
-        thin = check_count("thin", thin, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        return self._new_targets(rows, thin=thin, seed=seed)
+        places = None if self._weights is None else self._weights.resample(seed)
+        found = self._new_targets(rows, seed=seed, places=places)
+        is_label = self.likelihood.link is Softmax
+        return found[..., 0] if is_label or not self._output_shape else found
 
     def _predict_networks(
         self, x: ArrayLike, places: NDArray[np.intp], *, seed: int | None, progress: bool
@@ -469,18 +616,16 @@ class Ensemble:
         places, back = np.unique(places, return_inverse=True)
         batch = self._draws.take(places)
         prediction = Prediction(
-            *(self.network, likelihood, self.dtype, rows.inputs, lambda: [batch], len(places)),
+            *(self.network, likelihood, rows, lambda: [batch], len(places)),
             progress=progress,
             scaling=self.scaling,
         )
-        return prediction.samples[back]
+        return prediction._samples[back]
 
     def to_arviz(
         self,
         x: ArrayLike | None = None,
         *,
-        data: Pair | None = None,
-        thin: int = 1,
         seed: int = 0,
         progress: bool = True,
     ) -> "DataTree":
@@ -503,50 +648,52 @@ class Ensemble:
         >>> dict(tree.log_likelihood["y"].sizes)
         {'chain': 2, 'draw': 100, 'row': 3}
         """
-        thin = check_count("thin", thin, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        rows, inputs = self._data(data), None
+        self._refuse_weights("to_arviz", "ArviZ has no weights of draws")
+        rows, inputs = self._training_rows(), None
         if x is not None:
             inputs = self._prepare(Dataset(x)).dataset.x
         elif rows is not None:
             inputs = rows.dataset.x
         groups: Groups = {
-            "posterior": thinned(self.parameters | self.hyperparameters, thin),
-            "sample_stats": thinned(self.sample_stats, thin),
+            "posterior": self.parameters | self.hyperparameters,
+            "sample_stats": self.sample_stats,
         }
         if rows is not None:
-            groups["log_likelihood"] = {"y": self._log_likelihood(rows, thin=thin)}
+            groups["log_likelihood"] = {"y": self._log_likelihood(rows)}
             known = rows.dataset
             if type(self.likelihood.plain).sample is not Likelihood.sample:
                 own = self._prepare(Dataset(known.x, self.likelihood.unweighted(known.targets)))
-                again = self._by_draw(self._new_targets(own, thin=thin, seed=seed))
+                again = self._by_draw(self._new_targets(own, seed=seed))
                 groups["posterior_predictive"] = {"y": again}
             y = self.likelihood.observed(known.targets, self.network.outputs)
             groups |= {"observed_data": {"y": y}, "constant_data": {"x": known.x}}
         if inputs is not None:
-            predictions = self._by_chain(inputs, thin=thin, progress=progress)
+            predictions = self.predict(inputs, progress=progress).samples_by_chain
             groups |= {"predictions": {"f": predictions}}
             groups |= {"predictions_constant_data": {"x": inputs}}
         return to_datatree(groups)
 
-    def loo(self, *, data: Pair | None = None, thin: int = 1) -> "ELPDData":
+    def loo(self) -> "ELPDData":
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
         ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
         ``arviz_stats.compare`` compares several.
         """
-        return loo(self._needed_log_likelihood(data, thin))
+        return loo(self._needed_log_likelihood("loo"))
 
-    def waic(self, *, data: Pair | None = None, thin: int = 1) -> "ELPDData":
+    def waic(self) -> "ELPDData":
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
-        return waic(self._needed_log_likelihood(data, thin))
+        return waic(self._needed_log_likelihood("waic"))
 
     def __len__(self) -> int:
         return self.num_chains * self.num_draws
 
     def __repr__(self) -> str:
-        return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
+        weights = "" if self._weights is None else f", {self._weights}"
+        chains = f"{self.num_chains} chain{'s' * (self.num_chains > 1)}"
+        return f"Ensemble({len(self)} networks: {chains} of {self.num_draws} draws{weights})"
 
     def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """Last parameters and hyper-parameters by name, for `chains` new chains."""
@@ -568,74 +715,136 @@ class Ensemble:
         likelihood = self.likelihood.plain if likelihood is None else likelihood
         return prepare(dataset, self.network, likelihood, self.scaling, self.dtype)
 
+    def _with(self, **fields: Any) -> "Ensemble":
+        """The same run with other values of some attributes."""
+        other = copy.copy(self)
+        other._forget()
+        vars(other).update(fields)
+        return other
+
+    def _forget(self) -> None:
+        """Forget what was read of the draws."""
+        for name in ("parameters", "hyperparameters", "sample_stats", "_statistics"):
+            self.__dict__.pop(name, None)
+
+    def _view(self, chains: slice | list[int], draws: slice) -> "Ensemble":
+        """Some of the chains and draws."""
+        weights = None if self._weights is None else self._weights.view(chains, draws)
+        return self._with(_draws=self._draws.view(chains, draws), _weights=weights)
+
+    def _with_data(self, given: Pair) -> "Ensemble":
+        """The ensemble with the training data of the run, which did not keep them."""
+        known = self._store.manifest.get("data")
+        if known is None:
+            raise ValueError(
+                "these networks were sampled from the prior, without data: leave `data` out"
+            )
+        dataset = self._prepare(as_dataset("data", given), self.likelihood).dataset
+        found = fingerprint(dataset)
+        if known != UNKNOWN_DATA and found is not None and found["sha256"] != known["sha256"]:
+            raise ValueError(
+                "`data` are not the training data of this run: their fingerprints differ; give `x` "
+                "and `y` exactly as they were given to tb.Posterior"
+            )
+        return self._with(_given=dataset)
+
+    def _points(self, x: ArrayLike | None, names: Sequence[str] | None = None) -> Prepared:
+        """Rows at which predictions are judged: by default, some of the training rows."""
+        if x is not None:
+            return self._prepare(Dataset(x, names=names))
+        data = self.data
+        if data is None:
+            raise ValueError(
+                "these networks were sampled from the prior, which has no training rows: give `x`"
+            )
+        some = data.evenly(TRAINING_POINTS)
+        return self._prepare(Dataset(some.x, rows=some.rows, names=names))
+
+    def _series(self, method: str, x: ArrayLike | None, progress: bool) -> NDArray[Any]:
+        """Predictions in the order they were sampled, ``(chains, draws, rows, outputs)``."""
+        self._refuse_weights(method, "it is about draws in the order they were sampled")
+        return self._by_chain(self._points(x).dataset.x, progress=progress)
+
+    def _refuse_weights(self, method: str, reason: str) -> None:
+        if self._weights is not None:
+            raise ValueError(
+                f"`{method}` can't be used after `reweight`, since {reason}: call it on the "
+                "ensemble that was reweighted"
+            )
+
+    def _refuse_moved(self, method: str) -> None:
+        if self._moved:
+            raise ValueError(
+                f"`{method}` can't start from a value of `sensitivity`: call it on the ensemble of "
+                "the run"
+            )
+
+    @property
+    def _flat_weights(self) -> NDArray[Any] | None:
+        return None if self._weights is None else self._weights.weights.ravel()
+
     def _log_ratios(
         self,
         sides: tuple[Side, Side],
-        likelihood: Likelihood,
-        given: Pair | None,
+        run: Likelihood,
+        other: Likelihood,
         *,
         progress: bool,
         moved: Mapping[str, NDArray[Any]] | None = None,
     ) -> NDArray[Any]:
-        """With the training data if `likelihood` is not that of the run."""
-        has_data = self._store.data() is not None or self._store.manifest.get("data")
-        if given is not None and not has_data:
-            raise ValueError(
-                "these networks were sampled from the prior: no likelihood of `data` is in their "
-                "density that could be replaced; sample the posterior instead"
-            )
-        rows = None if likelihood == self.likelihood else self._data(given)
-        if rows is not None:
-            rows = prepare(rows.dataset, self.network, likelihood, self.scaling, "float64")
+        """With the training data if the likelihoods of the two sides differ."""
+        data = None if run == other else self.data
+        rows = None
+        if data is not None:
+            rows = prepare(data, self.network, other, self.scaling, "float64")
         batches = self._draws.batches()
         return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
 
-    def _thinned(self, weights: Weights, thin: int) -> NDArray[Any]:
-        """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
-        if not isinstance(weights, Weights):
-            raise TypeError(
-                f"`weights` must be what `reweight` returned, got {type(weights).__name__}"
-            )
-        if len(weights) != len(self):
-            raise ValueError(
-                f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
-                "are of another one, or of this one before it grew; reweight it anew"
-            )
-        chosen = self._by_draw(weights.weights)[:, ::thin]
-        return chosen / chosen.sum()
-
-    def _by_chain(self, x: ArrayLike, *, thin: int, progress: bool) -> NDArray[Any]:
+    def _by_chain(self, x: ArrayLike, *, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
-        return self._by_draw(self.predict(x, thin=thin, progress=progress).samples)
+        return self._by_draw(self.predict(x, progress=progress)._samples)
 
     def _by_draw(self, values: NDArray[Any]) -> NDArray[Any]:
         """Networks as chains and draws."""
         return values.reshape(self.num_chains, -1, *values.shape[1:])
 
-    def _log_likelihood(self, rows: Prepared, *, thin: int) -> NDArray[Any]:
+    def _log_likelihood(self, rows: Prepared) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        each = log_likelihood(self.network, self.likelihood, self._draws.batches(thin), rows)
+        each = log_likelihood(self.network, self.likelihood, self._draws.batches(), rows)
         weights = self.likelihood.weights(rows.dataset.targets)
         jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
         return self._by_draw(each) + jacobian
 
     def _new_targets(
-        self, rows: Prepared, *, thin: int, seed: int, first_row: int = 0
+        self,
+        rows: Prepared,
+        *,
+        seed: int,
+        first_row: int = 0,
+        places: NDArray[np.intp] | None = None,
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``; where targets are known, that of these."""
-        model = self.network, self.likelihood.plain, self._draws.batches(thin)
-        return self.scaling.natural(new_targets(*model, rows, seed=seed, first_row=first_row))
+        """Noise included, ``(networks, rows, columns)``; where targets are known, that of these.
 
-    def _data(self, given: Pair | None) -> Prepared | None:
-        """Training data: given, or kept in the run; ``None`` for the prior."""
-        dataset = find_data(self._store) if given is None else as_dataset("data", given)
-        return None if dataset is None else self._prepare(dataset, self.likelihood)
+        From all networks, or from those at increasing `places`, which may repeat.
+        """
+        batches, numbers = self._draws.batches(), None
+        if places is not None:
+            batches, numbers = self._draws.resampled(places), noise_numbers(places, len(self))
+        model = self.network, self.likelihood.plain, batches
+        found = new_targets(*model, rows, seed=seed, first_row=first_row, numbers=numbers)
+        return self.scaling.natural(found)
 
-    def _needed_log_likelihood(self, given: Pair | None, thin: int) -> NDArray[Any]:
-        thin, rows = check_count("thin", thin, least=1), self._data(given)
+    def _training_rows(self) -> Prepared | None:
+        """Training data as the model takes them; ``None`` for the prior."""
+        data = self.data
+        return None if data is None else self._prepare(data, self.likelihood)
+
+    def _needed_log_likelihood(self, method: str) -> NDArray[Any]:
+        self._refuse_weights(method, "it is about the model that was sampled")
+        rows = self._training_rows()
         if rows is None:
             raise ValueError(
-                "these networks were sampled from the prior, without data: there is no row whose "
-                "likelihood could be looked at; give some as `data=(x, y)`"
+                f"`{method}` needs training data, but these networks were sampled from the prior: "
+                "sample a posterior with data"
             )
-        return self._log_likelihood(rows, thin=thin)
+        return self._log_likelihood(rows)

@@ -36,6 +36,8 @@ class Reliability(NamedTuple):
 class Scores:
     """How well an ensemble predicts numbers; made by `Ensemble.evaluate`.
 
+    Where the targets are ``(rows,)``, `rmse`, `crps`, `coverage` and `sharpness` are numbers.
+
     Attributes
     ----------
     log_score
@@ -54,16 +56,16 @@ class Scores:
     level
         What the coverage should be.
     pit
-        Probability integral transform of each target, ``(rows, outputs)``: uniform between 0 and 1
+        Probability integral transform of each target, in their shape: uniform between 0 and 1
         if the ensemble is calibrated; heaped at both ends if it is too sure, in the middle if it is
         not sure enough.
     """
 
     log_score: float
-    rmse: NDArray[Any]
-    crps: NDArray[Any]
-    coverage: NDArray[Any]
-    sharpness: NDArray[Any]
+    rmse: NDArray[Any] | float
+    crps: NDArray[Any] | float
+    coverage: NDArray[Any] | float
+    sharpness: NDArray[Any] | float
     level: float
     pit: NDArray[Any]
 
@@ -116,8 +118,11 @@ def score_numbers(
     *,
     level: float,
     seed: int,
+    one_column: bool,
 ) -> Scores:
     """Scores of targets ``(rows, outputs)``, whose `log_score` may need more than these.
+
+    With `one_column`, the axis of outputs is left out.
 
     `draw` gives new targets ``(networks, rows, outputs)`` for some rows, block by block.
     """
@@ -126,24 +131,30 @@ def score_numbers(
     for first in range(0, len(y), step):
         rows = slice(first, first + step)
         draws = draw(rows)
-        inside, width = interval(draws, y[rows], level)
-        rank = pit(draws, y[rows], seed=seed + first)
-        parts.append((crps(draws, y[rows]), inside, width, rank))
+        options = {"weights": prediction.weights}
+        inside, width = interval(draws, y[rows], level, **options)
+        rank = pit(draws, y[rows], seed=seed + first, **options)
+        parts.append((crps(draws, y[rows], **options), inside, width, rank))
     score, inside, width, rank = (np.concatenate(each) for each in zip(*parts, strict=True))
+
+    def follow(values: NDArray[Any]) -> NDArray[Any] | float:
+        return float(values[0]) if one_column else values
+
     return Scores(
         log_score=log_score,
-        rmse=rmse(prediction.mean, y),
-        crps=score.mean(axis=0),
-        coverage=inside.mean(axis=0),
-        sharpness=width.mean(axis=0),
+        rmse=follow(rmse(prediction.mean.reshape(y.shape), y)),
+        crps=follow(score.mean(axis=0)),
+        coverage=follow(inside.mean(axis=0)),
+        sharpness=follow(width.mean(axis=0)),
         level=level,
-        pit=rank,
+        pit=rank[:, 0] if one_column else rank,
     )
 
 
 def score_classes(prediction: Prediction, y: NDArray[Any]) -> ClassScores:
     """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output."""
-    probabilities = prediction.mean.clip(0.0, 1.0)  # rounding may go beyond
+    # Rounding may go beyond 0 and 1.
+    probabilities = prediction.mean.reshape(prediction.num_rows, -1).clip(0.0, 1.0)
     return ClassScores(
         log_score=prediction.log_score(y),
         accuracy=Accuracy()(probabilities, y),
@@ -167,7 +178,7 @@ def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
     return np.sqrt(np.mean(np.square(predicted - true), axis=0))
 
 
-def crps(draws: ArrayLike, y: ArrayLike) -> NDArray[Any]:
+def crps(draws: ArrayLike, y: ArrayLike, *, weights: NDArray[Any] | None = None) -> NDArray[Any]:
     """Continuous ranked probability score of each row, ``(rows, outputs)``; lower is better.
 
     ``E |X - y| - E |X - X'| / 2`` for independent new targets ``X``, ``X'`` of the ensemble, the
@@ -180,6 +191,8 @@ def crps(draws: ArrayLike, y: ArrayLike) -> NDArray[Any]:
         New targets ``(networks, rows, outputs)``, at least two networks.
     y
         Targets ``(rows, outputs)``.
+    weights
+        Weights of the networks, which sum to one; equal by default.
 
     Examples
     --------
@@ -187,27 +200,35 @@ def crps(draws: ArrayLike, y: ArrayLike) -> NDArray[Any]:
     array([[0.]])
     """
     ensemble, true = _checked(draws, y)
-    count = len(ensemble)
-    ordered = np.sort(ensemble, axis=0)
     # Each draw is above those before it and below those after it, in all pairs it is part of.
-    weights = (2.0 * np.arange(count) - count + 1) / (count * (count - 1))
-    spread = np.tensordot(weights, ordered, axes=(0, 0))
-    return np.abs(ordered - true).mean(axis=0) - spread
+    if weights is None:
+        count = len(ensemble)
+        ordered = np.sort(ensemble, axis=0)
+        shares = (2.0 * np.arange(count) - count + 1) / (count * (count - 1))
+        spread = np.tensordot(shares, ordered, axes=(0, 0))
+        return np.abs(ordered - true).mean(axis=0) - spread
+    ordered, own = _ordered(ensemble, weights)
+    before = np.cumsum(own, axis=0) - own
+    pairs = own * (2 * before + own - 1) / (1 - np.sum(np.square(weights)))
+    return np.sum(own * np.abs(ordered - true), axis=0) - np.sum(pairs * ordered, axis=0)
 
 
-def pit(draws: ArrayLike, y: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
+def pit(
+    draws: ArrayLike, y: ArrayLike, *, seed: int = 0, weights: NDArray[Any] | None = None
+) -> NDArray[Any]:
     """Probability integral transform of each target, ``(rows, outputs)``.
 
     The rank of the target among the new targets of the ensemble, over their number plus one; where
     they are equal, as counts can be, at random between the ranks. If target and new targets come
-    from one distribution it is uniform between 0 and 1, whatever the number of networks.
+    from one distribution it is uniform between 0 and 1, whatever the number of networks. With
+    weights, ranks are sums of weights, and their number is the effective one.
 
     Parameters
     ----------
-    draws, y
+    draws, y, weights
         As for `crps`.
     seed
-        Seed of what is random in it.
+        Seed of the random ranks of equal targets.
 
     Examples
     --------
@@ -216,13 +237,23 @@ def pit(draws: ArrayLike, y: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
     array([[0.25]])
     """
     ensemble, true = _checked(draws, y)
-    below, equal = (ensemble < true).sum(axis=0), (ensemble == true).sum(axis=0)
+    below, equal = ensemble < true, ensemble == true
+    count: float = len(ensemble)
+    if weights is None:
+        lower, same = below.sum(axis=0), equal.sum(axis=0)
+    else:
+        count = float(1 / np.sum(np.square(weights)))
+        lower, same = (count * np.tensordot(weights, each, axes=(0, 0)) for each in (below, equal))
     uniform = np.random.default_rng(seed).uniform(size=true.shape)
-    return (below + uniform * (equal + 1)) / (len(ensemble) + 1)
+    return (lower + uniform * (same + 1)) / (count + 1)
 
 
 def interval(
-    draws: ArrayLike, y: ArrayLike, level: float = 0.9
+    draws: ArrayLike,
+    y: ArrayLike,
+    level: float = 0.9,
+    *,
+    weights: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Whether each target lies in the middle `level` of the new targets, and how wide that is.
 
@@ -231,7 +262,7 @@ def interval(
 
     Parameters
     ----------
-    draws, y
+    draws, y, weights
         As for `crps`.
     level
         The fraction of new targets within the interval.
@@ -251,7 +282,10 @@ def interval(
     check_fraction("level", level, such_as="0.9")
     # Weibull's quantiles: a new draw falls below the p-quantile with probability p exactly.
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-    lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")
+    if weights is None:
+        lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")
+    else:
+        lower, upper = _weibull(ensemble, np.array(ends), weights)
     return np.asarray((lower <= true) & (true <= upper)), upper - lower
 
 
@@ -326,7 +360,28 @@ def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
     return float(np.nansum(gaps * found.counts) / found.counts.sum())
 
 
-def _short(values: NDArray[Any]) -> str:
+def _ordered(ensemble: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """New targets in increasing order of each row and output, and their weights."""
+    order = np.argsort(ensemble, axis=0)
+    return np.take_along_axis(ensemble, order, axis=0), weights[order]
+
+
+def _weibull(ensemble: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """Weighted quantiles ``(wanted, rows, outputs)``, those of Weibull for equal weights.
+
+    The draw with a sum of weights up to it of ``c`` is the quantile of ``c n / (n + 1)``, where
+    ``n`` is the effective number of draws; in between, quantiles are interpolated.
+    """
+    ordered, own = _ordered(ensemble, weights)
+    count = 1 / np.sum(np.square(weights))
+    places = np.cumsum(own, axis=0) * count / (count + 1)
+    found = np.empty((len(wanted), *ensemble.shape[1:]))
+    for place in np.ndindex(ensemble.shape[1:]):
+        found[:, *place] = np.interp(wanted, places[:, *place], ordered[:, *place])
+    return found
+
+
+def _short(values: NDArray[Any] | float) -> str:
     texts = [f"{value:.4g}" for value in np.ravel(values)]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

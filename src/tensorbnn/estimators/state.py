@@ -71,6 +71,7 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
         "likelihood": describe(ensemble.likelihood),
         "scaling": describe(ensemble.scaling),
         "dtype": ensemble.dtype,
+        "output_shape": store.manifest["output_shape"],
     }
     return {
         "text": json.dumps({"manifest": facts, "reports": store.reports()}),

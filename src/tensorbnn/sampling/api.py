@@ -297,6 +297,7 @@ def resume(
 def load(
     path: str | os.PathLike[str],
     *,
+    data: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     custom_objects: Mapping[str, type] | None = None,
     skip_damaged: bool = False,
 ) -> Ensemble:
@@ -306,6 +307,8 @@ def load(
     ----------
     path
         The directory that was given to `sample`.
+    data
+        The training data ``(x, y)``, for a run that did not keep them (``store_data=False``).
     custom_objects
         Your own layers, priors, likelihoods and samplers in the run, by class name.
     skip_damaged
@@ -329,7 +332,7 @@ def load(
     Ensemble(20 networks: 2 chains of 10 draws) (2, 10, 1, 2)
     """
     return Ensemble._from_store(
-        DirectoryStore(path), custom_objects or {}, skip_damaged=skip_damaged
+        DirectoryStore(path), custom_objects or {}, data=data, skip_damaged=skip_damaged
     )
 
 

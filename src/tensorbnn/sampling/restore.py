@@ -6,16 +6,14 @@ not kept) is given again, and compared as far as possible.
 
 import dataclasses
 import datetime
-import hashlib
 import importlib.metadata
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
+from tensorbnn.data import Dataset, fingerprint, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
@@ -199,7 +197,7 @@ def make_posterior(
     }
     _check_engine(manifest, network, likelihood)
     posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
-    if fingerprint(posterior) != manifest["data"]:
+    if fingerprint(posterior.dataset) != manifest["data"]:
         raise RunError(
             f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
             "readable by tb.load"
@@ -241,26 +239,13 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(package) for name, package in packages.items()}
 
 
-def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
-    """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    data = pack_dataset(posterior.dataset)
-    if not data:
-        return None
-    digest = hashlib.sha256()
-    for name in ("x", "y"):
-        array: NDArray[Any] = np.ascontiguousarray(data[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-    shapes = {name: list(array.shape) for name, array in data.items()}
-    return {"shapes": shapes, "sha256": digest.hexdigest()}
-
-
 def _described(posterior: Posterior) -> dict[str, Any]:
     return {
         "network": describe(posterior.network),
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
-        "data": fingerprint(posterior),
+        "data": fingerprint(posterior.dataset),
         "scaling": describe(posterior.scaling),
         "output_shape": list(posterior.output_shape),
     }
