@@ -1,10 +1,10 @@
-"""Breast cancer of 569 patients: benign or malignant, and which cases a doctor should see again.
+"""Breast cancer: benign or malignant, and which cases a doctor should look at again.
 
     python examples/breast_cancer.py
 
-Three quarters of the patients teach the network, the rest are predicted. The picture shows the
-probabilities with their intervals, and how many predictions are right when the least sure ones are
-left to a doctor.
+Trains on three quarters of the 569 patients and predicts the others. The figure shows the
+probabilities with their intervals, and the accuracy when the least certain cases are referred to a
+doctor.
 """
 
 import argparse
@@ -21,7 +21,7 @@ QUICK = {"burn_in": 100, "draws": 50, "until": None}
 
 
 def draw_probabilities(ax, classifier, X, y):
-    """The patients by probability of a malignant tumor, each with its interval of 90 %."""
+    """Patients, sorted by the probability of a malignant tumor, each with a 90 % interval."""
     probability = classifier.predict_proba(X)[:, 1]
     order = np.argsort(probability)
     lower, upper = (ends[order, 1] for ends in classifier.predict_interval(X, level=0.9))
@@ -32,18 +32,21 @@ def draw_probabilities(ax, classifier, X, y):
         own = y[order] == name
         ax.plot(place[own], probability[order][own], marker, color=color, ms=4, label=name)
     ax.set(xlabel="patients, sorted by probability", ylabel="probability of malignant")
-    ax.set_title("patients that were not in the training data")
+    ax.set_title("new patients")
     ax.legend(fontsize="small", loc="upper left")
 
 
 def draw_referrals(ax, classifier, X, y):
-    """Accuracy of what is left when the least sure cases are left out."""
+    """Accuracy of the rest if the least certain cases are referred to a doctor."""
     sure = classifier.predict_proba(X).max(axis=1)
     right = (classifier.predict(X) == y)[np.argsort(-sure)]
     kept = np.arange(1, len(y) + 1)
     ax.plot(100 * (1 - kept / len(y)), 100 * np.cumsum(right) / kept, color="C0")
-    ax.set(xlabel="% left to a doctor, the least sure ones", ylabel="% right of the rest")
-    ax.set(xlim=(0, 30), title="the network knows which ones it does not know")
+    ax.set(
+        xlabel="cases referred to a doctor, least certain first (%)",
+        ylabel="accuracy of the rest (%)",
+    )
+    ax.set(xlim=(0, 30), title="the networks know which cases are difficult")
 
 
 def main(out, settings):
@@ -66,7 +69,7 @@ def main(out, settings):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", default="breast_cancer.png", help="the picture")
-    parser.add_argument("--quick", action="store_true", help="few draws, just to see it run")
+    parser.add_argument("--out", default="breast_cancer.png", help="file of the figure")
+    parser.add_argument("--quick", action="store_true", help="make only a few draws")
     options = parser.parse_args()
     main(options.out, QUICK if options.quick else {})

@@ -1,10 +1,10 @@
-"""Diabetes of 442 patients: how far it has got after a year, with an honest uncertainty.
+"""Diabetes: predict the progress of the disease after a year, with an uncertainty.
 
     python examples/diabetes.py
 
-Three quarters of the patients teach the network, the rest are predicted. The picture shows these
-predictions with their intervals, whether the intervals hold as many patients as they should, and
-what the networks have learned about the body mass index.
+Trains on three quarters of the 442 patients and predicts the others. The figure shows these
+predictions with their intervals, how well the intervals are calibrated, and what the networks
+learned about the body mass index.
 """
 
 import argparse
@@ -22,7 +22,7 @@ QUICK = {"burn_in": 100, "draws": 50, "until": None}
 
 
 def draw_predictions(ax, regressor, X, y):
-    """The patients from the mildest prediction to the worst, each with its interval of 90 %."""
+    """Patients, sorted by their predictions, each with a 90 % interval."""
     order = np.argsort(regressor.predict(X))
     X, y = X.iloc[order], y.iloc[order].to_numpy()
     lower, upper = regressor.predict_interval(X, level=0.9)
@@ -38,7 +38,7 @@ def draw_predictions(ax, regressor, X, y):
 
 
 def draw_effect(ax, regressor, X, name):
-    """The mean prediction for all patients, had they all the same `name`: of 50 networks."""
+    """The mean prediction over patients if all had the same `name`, for 50 networks."""
     grid = np.linspace(*np.percentile(X[name], [1, 99]), 30)
     patients = X.iloc[::3]
     rows = np.concatenate([patients.assign(**{name: value}).to_numpy() for value in grid])
@@ -49,7 +49,7 @@ def draw_effect(ax, regressor, X, name):
     ax.plot(grid, effect.mean(axis=0), color="k", label="mean of all networks")
     ax.plot([], [], color="C0", lw=0.5, label="single networks")
     ax.set(xlabel="body mass index", ylabel="mean prediction")
-    ax.set_title("what was learned of one column")
+    ax.set_title("effect of one input")
     ax.legend(fontsize="small")
 
 
@@ -76,7 +76,7 @@ def main(out, settings):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", default="diabetes.png", help="the picture")
-    parser.add_argument("--quick", action="store_true", help="few draws, just to see it run")
+    parser.add_argument("--out", default="diabetes.png", help="file of the figure")
+    parser.add_argument("--quick", action="store_true", help="make only a few draws")
     options = parser.parse_args()
     main(options.out, QUICK if options.quick else {})

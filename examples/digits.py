@@ -1,10 +1,10 @@
-"""1,797 hand-written digits: which ones a network is not sure of, and what it thinks instead.
+"""Hand-written digits: ten classes, and images that the networks are uncertain about.
 
     python examples/digits.py
 
-Three quarters of the digits teach the network, the rest are read by it. The picture shows those
-that it is least sure of, with the probabilities of all digits, how many are read right when the
-least sure ones are left out, and how much less sure it is of pictures that are no digits.
+Trains on three quarters of the 1,797 digits and reads the others. The figure shows the least
+certain digits with their probabilities, the accuracy when the least certain digits are left out,
+and the predictions for images that show no digit.
 """
 
 import argparse
@@ -21,8 +21,8 @@ QUICK = {"burn_in": 100, "draws": 50, "until": None}
 SHOWN = 6
 
 
-def draw_unsure(axes, classifier, X, y):
-    """Digits and, below, their probabilities with intervals of 90 %."""
+def draw_uncertain(axes, classifier, X, y):
+    """The least certain digits and, below, their probabilities with 90 % intervals."""
     probability = classifier.predict_proba(X)
     lower, upper = classifier.predict_interval(X, level=0.9)
     for (above, below), row in zip(axes.T, np.argsort(probability.max(axis=1)), strict=False):
@@ -37,21 +37,25 @@ def draw_unsure(axes, classifier, X, y):
 
 
 def draw_left_out(ax, classifier, X, y):
-    """Accuracy of what is left when the least sure digits are left out."""
+    """Accuracy of the rest if the least certain digits are left out."""
     sure = classifier.predict_proba(X).max(axis=1)
     right = (classifier.predict(X) == y)[np.argsort(-sure)]
     kept = np.arange(1, len(y) + 1)
     ax.plot(100 * (1 - kept / len(y)), 100 * np.cumsum(right) / kept, color="C0")
-    ax.set(xlabel="% left out, the least sure ones", ylabel="% right of the rest", xlim=(0, 30))
+    ax.set(
+        xlabel="digits left out, least certain first (%)",
+        ylabel="accuracy of the rest (%)",
+        xlim=(0, 30),
+    )
 
 
 def draw_no_digits(ax, classifier, X):
-    """How sure it is of digits, and of the same pixels in another order."""
+    """The largest probability for digits, and for the same pixels in random order."""
     shuffled = np.random.default_rng(0).permuted(X, axis=1)
-    for rows, color, name in ((X, "C0", "digits"), (shuffled, "C3", "no digits: pixels shuffled")):
+    for rows, color, name in ((X, "C0", "digits"), (shuffled, "C3", "shuffled pixels")):
         sure = classifier.predict_proba(rows).max(axis=1)
         ax.hist(sure, np.linspace(0, 1, 21), color=color, alpha=0.6, label=name)
-    ax.set(xlabel="probability of the most probable digit", ylabel="pictures")
+    ax.set(xlabel="probability of the most probable digit", ylabel="images")
     ax.legend(fontsize="small")
 
 
@@ -65,8 +69,8 @@ def main(out, settings):
 
     figure = plt.figure(figsize=(13, 6), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.2, 1))
-    upper.suptitle("those it is least sure of, with the right digit in green")
-    draw_unsure(upper.subplots(2, SHOWN), classifier, X_test, y_test)
+    upper.suptitle("least certain digits, with the correct class in green")
+    draw_uncertain(upper.subplots(2, SHOWN), classifier, X_test, y_test)
     axes = lower.subplots(1, 2)
     draw_left_out(axes[0], classifier, X_test, y_test)
     draw_no_digits(axes[1], classifier, X_test)
@@ -76,7 +80,7 @@ def main(out, settings):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", default="digits.png", help="the picture")
-    parser.add_argument("--quick", action="store_true", help="few draws, just to see it run")
+    parser.add_argument("--out", default="digits.png", help="file of the figure")
+    parser.add_argument("--quick", action="store_true", help="make only a few draws")
     options = parser.parse_args()
     main(options.out, QUICK if options.quick else {})

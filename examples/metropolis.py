@@ -1,4 +1,4 @@
-"""A sampler of your own in one file: a random walk, as docs/extending.md explains it."""
+"""Your own sampler in one file: a random walk, explained in docs/extending.md."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

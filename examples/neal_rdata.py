@@ -1,12 +1,12 @@
-"""Neal's regression example `rdata` (FBM), by the paper's sampler and by joint HMC.
+"""Neal's regression example `rdata` (FBM), with the paper's sampler or with joint HMC.
 
     python examples/neal_rdata.py fbm_rdata.csv
     python examples/neal_rdata.py fbm_rdata.csv --sampler hmc
 
-A 1-8-1 tanh network whose every scale, the noise included, has Neal's gamma prior on its precision.
-The file is the `rdata` of FBM's "ex-netgp" with the header ``x,y``: 100 rows to train, 1000 to
-test. FBM's documentation prints, over 50,000 iterations, an average log probability of 0.830 and a
-squared error of 0.0187 on the test rows, and predictions at -3, 0 and 3.
+A 1-8-1 tanh network. All scales, including that of the noise, have Neal's gamma prior on the
+precision. The file is the `rdata` of FBM's "ex-netgp" with the header ``x,y``: 100 rows for
+training, 1000 for testing. FBM's documentation reports, for 50,000 iterations, an average log
+probability of 0.830 and a squared error of 0.0187 on the test rows, and predictions at -3, 0 and 3.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from scipy import special, stats
 
 import tensorbnn as tb
 
-# Predictive mean and the 1, 10, 90 and 99 % quantiles of the target, as FBM prints them.
+# Predictive mean and the 1, 10, 90 and 99 % quantiles of the target, from FBM.
 PRINTED = {
     -3.0: (-2.10, -3.12, -2.61, -1.62, -0.44),
     0.0: (1.38, 1.13, 1.25, 1.52, 1.64),
@@ -61,7 +61,7 @@ def build_sampler(name: str) -> tb.HMC | tb.AdaptiveHMC:
 
 
 def log_probability(outputs, noise, y):
-    """Log-density of each target under the mixture of all networks, as FBM averages it."""
+    """Log-density of each target under the mixture of all networks, averaged as in FBM."""
     each = stats.norm.logpdf(y, outputs, noise[:, None])
     return special.logsumexp(each, axis=0) - np.log(len(outputs))
 

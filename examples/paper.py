@@ -4,9 +4,9 @@
     python examples/paper.py --quick    # a minute: every step, nothing converged
 
 Two data sets, sparse and variable; for each, networks sampled from the posterior, and draws from
-the mean-field Gaussian of `tb.fit_variational`. Writes three figures and ``results.json`` into a
-folder, and the table into the page that shows them. Exits with an error if a claim of the paper
-does not hold for these numbers.
+the mean-field Gaussian of `tb.fit_variational`. Writes three figures and ``results.json`` to a
+folder, and the table to the page that shows them. Exits with an error if a claim of the paper does
+not hold for these numbers.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from tensorbnn import plots
 CASES = ("sparse", "variable")
 GRID = np.linspace(-3, 3, 301)
 POINTS = GRID[::5]
-# The tables of a page stand between these.
+# Markers around the tables of the page.
 BEGIN, END = "<!-- results of make paper -->\n", "<!-- end of results -->\n"
 
 
@@ -257,7 +257,7 @@ def draw_figures(ensembles: dict[tuple[str, str], tb.Ensemble], out: Path) -> No
 
 
 def draw_data(case: str, ax: Any) -> None:
-    """The true curve in red and the data as blue dots, as the paper has them."""
+    """The true curve in red and the data as blue dots, as in the paper."""
     ax.plot(GRID, truth(GRID), color="tab:red", lw=1.2, label="truth")
     x = inputs(case)
     thin, dense = (x, x[:0]) if case == "sparse" else (x[-7:], x[:-7])

@@ -1,11 +1,11 @@
-"""The paper's two use cases with the paper's settings: pre-training, then its adaptive sampler.
+"""The paper's two cases with its settings: pre-training, then the adaptive sampler.
 
     python examples/paper_cases.py sparse      # eleven even points on [-2, 2]
     python examples/paper_cases.py variable    # 2055 points, dense outside [-1, 1], seven inside
 
-Writes the run, the figure and the loss curves into a folder, and prints what the chains say. The
-variable case has trajectories of at most 1000 steps instead of the paper's 10,000: shorter ones mix
-the function better there, and take minutes instead of hours.
+Writes the run, the figure and the loss curves to a folder, and prints diagnostics. In the variable
+case, trajectories have at most 1000 steps instead of the paper's 10,000: the predictions mix better
+with shorter ones, in minutes instead of hours.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def pretrain(posterior: tb.Posterior, chains: int, seed: int, epochs: int = 100)
 
 
 def paper_sampler(num_steps_max: int = 10_000) -> tb.AdaptiveHMC:
-    """The paper's sampler, with its table of settings unless trajectories are to be shorter."""
+    """The paper's sampler, with its settings, except for shorter trajectories if you want them."""
     return tb.AdaptiveHMC(
         num_steps_start=min(1000, num_steps_max),
         num_steps_min=min(100, num_steps_max),

@@ -1,10 +1,10 @@
-"""Three kinds of wine by two measurements: sure among the data, unsure between and beyond them.
+"""Wine: the cultivar from two measurements, and where the prediction is uncertain.
 
     python examples/wine.py
 
-A network learns the cultivar of 178 wines from their flavanoids and the intensity of their color.
-The picture is a map of both: which cultivar is how probable, how unsure that is, and by how much
-networks disagree, which is the part that more data would settle.
+Trains on 178 wines: cultivar, flavanoids and color intensity. The figure shows three maps of the
+two inputs: the probabilities of the cultivars, how uncertain they are, and how much the networks
+disagree, which is the part of the uncertainty that more data would reduce.
 """
 
 import argparse
@@ -23,14 +23,14 @@ EXTENT = (0.0, 7.0, 0.0, 18.0)
 PIXELS = 60
 
 
-def places():
-    """Every pixel of the map as a row."""
+def pixels():
+    """One row for each pixel of the map."""
     columns = np.linspace(*EXTENT[:2], PIXELS), np.linspace(*EXTENT[2:], PIXELS)
     return np.column_stack([each.ravel() for each in np.meshgrid(*columns)])
 
 
 def draw_map(ax, values, X, y, title, **options):
-    """Values ``(rows,)`` or ``(rows, 3)`` of all places, and the data."""
+    """The values ``(rows,)`` or colors ``(rows, 3)`` of the pixels, and the data."""
     values = values.reshape(PIXELS, PIXELS, *values.shape[1:])
     image = ax.imshow(values, origin="lower", extent=EXTENT, aspect="auto", **options)
     for kind, marker in enumerate("os^"):
@@ -48,21 +48,21 @@ def main(out, settings):
     classifier = tb.BNNClassifier(random_state=0, **settings).fit(X, y)
     print(f"fitted in {time.monotonic() - began:.0f} s: {classifier.diagnosis_.verdict}")
 
-    map_of = classifier.ensemble_.predict(places(), progress=False)
+    map_of = classifier.ensemble_.predict(pixels(), progress=False)
     mixed = 1 - 0.6 * (1 - map_of.mean @ COLORS)
     figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
-    draw_map(axes[0], mixed, X, y, "probabilities, as mixed colors")
+    draw_map(axes[0], mixed, X, y, "probabilities (mixed colors)")
     axes[0].legend(fontsize="small")
-    draw_map(axes[1], map_of.entropy, X, y, "how unsure (entropy)", cmap="Grays")
+    draw_map(axes[1], map_of.entropy, X, y, "uncertainty (entropy)", cmap="Grays")
     disagreement = map_of.mutual_information
-    draw_map(axes[2], disagreement, X, y, "by how much networks disagree", cmap="Grays")
+    draw_map(axes[2], disagreement, X, y, "disagreement of the networks", cmap="Grays")
     figure.savefig(out, dpi=80)
     print(f"wrote {out}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", default="wine.png", help="the picture")
-    parser.add_argument("--quick", action="store_true", help="few draws, just to see it run")
+    parser.add_argument("--out", default="wine.png", help="file of the figure")
+    parser.add_argument("--quick", action="store_true", help="make only a few draws")
     options = parser.parse_args()
     main(options.out, QUICK if options.quick else {})

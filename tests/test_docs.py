@@ -16,6 +16,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn import classic, plots
 from tensorbnn.cli.program import main
+from tensorbnn.storage.manifest import FIELDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -203,6 +204,11 @@ def test_every_public_name_is_in_the_reference_once():
 @pytest.mark.parametrize("name", classic.__all__)
 def test_every_classic_name_is_on_its_page(name):
     assert re.search(rf"`{name}`|::: tensorbnn\.classic\.{name}$", PAGES["docs/classic.md"], re.M)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_of_a_run_is_on_its_page(name):
+    assert f"`{name}`" in PAGES["docs/runs.md"]
 
 
 @pytest.mark.parametrize("name", plots.__all__)

@@ -1,4 +1,4 @@
-"""The examples on scikit-learn's data run from a shell and draw their pictures, shortened here."""
+"""The examples on scikit-learn's data run from a shell and draw their figures (with --quick)."""
 
 import re
 import subprocess
@@ -15,11 +15,11 @@ EXAMPLES = ("diabetes", "breast_cancer", "wine", "digits")
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_draws_its_picture(name, tmp_path):
+def test_an_example_draws_its_figure(name, tmp_path):
     picture = pytest.importorskip("matplotlib.image")
     out = tmp_path / "picture.png"
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--quick", "--out", str(out)]
-    # Fewer draws than the verdict asks for: said by a warning, not an error.
+    # Too few draws give a warning, not an error.
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^fitted in \d+ s: ", done.stdout)

@@ -75,7 +75,15 @@ def test_command_line_and_estimator_agree(tmp_path, monkeypatch):
         monkeypatch.setattr(f"{module}.sample", keep)
     columns = dict(zip("abcy", [*X.T, X[:, 0] ** 2, *Y.T], strict=True))
     file = str(write(tmp_path / "t.csv", columns))
-    options = ["--hidden", "4,3", "--activation", "relu", "--prior", "Normal(0, 0.5)", "--quiet"]
+    options = [
+        "--hidden-layer-sizes",
+        "4,3",
+        "--activation",
+        "relu",
+        "--prior",
+        "Normal(0, 0.5)",
+        "--quiet",
+    ]
     options += ["--relevance", "--likelihood", "Gaussian(sd=Hyper(0.5))"]
     assert main(["fit", file, "--target", "y", "--out", str(tmp_path / "run"), *options]) == 130
     priors = {"weight_prior": PRIOR, "bias_prior": PRIOR}

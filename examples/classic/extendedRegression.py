@@ -2,9 +2,9 @@
 
     python examples/classic/extendedRegression.py
 
-As trainRegression.py, but chains start from a trained network, and the saved networks are read back
-to draw their mean with bands of one and two standard deviations, near the data and far from them.
-TensorBNN's example trains by Keras; here `trainBasicRegression` does, with tanh for its leaky ReLU.
+Like trainRegression.py, but the chains start from a trained network, and the saved networks are
+loaded to draw their mean with bands of one and two standard deviations, near the data and far away.
+TensorBNN's example trains with Keras and leaky ReLU; this one with `trainBasicRegression` and tanh.
 """
 
 import argparse

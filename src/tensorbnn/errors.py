@@ -151,6 +151,13 @@ class DamagedFileError(Raised, RunError):
     reason: str
 
 
+class DescriptionError(Raised, RunError, ValueError):
+    """A description of a model, sampler or rule from which no object can be made."""
+
+    text = "{reason}"
+    reason: str
+
+
 class DamagedDrawsError(Raised, RunError):
     """Draws of the run at `path` that can't be read, and which can."""
 

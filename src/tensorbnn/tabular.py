@@ -6,7 +6,7 @@ likelihood that suits the targets. The two front-ends differ only in the values 
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,60 @@ from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.model.scaling import standardization
 from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
+
+
+class Default(NamedTuple):
+    """The default of an option in Python, the estimators and the command line, and its names.
+
+    The name is that of `sample`, `Posterior`, `Converged` or `HMC`. A value is ``ABSENT`` where a
+    front-end has no such option.
+    """
+
+    python: Any
+    estimator: Any
+    command_line: Any
+    estimator_name: str = ""
+    command_line_name: str = ""
+    why: str = ""
+    """Why the values differ."""
+
+
+ABSENT = "absent"
+ONE_TABLE = "the front-ends build the model from the columns of one table"
+DEFAULTS: dict[str, Default] = {
+    # Model
+    "hidden_layer_sizes": Default(
+        ABSENT, (20,), (50,), why="estimators are fitted again and again"
+    ),
+    "activation": Default(ABSENT, "tanh", "tanh"),
+    "weight_prior": Default(ABSENT, None, ABSENT),
+    "bias_prior": Default(ABSENT, None, ABSENT),
+    "prior": Default(
+        ABSENT, ABSENT, "gaussian", why="one option for the priors of a whole network"
+    ),
+    "noise_sd": Default(ABSENT, None, ABSENT),
+    "likelihood": Default(ABSENT, ABSENT, None, why=ONE_TABLE),
+    "relevance": Default(ABSENT, False, False),
+    "standardize": Default(False, ABSENT, ABSENT, why=ONE_TABLE),
+    "dtype": Default("float32", "float32", ABSENT),
+    # Sampling
+    "chains": Default(4, 4, 4),
+    "burn_in": Default(1000, 500, 500, why="standardized data need less"),
+    "draws": Default(1000, 500, None, why="the command line continues until convergence"),
+    "until": Default(None, "converged", ABSENT, why="Python gives exactly what you ask for"),
+    "max_minutes": Default(None, 5.0, 10.0, why="a fit until convergence needs a limit"),
+    "max_gradients": Default(None, ABSENT, None),
+    "rhat": Default(1.01, ABSENT, None, why="the command line has those of `Converged`"),
+    "ess": Default(400.0, ABSENT, None, why="the command line has those of `Converged`"),
+    "sampler": Default(None, None, ABSENT),
+    "target_acceptance": Default(0.9, ABSENT, 0.9),
+    "validation": Default(None, ABSENT, 0.0, why="a share of the rows of the table"),
+    "seed": Default(0, None, 0, "random_state", why="as all estimators of scikit-learn"),
+    "path": Default(None, ABSENT, None, command_line_name="out"),
+    "overwrite": Default(False, ABSENT, False),
+    "progress": Default(True, False, False, "verbose", "quiet", "named by what they turn on"),
+}
+"""All defaults by name, which a test compares with the signatures and the flags."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,17 @@ import pytest
 from tensorbnn.cli import main
 from tests.cli.running import write
 
-QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "60", "--draws", "30", "--quiet"]
+QUICK = [
+    "--hidden-layer-sizes",
+    "3",
+    "--chains",
+    "2",
+    "--burn-in",
+    "60",
+    "--draws",
+    "30",
+    "--quiet",
+]
 ROWS = 60
 
 
@@ -31,7 +41,7 @@ def folder(tmp_path_factory):
     os.chdir(folder)
     try:
         arguments = ["prices.csv", "--target", "price", "--out", "prices", "--missing", "drop"]
-        assert main(["fit", *arguments, "--ignore", "id", "--hold-out", "0.25", *QUICK]) == 0
+        assert main(["fit", *arguments, "--ignore", "id", "--validation", "0.25", *QUICK]) == 0
         assert main(["fit", "kinds.csv", "--target", "kind", "--out", "kinds", *QUICK]) == 0
     finally:
         os.chdir(here)

@@ -25,11 +25,11 @@ def test_a_run_knows_its_table(folder):
         {"name": "size", "categories": None},
         {"name": "color", "categories": ["blue", "red"]},
     ]
-    assert (notes["table"]["rows"], notes["table"]["held_out"]) == (44, 15)
+    assert (notes["table"]["rows"], notes["table"]["validation"]) == (44, 15)
     assert notes["table"]["dropped"] == 1
     assert notes["command"] == (
         "tensorbnn fit prices.csv --out prices --target price --ignore id --missing drop "
-        "--hold-out 0.25 --hidden 3 --chains 2 --burn-in 60 --draws 30"
+        "--validation 0.25 --hidden-layer-sizes 3 --chains 2 --burn-in 60 --draws 30"
     )
     assert DirectoryStore(folder / "kinds").manifest["notes"]["table"]["classes"] == [
         *("<b>mid</b>", "high", "low"),
@@ -40,20 +40,20 @@ def test_a_run_knows_its_table(folder):
 
 
 def test_predictions_are_those_of_the_library(inside, capsys):
-    found = result(capsys, "predict", "prices", "new.csv", "--out", "p.csv", "--force")
+    found = result(capsys, "predict", "prices", "new.csv", "--out", "p.csv", "--overwrite")
     assert (found["rows"], found["missing"]) == (3, 1)
     written = table("p.csv")
-    assert list(written) == ["mean", "sd", "sd_total", "q0.05", "q0.5", "q0.95"]
+    assert list(written) == ["mean", "sd", "sd_total", "q0.025", "q0.5", "q0.975"]
     assert [written[name][1] for name in written] == [""] * 6  # its size is missing
     expected = tb.load("prices").predict([[0.1, 1, 0], [0.5, 0, 1]], progress=False)
     values = {name: np.array([column[0], column[2]], float) for name, column in written.items()}
     np.testing.assert_allclose(values["mean"], expected.mean[:, 0], rtol=1e-6)
     np.testing.assert_allclose(values["sd_total"], expected.sd_total[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(values["q0.95"], expected.quantile(0.95)[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(values["q0.975"], expected.quantile(0.975)[:, 0], rtol=1e-6)
 
 
 def test_prediction_options(inside, capsys):
-    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--thin", "2", "--force"]
+    options = ["--quantiles", "0.25", "--noise", "--with-inputs", "--thin", "2", "--overwrite"]
     # Near the one that was sampled: of 60 networks, few would be left under another. Whether so few
     # can be trusted differs between machines, whose chains do; here, the two must agree.
     options += ["--prior", "Normal(Hyper(0, Normal(0, 0.1)), Hyper(1, Normal(1, 0.11)))"]
@@ -75,7 +75,7 @@ def test_prediction_options(inside, capsys):
 
 
 def test_predicted_classes(inside, capsys):
-    result(capsys, "predict", "kinds", "kinds.csv", "--out", "k.csv", "--force")
+    result(capsys, "predict", "kinds", "kinds.csv", "--out", "k.csv", "--overwrite")
     written = table("k.csv")
     labels = ["<b>mid</b>", "high", "low"]
     chance = np.array([written[f"p_{label}"] for label in labels], float)
@@ -83,7 +83,7 @@ def test_predicted_classes(inside, capsys):
     assert written["class"] == [labels[code] for code in chance.argmax(axis=0)]
     right = np.mean(np.array(written["class"]) == table("kinds.csv")["kind"])
     assert right > 0.8
-    assert {"sd_low", "q0.05_low", "entropy", "mutual_information"} <= set(written)
+    assert {"sd_low", "q0.025_low", "entropy", "mutual_information"} <= set(written)
 
 
 def test_diagnose_says_by_its_exit_code(inside, capsys):
@@ -98,12 +98,12 @@ def test_diagnose_says_by_its_exit_code(inside, capsys):
         type(each).__name__ for each in expected.verdict.findings
     ]
     assert found["ess_min"] == pytest.approx(np.nanmin(expected.ess))
-    assert main(["diagnose", "prices", "--at", "new.csv", "--quiet"]) in (0, 3)
+    assert main(["diagnose", "prices", "--x", "new.csv", "--quiet"]) in (0, 3)
     assert "over 2 points" in capsys.readouterr().out
 
 
 def test_reweight(inside, capsys):
-    options = ["--likelihood", "Gaussian(sd=Hyper(0.31))", "--out", "w.csv", "--force"]
+    options = ["--likelihood", "Gaussian(sd=Hyper(0.31))", "--out", "w.csv", "--overwrite"]
     found = result(capsys, "reweight", "prices", *options)
     likelihood = tb.Gaussian(sd=tb.Hyper(0.31))
     expected = tb.load("prices").reweight(likelihood=likelihood, progress=False)
@@ -154,7 +154,7 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     result(capsys, "predict", "run", "x.csv", "--out", "p.csv")
     mean = float(table("p.csv")["mean"][0])
     np.testing.assert_allclose(mean, ensemble.predict([0.5], progress=False).mean[0, 0], rtol=1e-6)
-    assert main(["report", "run", "--data", "x.csv"]) == 1
+    assert main(["report", "run", "--validation", "x.csv"]) == 1
     assert "has 1 input and 1 target, but x.csv has 1 column" in capsys.readouterr().err
     for bad in ({"a": object()}, {"a": float("nan")}, "text"):
         with pytest.raises(ValueError, match="`notes` must be a dict"):
@@ -190,8 +190,11 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
     if isinstance(likelihood, tb.MeasuredGaussian):
         for arguments, message in (
             (["predict", "run", "x.csv", "--noise", "--out", "q.csv"], "it has those of the train"),
-            (["report", "run", "--data", "x.csv"], "1 input, 1 target and 1 standard deviation"),
-            (["report", "run", "--data", "xy.csv"], "column 'error' has -1 in data row 1"),
+            (
+                ["report", "run", "--validation", "x.csv"],
+                "1 input, 1 target and 1 standard deviation",
+            ),
+            (["report", "run", "--validation", "xy.csv"], "column 'error' has -1 in data row 1"),
         ):
             assert main(arguments) == 1
             assert message in capsys.readouterr().err
@@ -200,13 +203,13 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
 def test_an_imported_run_is_judged_by_a_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     old = Path(__file__).parents[1] / "data" / "original" / "gauss_partial"
-    assert main(["import", str(old), "run", "--sd", "0.1"]) == 0
+    assert main(["import", str(old), "run", "--likelihood", "Gaussian(sd=0.1)"]) == 0
     assert main(["info", "run"]) == 0
     assert "sampler      TensorBNN\n" in capsys.readouterr().out
     assert main(["report", "run"]) == 1
-    assert "give a table with --data" in capsys.readouterr().err
+    assert "give a table with --validation" in capsys.readouterr().err
     (tmp_path / "xy.csv").write_text("x,y\n-0.5,-0.9\n0.1,-0.8\n0.6,0.1\n")
-    found = result(capsys, "report", "run", "--data", "xy.csv")
+    found = result(capsys, "report", "run", "--validation", "xy.csv")
     assert "one chain alone" in found["verdict"]
     text = (tmp_path / "run" / "report.html").read_text()
     for said in ("The run was sampled by TensorBNN", "For 3 rows of xy.csv", "no records of its"):
@@ -221,7 +224,7 @@ def test_resume(inside, capsys):
 def test_a_table_that_was_predicted_before_keeps_its_columns(inside, capsys):
     data = "new.csv"
     for out in ("first.csv", "second.csv", "third.csv"):
-        result(capsys, "predict", "prices", data, "--out", out, "--with-inputs", "--force")
+        result(capsys, "predict", "prices", data, "--out", out, "--with-inputs", "--overwrite")
         data = out
     names = [*table("first.csv")]
     assert [*table("third.csv")][: len(names)] == names
@@ -233,7 +236,7 @@ def test_a_table_that_was_predicted_before_keeps_its_columns(inside, capsys):
 def test_resume_of_what_is_complete(inside, tmp_path, capsys):
     shutil.copytree("kinds", tmp_path / "run")
     draws = str(tb.load("kinds").num_draws)
-    for arguments in ([], ["--draws", draws], ["--minutes", "1"]):
+    for arguments in ([], ["--draws", draws], ["--max-minutes", "1"]):
         assert main(["resume", str(tmp_path / "run"), "--quiet", *arguments]) == 0
         assert "none: it has reached its aim; give it another" in capsys.readouterr().out
     more = ["--draws", str(int(draws) + 5)]
@@ -252,7 +255,7 @@ def test_a_table_of_parquet_keeps_its_numbers(inside, capsys):
     columns = {"id": [12345678901, 12345678902], "size": [0.123456789012, 0.5]}
     content = pyarrow.table(columns | {"color": ["red", "blue"]})
     parquet.write_table(content, "ids.parquet")
-    options = ["--out", "ids.csv", "--with-inputs", "--force"]
+    options = ["--out", "ids.csv", "--with-inputs", "--overwrite"]
     result(capsys, "predict", "prices", "ids.parquet", *options)
     found = table("ids.csv")
     assert found["id"] == ["12345678901", "12345678902"]

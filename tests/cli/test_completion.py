@@ -15,7 +15,7 @@ def test_scripts(shell, capsys, tmp_path):
     script = capsys.readouterr().out
     for command in COMMANDS:
         assert command.name in script
-    assert "hold-out" in script
+    assert "validation" in script
     assert "target-sd" in script
     program = shutil.which(shell)
     if program is not None and shell != "tcsh":

@@ -50,9 +50,9 @@ def test_the_run_says_so(folder, capsys):
     table = DirectoryStore(folder / "run").manifest["notes"]["table"]
     assert table["decimal"] == ","
     data = [str(folder / "data.csv"), "--out", str(folder / "page.html")]
-    assert result(capsys, "report", str(folder / "run"), "--data", *data)["bytes"]
+    assert result(capsys, "report", str(folder / "run"), "--validation", *data)["bytes"]
     at = str(folder / "data.csv")
-    found = result(capsys, "diagnose", str(folder / "run"), "--at", at, code=3)
+    found = result(capsys, "diagnose", str(folder / "run"), "--x", at, code=3)
     assert len(found["rhat"]) == 20
 
 
@@ -64,7 +64,14 @@ def test_what_is_not_sure(folder, capsys):
     for arguments in (fit, predict):
         assert main(arguments) == 1
         assert "'depth' has '1,5' in data row 1" in capsys.readouterr().err
-    report = ["report", str(folder / "run"), "--data", str(mixed), "--out", str(folder / "m.html")]
+    report = [
+        "report",
+        str(folder / "run"),
+        "--validation",
+        str(mixed),
+        "--out",
+        str(folder / "m.html"),
+    ]
     mixed.write_text("rock;depth;flow\nclay;1,5;2\nchalk;2;3.5\n")
     assert main(report) == 1
     assert "column 'flow' has '3.5' in data row 2; write all" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from tests.cli.running import result, table, write
 
 pytestmark = pytest.mark.slow
 
-QUICK = ["--hidden", "2", "--chains", "2", "--burn-in", "20", "--draws", "20"]
+QUICK = ["--hidden-layer-sizes", "2", "--chains", "2", "--burn-in", "20", "--draws", "20"]
 HEAVY = tb.StudentTNoise(df=1.5, scale=tb.Hyper(0.3))
 
 
@@ -44,12 +44,12 @@ def test_fit_predict_and_report(counts, monkeypatch, capsys, target, text, likel
     assert ensemble.network.outputs == outputs
     result(capsys, "predict", out, "new.csv", "--noise", "--out", f"{out}.csv")
     found = {name: np.array(column, float) for name, column in table(f"{out}.csv").items()}
-    names = ["mean", "sd", "sd_total", "new_q0.05", "new_q0.5", "new_q0.95"]
+    names = ["mean", "sd", "sd_total", "new_q0.025", "new_q0.5", "new_q0.975"]
     assert list(found) == names
     expected = ensemble.predict([-0.5, 0.5], progress=False)
     np.testing.assert_allclose(found["mean"], expected.mean[:, 0], rtol=1e-6)
     np.testing.assert_allclose(found["sd_total"], expected.sd_total[:, 0], rtol=1e-6)
-    assert np.all(found["new_q0.05"] < found["new_q0.95"])
+    assert np.all(found["new_q0.025"] < found["new_q0.975"])
     if target == "n":
         np.testing.assert_array_equal(found["new_q0.5"], np.round(found["new_q0.5"]))
     result(capsys, "report", out, "--out", f"{out}.html")

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 
 ROWS, SEED = 40, 3
 # A straight line with known priors, whose posterior is Gaussian.
-LINE = ["--hidden", "", "--prior", "Normal(0, 1)", "--chains", "4", "--burn-in", "200"]
-LINE += ["--draws", "250", "--hold-out", "0.2", "--seed", str(SEED), "--quiet", "--json"]
+LINE = ["--hidden-layer-sizes", "", "--prior", "Normal(0, 1)", "--chains", "4", "--burn-in", "200"]
+LINE += ["--draws", "250", "--validation", "0.2", "--seed", str(SEED), "--quiet", "--json"]
 # Such a factor is exact in binary, so that even chains are the same.
 UNIT = 1024.0
 FIT = ["fit", "lines.csv", "--target", "y", "--target-sd", "y_sd", "--out", "other"]
@@ -93,7 +93,7 @@ def test_the_posterior_is_that_of_weighted_least_squares(at_lines, capsys):
     mean = center[1] + scale[1] * at @ best
     spread = scale[1] * np.sqrt(np.einsum("ri,ij,rj->r", at, covariance, at))
 
-    result(capsys, "predict", "lines", "new.csv", "--out", "p.csv", "--force")
+    result(capsys, "predict", "lines", "new.csv", "--out", "p.csv", "--overwrite")
     found, found_sd = numbers("p.csv", "mean", "sd").T
     # Five Monte Carlo errors of a mean and of a standard deviation.
     ess = np.nanmin(tb.load("lines").diagnose(new, progress=False).ess)
@@ -107,8 +107,8 @@ def test_the_posterior_is_that_of_weighted_least_squares(at_lines, capsys):
 
 def test_units_of_the_target_do_not_matter(at_lines, capsys):
     for name in ("lines", "scaled"):
-        result(capsys, "predict", name, "new.csv", "--out", f"{name}-p.csv", "--force")
-    names = ("mean", "sd", "q0.05", "q0.95")
+        result(capsys, "predict", name, "new.csv", "--out", f"{name}-p.csv", "--overwrite")
+    names = ("mean", "sd", "q0.025", "q0.975")
     one, two = (numbers(f"{name}-p.csv", *names) for name in ("lines", "scaled"))
     np.testing.assert_allclose(two, UNIT * one, rtol=1e-6)
     one, two = (json.loads(Path(f"{name}.json").read_text()) for name in ("lines", "scaled"))
@@ -129,12 +129,12 @@ def test_the_run_knows_its_error_bars(at_lines, capsys):
     assert main(["info", "lines"]) == 0
     said = capsys.readouterr().out
     assert "y of lines.csv from x, with standard deviations from y_sd\n" in said
-    assert "tensorbnn fit lines.csv --out lines --target y --target-sd y_sd --hold-out" in said
+    assert "tensorbnn fit lines.csv --out lines --target y --target-sd y_sd --validation" in said
     assert "MeasuredGaussian(factor 1)" in said
     assert result(capsys, "info", "lines")["manifest"]["notes"]["table"]["target_sds"] == ["y_sd"]
 
 
-def test_held_out_rows_are_scored_with_their_own_error(at_lines):
+def test_validation_rows_are_scored_with_their_own_error(at_lines):
     found = json.loads(Path("lines.json").read_text())
     assert (found["targets"], found["target_sds"]) == (["y"], ["y_sd"])
     data = DirectoryStore("lines").data()
@@ -145,7 +145,17 @@ def test_held_out_rows_are_scored_with_their_own_error(at_lines):
 
 
 def test_what_fit_prints(at_lines, tmp_path, capsys):
-    options = ["--hidden", "", "--chains", "2", "--burn-in", "5", "--draws", "5", "--quiet"]
+    options = [
+        "--hidden-layer-sizes",
+        "",
+        "--chains",
+        "2",
+        "--burn-in",
+        "5",
+        "--draws",
+        "5",
+        "--quiet",
+    ]
     options += ["--likelihood", "MeasuredGaussian(factor=Hyper(1))", "--missing", "drop"]
     run = str(tmp_path / "run")
     assert main(["fit", "missing.csv", *FIT[2:6], "--out", run, *options]) == 0
@@ -157,9 +167,9 @@ def test_what_fit_prints(at_lines, tmp_path, capsys):
 
 def test_predictions(at_lines, capsys):
     """A table may have the target and its error, which are not looked at."""
-    found = result(capsys, "predict", "lines", "zero.csv", "--out", "p.csv", "--force")
-    assert found["columns"] == ["mean", "sd", "q0.05", "q0.5", "q0.95"]
-    options = ["--out", "p.csv", "--force", "--with-inputs"]
+    found = result(capsys, "predict", "lines", "zero.csv", "--out", "p.csv", "--overwrite")
+    assert found["columns"] == ["mean", "sd", "q0.025", "q0.5", "q0.975"]
+    options = ["--out", "p.csv", "--overwrite", "--with-inputs"]
     found = result(capsys, "predict", "lines", "lines.csv", *options)
     assert found["columns"][:4] == ["y_sd", "x", "y", "mean"]
     assert main(["predict", "lines", "new.csv", "--out", "noise.csv", "--noise", "--quiet"]) == 1
@@ -190,13 +200,13 @@ def test_reports(at_lines, tmp_path, capsys):
         *("of the data across, over networks upright", "targets are scaled with them"),
     ):
         assert said in text
-    result(capsys, "report", "lines", "--data", "lines.csv", "--out", page, "--force")
+    result(capsys, "report", "lines", "--validation", "lines.csv", "--out", page, "--overwrite")
     assert "For 40 rows of lines.csv" in Path(page).read_text(encoding="utf-8")
     for file, message in (
         ("zero.csv", "column 'y_sd' has 0 in data row 1 of zero.csv"),
         ("new.csv", "new.csv has no column 'y'"),
     ):
-        assert main(["report", "lines", "--data", file, "--out", page, "--force"]) == 1
+        assert main(["report", "lines", "--validation", file, "--out", page, "--overwrite"]) == 1
         assert message in capsys.readouterr().err
 
 
@@ -208,7 +218,7 @@ def test_going_on(at_lines, tmp_path, capsys):
         tb.load(run).parameters["dense_0.weights"][:, :250],
         tb.load("lines").parameters["dense_0.weights"],
     )
-    assert main(["diagnose", run, "--at", "new.csv"]) in (0, 3)
+    assert main(["diagnose", run, "--x", "new.csv"]) in (0, 3)
     assert "over 3 points" in capsys.readouterr().out
 
 
@@ -226,7 +236,7 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     settings = 'data = "two.csv"\nout = "run"\ntarget = ["z", "y"]\ntarget-sd = ["b", "a"]\n'
     (tmp_path / "fit.toml").write_text(settings)
-    options = ["--settings", "fit.toml", "--hidden", "2"]
+    options = ["--settings", "fit.toml", "--hidden-layer-sizes", "2"]
     assert main(["fit", *options]) == 130
     posterior = asked["posterior"]
     assert (posterior.network.inputs, posterior.network.outputs) == (1, 2)

@@ -38,7 +38,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ),
         ([*FIT, *DROP, "--chains", "0"], "--chains must be a whole number of at least 1"),
         ([*FIT, *DROP, "--draws", "0"], "--draws must be a whole number of at least 1, got 0"),
-        ([*FIT, *DROP, "--minutes", "0"], "--minutes must be a positive number, got 0"),
+        ([*FIT, *DROP, "--max-minutes", "0"], "--max-minutes must be a positive number, got 0"),
         ([*FIT, *DROP, "--seed", "-1"], "--seed must be a whole number of at least 0, got -1"),
         ([*FIT, *DROP, "--ignore", "price"], "'price' is needed for the target and can't be left"),
         (
@@ -46,8 +46,8 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
             "Gaussian has no 'sigma', it takes sd",
         ),
         ([*FIT, *DROP, "--likelihood", "Bernoulli(p=1)"], "Bernoulli has no 'p', it takes nothing"),
-        ([*FIT, *DROP, "--hold-out", "0.999"], "leaves none to train with"),
-        ([*FIT, *DROP, "--hold-out", "0.001"], "--hold-out 0.001 of 59 rows keeps none apart"),
+        ([*FIT, *DROP, "--validation", "0.999"], "leaves none to train with"),
+        ([*FIT, *DROP, "--validation", "0.001"], "--validation 0.001 of 59 rows holds out none"),
         ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
         ([*FIT[:5], "prices", "--ignore", "id", *DROP], "already holds a run: choose another"),
         ([*FIT[:5], "new.csv", *DROP], "new.csv exists and is not a run: choose another --out"),
@@ -57,7 +57,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*PREDICT[:4], "prices.csv"], "prices.csv exists: choose another --out"),
         ([*PREDICT[:4], "m.xls"], "m.xls is no kind of table"),
         ([*PREDICT[:4], "none/m.csv"], "there is no directory none"),
-        ([*PREDICT, "--thin", "0"], "--every must be a whole number of at least 1"),
+        ([*PREDICT, "--thin", "0"], "--thin must be a whole number of at least 1"),
         ([*PREDICT, "--likelihood", "Categorical()"], "Categorical"),
         (
             ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--noise"],
@@ -78,7 +78,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
             "which the run has not: fit it anew, with --target-sd",
         ),
         (["report", "prices", "--out", "none/r.html"], "there is no directory none"),
-        (["report", "prices", "--data", "new.csv"], "has no column 'price'"),
+        (["report", "prices", "--validation", "new.csv"], "has no column 'price'"),
         (["resume", "none"], "there is no run none"),
     ],
 )
@@ -96,11 +96,11 @@ def test_one_line(inside, capsys, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fit", "prices.csv", "--out", "r"], "--target is needed"),
-        (["fit", "--target", "y", "--out", "r"], "a table is needed"),
-        ([*FIT, "--hidden", "5,x"], "must be whole numbers such as 50,50, got '5,x'"),
-        ([*FIT, "--hold-out", "1"], "must be a number such as 0.2"),
-        ([*FIT, "--activation", "sine"], "invalid choice: 'sine'"),
+        (["fit", "prices.csv", "--out", "r"], "--target is required: the column to predict"),
+        (["fit", "--target", "y", "--out", "r"], "data is required: a CSV, TSV or Parquet file"),
+        ([*FIT, "--hidden-layer-sizes", "5,x"], "must be whole numbers such as 50,50, got '5,x'"),
+        ([*FIT, "--validation", "1"], "must be a number such as 0.2"),
+        ([*FIT, "--activation", "sine"], "--activation must be one of elu, "),
         ([*PREDICT, "--quantiles", "5"], "numbers between 0 and 1"),
     ],
 )
@@ -108,11 +108,14 @@ def test_options_that_cannot_be(inside, capsys, arguments, message):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith("tensorbnn: ")
+    assert told.count("\n") == 1
+    assert message in told
 
 
 def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
-    for change in ({"format": 2}, {"notes": {"table": {"inputs": 3}}}):
+    for change in ({"format": 3}, {"notes": {"table": {"inputs": 3}}}):
         run = tmp_path / "run"
         shutil.copytree("prices", run)
         manifest = read_manifest(run) | change
@@ -129,7 +132,7 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     (run / "run.json").write_bytes(pack_manifest(manifest))
     assert main(["info", str(run)]) == 1
     newer, table, damaged, also = capsys.readouterr().err.splitlines()
-    assert "has format 2, but this version of the library reads up to 1" in newer
+    assert "has format 3, but this version of the library reads format 2" in newer
     for told in (table, also):
         assert "describes its table in a way that can't be read" in told
     assert "is damaged or was changed" in damaged
@@ -176,10 +179,10 @@ def test_runs_that_are_too_short(inside, capsys, monkeypatch):
 def test_settings(inside, capsys, tmp_path, monkeypatch):
     file = tmp_path / "fit.toml"
     cases = {
-        "hiden = [3]": "unknown setting 'hiden': did you mean 'hidden'?",
-        "hidden = [3.5]": "hidden must be whole numbers",
-        'chains = "two"': "chains can't be 'two'",
-        'missing = "fill"': "missing must be one of ['refuse', 'drop'], got 'fill'",
+        "relevence = true": "unknown setting 'relevence': did you mean 'relevance'?",
+        "hidden_layer_sizes = [3.5]": "hidden_layer_sizes must be whole numbers",
+        'chains = "two"': "chains must be a whole number, got 'two'",
+        'missing = "fill"': "missing must be one of refuse, drop, got 'fill'",
         "a = ": "is not TOML",
     }
     for content, message in cases.items():
@@ -187,8 +190,8 @@ def test_settings(inside, capsys, tmp_path, monkeypatch):
         assert main(["fit", "--settings", str(file)]) == 1
         assert message in capsys.readouterr().err
     file.write_text(
-        f'data = "kinds.csv"\ntarget = "kind"\nout = "{tmp_path / "run"}"\nhidden = [2]\n'
-        'activation = "relu"\nburn-in = 8\ndraws = 9\nchains = 2\n'
+        f'data = "kinds.csv"\ntarget = "kind"\nout = "{tmp_path / "run"}"\n'
+        'hidden_layer_sizes = [2]\nactivation = "relu"\nburn-in = 8\ndraws = 9\nchains = 2\n'
     )
     asked = {}
 
@@ -209,7 +212,7 @@ def test_a_directory_in_place_of_a_file_to_write(inside, tmp_path, capsys):
         (tmp_path / name).mkdir()
         says = f"tensorbnn: {tmp_path / name} is a directory: choose a file for --out\n"
         before = ["predict", "prices", "new.csv"] if name == "out.csv" else ["report", "prices"]
-        for force in ([], ["--force"]):
+        for force in ([], ["--overwrite"]):
             assert main([*before, "--out", str(tmp_path / name), "--quiet", *force]) == 1
             assert capsys.readouterr().err == says
     assert sorted(each.name for each in tmp_path.iterdir()) == ["out.csv", "out.html"]

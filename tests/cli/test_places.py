@@ -18,7 +18,7 @@ from tests.cli.running import result, write
 
 pytestmark = pytest.mark.slow
 
-SHORT = ["--hidden", "3", "--chains", "2", "--burn-in", "20", "--draws", "8", "--quiet"]
+SHORT = ["--hidden-layer-sizes", "3", "--chains", "2", "--burn-in", "20", "--draws", "8", "--quiet"]
 
 
 def sample_apart(posterior, sampler, **options):
@@ -44,7 +44,7 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("tensorbnn.cli.fit.sample", sample_apart)
-        options = ["--missing", "drop", "--hold-out", "0.2", *SHORT]
+        options = ["--missing", "drop", "--validation", "0.2", *SHORT]
         assert main(["fit", "wells.csv", "--target", "flow", "--out", "wells", *options]) == 0
         assert main(["fit", "many.csv", "--target", "y", "--out", "many", *SHORT]) == 0
     return folder
@@ -87,7 +87,7 @@ def test_many_columns_are_not_listed(inside, capsys):
 
 
 def test_rows_of_another_table(inside, capsys):
-    verdict = result(capsys, "diagnose", "wells", "--at", "at.csv", code=3)["verdict"]
+    verdict = result(capsys, "diagnose", "wells", "--x", "at.csv", code=3)["verdict"]
     named = re.findall(r"data row \d+ \([^)]*\)", verdict)
     assert named
     assert set(named) <= {
@@ -148,7 +148,7 @@ def test_warnings_of_a_run_that_falls_short_name_rows_of_the_table(inside, capsy
 
 
 def test_rows_that_are_known_by_number_are_named_too():
-    named = CommandLine().at(["data row 1", "data row 9", "data row 27"])
+    named = CommandLine(points=["data row 1", "data row 9", "data row 27"])
     worst = [Point(2, "row 6", 1.2, 3.0), Point(1, "row 3", 1.1, 30.0)]
     told = StoppedUnconverged("draws", 8, 8, 8, None, 1.01, 400.0, points=100, short=5, worst=worst)
     assert (

@@ -50,7 +50,7 @@ def test_import(tmp_path, capsys):
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "tb.Gaussian(sd=0.1) is assumed" in told.err
-    assert "give the --sd of the run" in told.err
+    assert "give the --likelihood of the run" in told.err
     network = "network      1 input → Dense(5) → ELU → Dense(1)"
     for text in (
         "27 from 1 chain",
@@ -63,10 +63,14 @@ def test_import(tmp_path, capsys):
     assert main(["import", str(old), str(new)]) == 1
     assert capsys.readouterr().err == (
         f"tensorbnn: {new} already holds a run: choose another directory, or replace it with "
-        "--force\n"
+        "--overwrite\n"
     )
-    assert main(["import", str(old), str(new), "--overwrite", "--sd", "0.3"]) == 0
-    assert main(["import", str(old), str(tmp_path / "other"), "--sd", "0.2"]) == 0
+    assert (
+        main(["import", str(old), str(new), "--overwrite", "--likelihood", "Gaussian(sd=0.3)"]) == 0
+    )
+    assert (
+        main(["import", str(old), str(tmp_path / "other"), "--likelihood", "Gaussian(sd=0.2)"]) == 0
+    )
     assert capsys.readouterr().err == ""
     assert tb.load(tmp_path / "other").likelihood == tb.Gaussian(sd=0.2)
     assert main(["import", str(tmp_path / "nowhere"), str(tmp_path / "fresh")]) == 1
@@ -89,11 +93,25 @@ def test_mistakes_get_one_line(tmp_path, capsys):
 
 
 def test_unknown_commands_and_options(capsys):
-    for arguments in (["dmo"], ["demo", "--chain-count", "3"], []):
+    for arguments, message in (
+        (["dmo"], "there is no command dmo: did you mean demo?"),
+        (["demo", "--chain", "3"], "demo has no option --chain: did you mean --chains?"),
+        (["fit", "--minutes=3"], "fit has no option --minutes: did you mean --max-minutes?"),
+        (["fit", "--hidden", "3"], "has no option --hidden: did you mean --hidden-layer-sizes?"),
+        (["info", "-x", "run"], "info has no option -x: `tensorbnn info --help` lists them"),
+        (["predict", "run"], "missing arguments: data"),
+        (["info", "run", "other"], "unrecognized arguments: other"),
+        (["fit", "--out"], "--out needs a value"),
+        (["--nothing"], "there is no option --nothing: `tensorbnn --help`"),
+        ([], "give a command, such as `tensorbnn fit`; `tensorbnn --help` lists them"),
+    ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 2
-    assert "usage: tensorbnn" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert told.startswith("tensorbnn: ")
+        assert told.count("\n") == 1
+        assert message in told
 
 
 def test_version(capsys):
@@ -132,14 +150,16 @@ def test_messages_name_options():
 
 def test_the_line_of_a_command_gives_the_same_options_again(tmp_path):
     file = tmp_path / "fit.toml"
-    file.write_text('hidden = [3, 2]\ntarget-sd = ["b c"]\nrelevance = true\nburn-in = 500\n')
-    line = f"fit t.csv --target a --out 'my run' --settings {file} --hold-out 0.2 --json"
+    file.write_text(
+        'hidden_layer_sizes = [3, 2]\ntarget-sd = ["b c"]\nrelevance = true\nburn-in = 500\n'
+    )
+    line = f"fit t.csv --target a --out 'my run' --settings {file} --validation 0.2 --json"
     given = make_parser().parse_args(shlex.split(line))
     options = given.command.complete(given)
     again = given.command.line(options)
     assert again == (
-        "tensorbnn fit t.csv --out 'my run' --target a --target-sd 'b c' --hold-out 0.2 "
-        "--hidden 3,2 --relevance"
+        "tensorbnn fit t.csv --out 'my run' --target a --target-sd 'b c' --validation 0.2 "
+        "--hidden-layer-sizes 3,2 --relevance"
     )
     same = given.command.complete(make_parser().parse_args(shlex.split(again)[1:]))
     once = {"settings", "json", "parser", "program", "command", "commands"}

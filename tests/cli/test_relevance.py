@@ -10,7 +10,7 @@ from tests.cli.running import result, write
 
 pytestmark = pytest.mark.slow
 
-QUICK = ["--hidden", "3", "--chains", "2", "--burn-in", "200", "--draws", "50"]
+QUICK = ["--hidden-layer-sizes", "3", "--chains", "2", "--burn-in", "200", "--draws", "50"]
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def test_settings(folder, capsys):
     result(capsys, "fit", "data.csv", *options)
     assert tb.load("run").relevances is not None
     (folder / "fit.toml").write_text("relevance = 'yes'\n")
-    assert main(["fit", "data.csv", *options, "--force"]) == 1
+    assert main(["fit", "data.csv", *options, "--overwrite"]) == 1
     assert "relevance must be true or false, got 'yes'" in capsys.readouterr().err
     (folder / "fit.toml").write_text("relevance = false\n")
-    result(capsys, "fit", "data.csv", *options, "--force")
+    result(capsys, "fit", "data.csv", *options, "--overwrite")
     assert tb.load("run").relevances is None
     result(capsys, "report", "run", "--out", "run.html")
     assert "Which inputs matter" not in (folder / "run.html").read_text()

@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 def made(run, folder, capsys):
     file = folder / "page.html"
-    arguments = ["report", run, "--out", str(file), "--force", "--quiet"]
+    arguments = ["report", run, "--out", str(file), "--overwrite", "--quiet"]
     assert main(arguments) == 0
     shown = capsys.readouterr()
     assert "verdict" in shown.out

@@ -278,13 +278,50 @@ def ensemble(folder):
     made = tb.sample(posterior(), SAMPLERS["hmc"], **PLAN | {"burn_in": 200, "draws": 60})
     predicted, diagnosis = made.predict(X, progress=False), made.diagnose(X, progress=False)
     wider = made.reweight(likelihood=tb.Gaussian(sd=tb.Hyper(0.12)), progress=False)
-    arrays = {name: getattr(predicted, name) for name in ("networks", "mean", "sd", "sd_total")}
+    arrays = {name: getattr(predicted, name) for name in ("mean", "sd", "sd_total")}
+    arrays |= {"networks": predicted.samples}
     arrays |= {"quantile": predicted.quantile(0.9), "score": predicted.log_score(Y)}
     names = ("rhat", "ess", "ess_tail", "mcse_mean")
     arrays |= {name: getattr(diagnosis, name) for name in names}
-    arrays |= {"weights": wider.weights, "size": wider.effective_size, "pareto_k": wider.pareto_k}
-    np.savez(folder / "arrays.npz", **arrays)
-    save_json(folder / "verdict.json", {"verdict": str(diagnosis.verdict)})
+    arrays |= {"weights": wider.weights, "size": wider.ess, "pareto_k": wider.pareto_k}
+    np.savez(folder / "arrays.npz", **{name: np.ravel(each) for name, each in arrays.items()})
+
+
+# Error bars and weights of the rows.
+SD, WEIGHTS = np.linspace(0.05, 0.2, 9), np.linspace(0.5, 2, 9)
+
+
+def rows_model(likelihood, **of_rows):
+    network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(1), inputs=1)
+    return tb.Posterior(network, likelihood, X, Y, **of_rows, standardize=True)
+
+
+@scenario
+def error_bars(folder):
+    model = rows_model(tb.MeasuredGaussian(tb.Hyper(1.0)), y_sd=SD)
+    validation = {"validation": tb.Dataset(X / 2, Y / 2, y_sd=SD)}
+    made = whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG | METRICS | validation)
+    save_scores(folder, made.evaluate(X, Y, y_sd=SD, level=0.9, progress=False))
+
+
+@scenario
+def weights(folder):
+    model = rows_model(tb.Gaussian(sd=tb.Hyper(0.1)), sample_weight=WEIGHTS)
+    validation = {"validation": tb.Dataset(X / 2, Y / 2, sample_weight=WEIGHTS)}
+    made = whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG | METRICS | validation)
+    save_scores(folder, made.evaluate(X, Y, level=0.9, progress=False))
+
+
+@scenario
+def weights_and_error_bars(folder):
+    model = rows_model(tb.MeasuredGaussian(), y_sd=SD, sample_weight=WEIGHTS)
+    made = whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG)
+    save_scores(folder, made.evaluate(X, Y, y_sd=SD, level=0.9, progress=False))
+
+
+def save_scores(folder, scores):
+    names = ("log_score", "rmse", "crps", "coverage", "sharpness", "pit")
+    np.savez(folder / "scores.npz", **{name: np.ravel(getattr(scores, name)) for name in names})
 
 
 @scenario
@@ -322,10 +359,19 @@ def command_line(folder):
     rows = zip(size, colour, price, kind, strict=True)
     lines = ["size,colour,price,kind", *(",".join(map(str, row)) for row in rows)]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
-    small = ["--hidden", "3", "--chains", "2", "--burn-in", "170", "--minutes", "60"]
+    small = [
+        "--hidden-layer-sizes",
+        "3",
+        "--chains",
+        "2",
+        "--burn-in",
+        "170",
+        "--max-minutes",
+        "60",
+    ]
     fits = {"prices": "price", "kinds": "kind", "goal": "price"}
     for run, target in fits.items():
-        draws = [] if run == "goal" else ["--draws", "40", "--hold-out", "0.25"]
+        draws = [] if run == "goal" else ["--draws", "40", "--validation", "0.25"]
         command = ["fit", "table.csv", "--target", target, "--out", run, *small, *draws]
         tensorbnn(folder, f"fit-{run}", *command)
         tensorbnn(folder, f"diagnose-{run}", "diagnose", run)

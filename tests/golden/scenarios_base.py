@@ -283,8 +283,44 @@ def ensemble(folder):
     names = ("rhat", "ess", "ess_tail", "mcse_mean")
     arrays |= {name: getattr(diagnosis, name) for name in names}
     arrays |= {"weights": wider.weights, "size": wider.effective_size, "pareto_k": wider.pareto_k}
-    np.savez(folder / "arrays.npz", **arrays)
-    save_json(folder / "verdict.json", {"verdict": str(diagnosis.verdict)})
+    np.savez(folder / "arrays.npz", **{name: np.ravel(each) for name, each in arrays.items()})
+
+
+# Error bars and weights of the rows.
+SD, WEIGHTS = np.linspace(0.05, 0.2, 9), np.linspace(0.5, 2, 9)
+
+
+def rows_model(likelihood, *columns):
+    network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(1), inputs=1)
+    return tb.Posterior(network, likelihood, X, np.column_stack(columns), standardise=True)
+
+
+@scenario
+def error_bars(folder):
+    model = rows_model(tb.MeasuredGaussian(tb.Hyper(1.0)), Y, SD)
+    validation = {"validation": (X / 2, np.column_stack([Y / 2, SD]))}
+    made = whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG | METRICS | validation)
+    save_scores(folder, made.score(X, np.column_stack([Y, SD]), level=0.9, progress=False))
+
+
+@scenario
+def weights(folder):
+    model = rows_model(tb.Weighted(tb.Gaussian(sd=tb.Hyper(0.1))), Y, WEIGHTS)
+    validation = {"validation": (X / 2, np.column_stack([Y / 2, WEIGHTS]))}
+    made = whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG | METRICS | validation)
+    save_scores(folder, made.score(X, Y, level=0.9, progress=False))
+
+
+@scenario
+def weights_and_error_bars(folder):
+    model = rows_model(tb.Weighted(tb.MeasuredGaussian()), Y, SD, WEIGHTS)
+    made = whole_and_cut(folder, model, SAMPLERS["hmc"], **LONG)
+    save_scores(folder, made.score(X, np.column_stack([Y, SD]), level=0.9, progress=False))
+
+
+def save_scores(folder, scores):
+    names = ("log_score", "rmse", "crps", "coverage", "sharpness", "pit")
+    np.savez(folder / "scores.npz", **{name: np.ravel(getattr(scores, name)) for name in names})
 
 
 @scenario

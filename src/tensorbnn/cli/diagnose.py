@@ -13,9 +13,9 @@ from tensorbnn.tables.reading import joined
 
 
 def run(options: argparse.Namespace) -> int:
-    """Diagnose, and say it by the exit code too."""
+    """Print the diagnosis; the exit code has the answer too."""
     saved = open_run(options.run)
-    points = _points(saved, options.at)
+    points = _points(saved, options.x)
     diagnosis = saved.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
     lines = sampled(saved.ensemble)
     verdict, verdict_facts = convergence(diagnosis, options.words)
@@ -44,26 +44,26 @@ def run(options: argparse.Namespace) -> int:
     return 0 if diagnosis.trustworthy else NOT_TRUSTWORTHY
 
 
-def _points(saved: SavedRun, at: Path | None) -> Dataset:
-    if at is not None:
-        table = joined(saved.read(at))
+def _points(saved: SavedRun, x: Path | None) -> Dataset:
+    if x is not None:
+        table = joined(saved.read(x))
         encoding = saved.encoding_for(table)
         rows = encoding.encode(table)
         return Dataset(rows.x, names=row_names(rows.x, encoding, rows.rows.tolist()))
     points = training_points(saved.store)
     if points is None:
         raise ValueError(
-            f"{saved.store.path} keeps no training data: say where to look with --at, a table of "
-            "inputs"
+            f"{saved.store.path} does not contain its training data: give a table of inputs with "
+            "--x"
         )
     return points
 
 
 COMMAND = Command(
     "diagnose",
-    "say whether the predictions of a run can be trusted",
-    (RUN, Option("at", "a table of inputs; default: training rows", Path, path="file"), *RESULT),
+    "check whether the predictions of a run can be trusted",
+    (RUN, Option("x", "a table of inputs; default: training rows", Path, path="file"), *RESULT),
     run,
-    description="Say whether the predictions of a run can be trusted. Exits with 0 if they can, "
-    f"with {NOT_TRUSTWORTHY} if they can't.",
+    description="Check whether the predictions of a run can be trusted. The exit code is 0 if they "
+    f"can, and {NOT_TRUSTWORTHY} if they can't.",
 )

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tensorbnn import plots
 from tensorbnn.cli import output
-from tensorbnn.cli.options import RESULT, Command, Option
+from tensorbnn.cli.models import read_likelihood
+from tensorbnn.cli.options import RESULT, Command, Option, whole_number
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.engine import library
 from tensorbnn.interop.original import import_original
@@ -91,8 +92,8 @@ def truth(x: NDArray[Any]) -> NDArray[Any]:
 
 def import_run(options: argparse.Namespace) -> int:
     """Import, and say what was found."""
-    check_free_run(options.new, force=options.overwrite, option="directory")
-    likelihood = None if options.sd is None else Gaussian(sd=options.sd)
+    check_free_run(options.new, overwrite=options.overwrite, option="directory")
+    likelihood = None if options.likelihood is None else read_likelihood(options.likelihood)
     ensemble = import_original(
         options.old, options.new, likelihood=likelihood, overwrite=options.overwrite
     )
@@ -150,10 +151,10 @@ DEMO = Command(
     "sample the paper's sparse example and draw its figure",
     (
         Option("out", "folder for figure and run", Path, default=Path("demo"), path="directory"),
-        Option("chains", "number of chains", int, default=4),
-        Option("burn_in", "transitions that are not saved", int, default=1000),
-        Option("draws", "networks saved from each chain", int, default=1000),
-        Option("seed", "seed of all random numbers", int, default=0),
+        Option("chains", "number of chains", whole_number, default=4),
+        Option("burn_in", "transitions that are not saved", whole_number, default=1000),
+        Option("draws", "networks saved from each chain", whole_number, default=1000),
+        Option("seed", "seed of all random numbers", whole_number, default=0),
         *RESULT,
     ),
     demo,
@@ -164,8 +165,8 @@ IMPORT = Command(
     (
         Option("old", "the run directory of TensorBNN", Path, kind="positional", path="directory"),
         Option("new", "the run directory to make", Path, kind="positional", path="directory"),
-        Option("sd", "the noise, where it was Gaussian and known", float, python="likelihood"),
-        Option("overwrite", "replace a run that is at new", kind="switch", also=("--force",)),
+        Option("likelihood", "that of the run; for known noise, such as 'Gaussian(sd=0.1)'"),
+        Option("overwrite", "replace a run at `new`", kind="switch"),
         *RESULT,
     ),
     import_run,

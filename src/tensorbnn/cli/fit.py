@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -16,13 +17,16 @@ from tensorbnn.cli.messages import print_error, warnings_as_lines
 from tensorbnn.cli.models import PRIORS, read_model
 from tensorbnn.cli.options import (
     DATA,
-    FORCE,
+    OVERWRITE,
     RESULT,
+    UNTIL,
     Command,
     Option,
     fraction,
     grouped,
+    number,
     once,
+    whole_number,
     whole_numbers,
 )
 from tensorbnn.cli.saved_run import check_free_run
@@ -39,18 +43,18 @@ from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
 from tensorbnn.tables.encoding import Encoding, Task, learn
 from tensorbnn.tables.reading import Table, counted, read_table
+from tensorbnn.tabular import DEFAULTS
 
-# Without --draws, at least so many, and minutes after which it ends all the same.
+# Without --draws, each chain has at least this many.
 LEAST_DRAWS = 250
-MINUTES = 10.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, sample, and say what came of it."""
+    """Read the table, sample, and print the result."""
     if options.seed < 0:
         raise ValueError(f"--seed must be a whole number of at least 0, got {options.seed}")
-    resume = f"go on with it by `tensorbnn resume {shlex.quote(str(options.out))}`, "
-    check_free_run(options.out, force=options.force, option="--out", hint=resume)
+    resume = f"continue it with `tensorbnn resume {shlex.quote(str(options.out))}`, "
+    check_free_run(options.out, overwrite=options.overwrite, option="--out", hint=resume)
     table, decimal = _read(options)
     encoding = learn(
         table,
@@ -62,13 +66,13 @@ def run(options: argparse.Namespace) -> int:
         missing=options.missing,
     )
     rows = encoding.encode(table, targets=True)
-    training, held_out = _split(rows, options.hold_out, options.seed)
+    training, validation = _split(rows, options.validation, options.seed)
     notes = {
         "table": asdict(encoding)
         | {
             "file": table.file.name,
             "rows": len(training),
-            "held_out": 0 if held_out is None else len(held_out),
+            "validation": 0 if validation is None else len(validation),
             "dropped": table.num_rows - len(rows),
             "ignored": list(options.ignore),
             "diagnosed": training.evenly(DIAGNOSED_ROWS).rows.tolist(),
@@ -89,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
     points = diagnosed_rows(notes, training.x)
-    _sample(options, posterior, points, held_out, notes)
+    _sample(options, posterior, points, validation, notes)
     return 0
 
 
@@ -104,17 +108,17 @@ def _read(options: argparse.Namespace) -> tuple[Table, str]:
 
 
 def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | None]:
-    """Rows to train with, and rows that are held out."""
+    """Rows to train with, and rows that are held out, if any."""
     if not share:
         return rows, None
     count = round(share * len(rows))
     if not count:
         raise ValueError(
-            f"--hold-out {share:g} of {counted(len(rows), 'row')} keeps none apart: give a larger "
+            f"--validation {share:g} of {counted(len(rows), 'row')} holds out none: give a larger "
             "share, or leave it out"
         )
     if count == len(rows):
-        raise ValueError(f"--hold-out {share:g} of {len(rows)} rows leaves none to train with")
+        raise ValueError(f"--validation {share:g} of {len(rows)} rows leaves none to train with")
     return rows.split(share, seed=seed)
 
 
@@ -157,12 +161,14 @@ def _sample(
     options: argparse.Namespace,
     posterior: Posterior,
     points: Dataset,
-    held_out: Dataset | None,
+    validation: Dataset | None,
     notes: dict[str, Any],
 ) -> None:
     """Sample, and print what came of it."""
-    by_itself = options.draws is None and options.chains > 1
-    minutes = MINUTES if by_itself and options.minutes is None else options.minutes
+    until = _until(options)
+    minutes = options.max_minutes
+    if minutes is None and until is not None and options.draws is None:
+        minutes = DEFAULTS["max_minutes"].command_line
     table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
     began = time.monotonic()
     with warnings_as_lines(replace(options.words, points=points.names)):
@@ -172,14 +178,15 @@ def _sample(
             chains=options.chains,
             burn_in=options.burn_in,
             draws=LEAST_DRAWS if options.draws is None else options.draws,
-            until=Converged() if by_itself else None,
+            until=until,
             max_minutes=minutes,
+            max_gradients=options.max_gradients,
             metrics=[MeanSquaredError() if table["classes"] is None else Accuracy()],
-            validation=None if held_out is None else (held_out.x, held_out.targets),
+            validation=None if validation is None else (validation.x, validation.targets),
             seed=options.seed,
             path=options.out,
             notes=notes,
-            overwrite=options.force,
+            overwrite=options.overwrite,
             progress=show,
         )
     seconds = time.monotonic() - began
@@ -187,10 +194,10 @@ def _sample(
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
     lines = {"data": _data_line(table)} | output.sampled(ensemble, f"{seconds:.1f} s") | verdict
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
-    noted = "targets", "target_sds", "decimal", "rows", "held_out", "dropped"
+    noted = "targets", "target_sds", "decimal", "rows", "validation", "dropped"
     facts |= {name: table[name] for name in noted} | verdict_facts
-    if held_out is not None and ensemble.num_draws:
-        score = ensemble.predict(held_out.x, progress=show).log_score(held_out.targets)
+    if validation is not None and ensemble.num_draws:
+        score = ensemble.predict(validation.x, progress=show).log_score(validation.targets)
         lines["log score"] = f"{score:.3f} per held-out row"
         facts["log_score"] = score
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
@@ -201,37 +208,52 @@ def _sample(
     output.print_result(options, lines, facts)
 
 
+def _until(options: argparse.Namespace) -> Converged | None:
+    """When the run stops by itself; without --draws always, if there are chains to compare."""
+    aims = {"rhat": options.rhat, "ess": options.ess}
+    given = {name: value for name, value in aims.items() if value is not None}
+    return Converged(**given) if given or (options.draws is None and options.chains > 1) else None
+
+
 def _aim(options: argparse.Namespace) -> str:
-    """What makes a run longer: one of so many draws is complete without another aim."""
-    if options.draws is None:
+    """The option that makes a run longer: one with --draws is complete without another aim."""
+    if options.draws is None or options.ess or options.rhat:
         return ""
     one = options.chains == 1  # which can't agree with another
-    return f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --minutes 10"
+    return (
+        f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --max-minutes 10"
+    )
 
 
 def _data_line(table: dict[str, Any]) -> str:
     parts = [counted(table["rows"], "row")]
-    if table["held_out"]:
-        parts.append(f"{table['held_out']:,} held out")
+    if table["validation"]:
+        parts.append(f"{table['validation']:,} held out")
     if table["dropped"]:
         parts.append(f"{table['dropped']:,} with missing values dropped")
     commas = "; numbers with decimal commas" if table["decimal"] == "," else ""
     return f"{', '.join(parts)}: {output.predicted(table)}{commas}"
 
 
-TARGET = "the column to predict; needed; repeat it for more"
+def _option(name: str, help: str, type: Callable[[str], Any] = str, **more: Any) -> Option:
+    """An option with the default of the table of all defaults."""
+    return Option(name, help, type, DEFAULTS[name].command_line, **more)
+
+
+TARGET = "the column to predict; repeat it for several"
 SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
 PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
-LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: learned noise, that of --target-sd, or classes"
+LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: by the target, with learned noise for numbers"
+ACTIVATION = f"after each hidden layer: {', '.join(sorted(ACTIVATION_NAMES))}"
 RELEVANCE = "learn how much each input matters, by a scale for each"
-ACCEPTANCE = "share of proposals to accept; closer to 1 for smaller, safer steps"
+ACCEPTANCE = "acceptance rate to aim at; closer to 1 for smaller, safer steps"
 COMMAND = Command(
     "fit",
     "sample networks that predict a column of a table",
     (
-        replace(DATA, help=f"{DATA.help}; needed", needed="a table"),
-        Option("out", "the run directory to make; needed", Path, needed="--out", path="directory"),
-        Option("target", TARGET, kind="list", needed="--target"),
+        replace(DATA, required=True),
+        Option("out", "the run directory to create", Path, required=True, path="directory"),
+        Option("target", TARGET, kind="list", required=True),
         Option("target_sd", SDS, kind="list"),
         once("settings", "a TOML file with any of these options", Path, path="file"),
         *grouped(
@@ -242,30 +264,31 @@ COMMAND = Command(
             Option(
                 "missing", "rows with missing values", default="refuse", choices=get_args(Missing)
             ),
-            Option("hold_out", "share of the rows kept apart to judge the fit by", fraction, 0.0),
+            _option("validation", "share of the rows to hold out, to validate the fit", fraction),
         ),
         *grouped(
             "model",
-            Option("hidden", "units of hidden layers, such as 50,50", whole_numbers, (50,)),
-            Option("relevance", RELEVANCE, kind="switch"),
-            Option("activation", default="tanh", choices=sorted(ACTIVATION_NAMES)),
-            Option("prior", PRIOR, default="gaussian"),
-            Option("likelihood", LIKELIHOOD),
+            _option("hidden_layer_sizes", "units of hidden layers, such as 50,50", whole_numbers),
+            _option("relevance", RELEVANCE, kind="switch"),
+            _option("activation", ACTIVATION, choices=sorted(ACTIVATION_NAMES)),
+            _option("prior", PRIOR),
+            _option("likelihood", LIKELIHOOD),
         ),
         *grouped(
             "sampling",
-            Option("chains", "number of chains", int, 4),
-            Option("burn_in", "transitions that are not saved", int, 500),
-            Option("draws", "networks to save from each chain", int),
-            Option("target_acceptance", ACCEPTANCE, float, HMC.target_acceptance),
-            Option("minutes", "stop after so many minutes", float, python="max_minutes"),
-            Option("seed", "seed of all random numbers", int, 0),
-            FORCE,
+            _option("chains", "number of chains", whole_number),
+            _option("burn_in", "transitions that are not saved", whole_number),
+            _option("draws", "networks to save from each chain", whole_number),
+            *UNTIL,
+            _option("target_acceptance", ACCEPTANCE, number),
+            _option("seed", "seed of all random numbers", whole_number),
+            OVERWRITE,
         ),
         *RESULT,
     ),
     run,
     description="Sample networks that predict a column of a table from the others.",
-    epilog="Without --draws, chains go on until their predictions agree and are known well, for "
-    f"{MINUTES:g} minutes at most (--minutes).",
+    epilog="Without --draws, chains continue until R-hat of their predictions is below "
+    f"{Converged().rhat:g} (--rhat) and their effective sample size reaches {Converged().ess:g} "
+    f"(--ess), but for at most {DEFAULTS['max_minutes'].command_line:g} minutes (--max-minutes).",
 )

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         "sampler": summary(manifest["sampler"]),
         "seed": str(manifest["seed"]),
         "size": f"{facts['megabytes']:,.1f} MB",
-        begun: f"{manifest.get('created', 'at an unknown time')} by tensorbnn "
+        begun: f"{manifest['created']} by tensorbnn "
         f"{manifest['library']} on jax {manifest['jax']}, {manifest['dtype']}",
     }
     table = noted_table(manifest["notes"])

@@ -18,8 +18,8 @@ REMEDIES = {
     Remedy.ODD_CHAIN: "look at its trace; fit again with a longer --burn-in or another --seed, and "
     "trust none of the chains until all agree",
     Remedy.SEPARATE_MODES: "run longer (tensorbnn resume), or fit again with a longer --burn-in; "
-    "if they stay apart they sit in different modes: fit a smaller network (--hidden), or with "
-    "another --seed",
+    "if they stay apart they sit in different modes: fit a smaller network "
+    "(--hidden-layer-sizes), or with another --seed",
     Remedy.SAMPLE_OTHER: "fit the other model anew",
     Remedy.SAMPLE_OTHER_FROM_HERE: "fit it anew, by `tensorbnn fit`",
     Remedy.SAFER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",

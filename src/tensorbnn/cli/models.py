@@ -33,7 +33,7 @@ def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:
     """The network and the likelihood that the options ask for."""
     prior = read_prior(options.prior)
     return TabularModel(
-        hidden_layer_sizes=options.hidden,
+        hidden_layer_sizes=options.hidden_layer_sizes,
         activation=options.activation,
         weight_prior=prior,
         bias_prior=prior,

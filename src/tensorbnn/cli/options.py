@@ -1,7 +1,7 @@
-"""Tables of options, from which come parser, settings in TOML, and the line that repeats a command.
+"""Tables of options, which define the parser, the settings in TOML and the line of a command.
 
 An option that was not given is looked up in the settings, if the command has any, then in the
-table's defaults.
+defaults of the table. Names are those of Python, with dashes in flags.
 """
 
 import argparse
@@ -19,43 +19,41 @@ from typing import Any, Literal
 class Option:
     """One option of a command."""
 
-    name: str  # of its value and its key in settings; with dashes, of its flag
+    name: str  # as in Python and in settings; its flag has dashes
     help: str = ""
     type: Callable[[str], Any] = str
     default: Any = None
     kind: Literal["value", "list", "switch", "positional"] = "value"
     choices: Sequence[str] | None = None
     group: str | None = None  # the heading in the help
-    also: tuple[str, ...] = ()  # other flags for it
-    python: str = ""  # its name in Python, where that is another
-    needed: str = ""  # what an error asks for where it is missing
+    required: bool = False
     path: Literal["file", "directory"] | None = None  # what a shell completes
     in_settings: bool = True
-    in_line: bool = True  # whether the line that repeats a command has it
+    in_line: bool = True  # whether the line that repeats a command contains it
 
     @property
     def flag(self) -> str:
         """Such as ``--burn-in``."""
         return f"--{self.name.replace('_', '-')}"
 
-    def add_to(self, parser: Any, *, required: bool) -> None:
-        """Declare it; what is not given is ``None``."""
-        shown = self.help
+    def add_to(self, parser: Any, *, may_be_in_settings: bool) -> None:
+        """Declare it. A missing option is ``None``, and reported by `Command.complete`."""
+        needs_note = self.required and (may_be_in_settings or self.kind != "positional")
+        shown = f"{self.help} (required)" if needs_note else self.help
         if self.kind not in ("list", "switch") and self.default is not None:
             shown = f"{shown} (default: {_text(self.default)})".strip()
         given: dict[str, Any] = {"help": shown, "default": None}
         if self.kind == "switch":
             given["action"] = "store_true"
         else:
-            given |= {"type": self.type, "choices": self.choices}
+            given |= {"type": self._checked, "metavar": self._metavar}
         if self.kind == "list":
             given["action"] = "append"
         if self.kind == "positional":
-            given["nargs"] = None if required or not self.needed else "?"
+            given["nargs"] = "?" if may_be_in_settings else None
             action = parser.add_argument(self.name, **given)
         else:
-            flags = self.flag, *self.also
-            action = parser.add_argument(*flags, dest=self.name, required=required, **given)
+            action = parser.add_argument(self.flag, dest=self.name, **given)
         if self.path is not None:
             action.complete = self.path  # for shtab
 
@@ -69,17 +67,12 @@ class Option:
             return value
         text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
         try:
-            made = self.type(text)
+            return self._checked(text)
         except argparse.ArgumentTypeError as error:
             raise ValueError(str(error)) from error
-        except ValueError as error:
-            raise ValueError(f"can't be {text!r}") from error
-        if self.choices is not None and made not in self.choices:
-            raise ValueError(f"must be one of {list(self.choices)}, got {text!r}")
-        return made
 
     def words(self, value: Any) -> list[str]:
-        """The words of a command line that give it this value."""
+        """The words of a command line that set it to this value."""
         if self.kind == "positional":
             return [str(value)]
         if value is None or value is False or value == self.default:
@@ -88,6 +81,26 @@ class Option:
             return [self.flag]
         each_time = value if self.kind == "list" else [value]
         return [word for each in each_time for word in (self.flag, _text(each))]
+
+    @property
+    def _metavar(self) -> str:
+        """What the help calls its value."""
+        if self.kind == "positional":
+            return self.name
+        if self.choices is not None and len(self.choices) < 5:
+            return "{" + ",".join(self.choices) + "}"
+        if self.kind == "list":
+            return "COLUMN"
+        known: dict[Any, str] = {whole_number: "N", whole_numbers: "N,N", Path: "PATH", str: "TEXT"}
+        return known.get(self.type, "NUMBER")
+
+    def _checked(self, text: str) -> Any:
+        made = self.type(text)
+        if self.choices is not None and made not in self.choices:
+            raise argparse.ArgumentTypeError(
+                f"must be one of {', '.join(self.choices)}, got {text!r}"
+            )
+        return made
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,8 @@ class Command:
 
     @property
     def flags(self) -> dict[str, str]:
-        return {each.python or each.name: each.flag for each in self.options}
+        """Flags by the names of arguments in Python."""
+        return {each.name: each.flag for each in self.options if each.kind != "positional"}
 
     def add_to(self, commands: Any) -> None:
         parser = commands.add_parser(
@@ -113,29 +127,31 @@ class Command:
             description=self.description,
             epilog=self.epilog,
             formatter_class=self.formatter,
+            allow_abbrev=False,
         )
         may_be_in_settings = any(each.name == "settings" for each in self.options)
         groups: dict[str | None, Any] = {None: parser}
         for each in self.options:
             if each.group not in groups:
                 groups[each.group] = parser.add_argument_group(each.group)
-            each.add_to(groups[each.group], required=bool(each.needed) and not may_be_in_settings)
+            each.add_to(groups[each.group], may_be_in_settings=may_be_in_settings)
         parser.set_defaults(command=self, parser=parser)
 
     def complete(self, given: argparse.Namespace) -> argparse.Namespace:
-        """All options, those that were not given from the settings, or by default."""
+        """All options: as given, else from the settings, else by default."""
         empty: dict[str, Any] = {"list": (), "switch": False}
         found = {each.name: empty.get(each.kind, each.default) for each in self.options}
         if getattr(given, "settings", None) is not None:
             found |= _read_settings(given.settings, self.options)
         found |= {name: value for name, value in vars(given).items() if value is not None}
         for each in self.options:
-            if each.needed and not found[each.name]:
-                given.parser.error(f"{each.needed} is needed")
+            if each.required and not found[each.name]:
+                name = each.name if each.kind == "positional" else each.flag
+                given.parser.error(f"{name} is required: {each.help}")
         return argparse.Namespace(**found)
 
     def line(self, options: argparse.Namespace) -> str:
-        """The command line that does the same again, settings included."""
+        """The command line that does the same again, including the settings."""
         words = ["tensorbnn", self.name]
         for each in self.options:
             if each.in_line:
@@ -144,24 +160,24 @@ class Command:
 
 
 RUN = Option("run", "the run directory", Path, kind="positional", path="directory")
-FORCE = Option("force", "replace what is at --out", kind="switch", in_settings=False)
+OVERWRITE = Option("overwrite", "replace what is at --out", kind="switch", in_settings=False)
 DATA = Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file")
-# What is of one call alone, and not repeated.
+# Options of a single call, which are not repeated.
 once = partial(Option, in_settings=False, in_line=False)
 RESULT = (
     once("json", "print the result as JSON", kind="switch"),
     once("quiet", "show no progress", kind="switch"),
 )
-"""What every command with a result has."""
+"""Options of every command that prints a result."""
 
 
 def grouped(heading: str, *options: Option) -> Iterator[Option]:
-    """Options below a heading of the help."""
+    """Options under a heading of the help."""
     return (replace(each, group=heading) for each in options)
 
 
 def other_model(purpose: str) -> tuple[Option, Option]:
-    """Another prior or likelihood, by re-weighting."""
+    """Another prior or likelihood, by reweighting."""
     return (
         Option("prior", f"{purpose} this prior of weights and biases"),
         Option("likelihood", f"{purpose} this likelihood"),
@@ -169,9 +185,9 @@ def other_model(purpose: str) -> tuple[Option, Option]:
 
 
 def _checked(
-    read: Callable[[str], Any], is_good: Callable[[Any], bool], wanted: str
+    read: Callable[[str], Any], is_good: Callable[[Any], bool], expected: str
 ) -> Callable[[str], Any]:
-    """Reads a value from a text, or says what is wanted."""
+    """A function that reads a value from a text, or says what is expected."""
 
     def checked(text: str) -> Any:
         try:
@@ -179,12 +195,14 @@ def _checked(
         except ValueError:
             value = None
         if value is None or not is_good(value):
-            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
+            raise argparse.ArgumentTypeError(f"must be {expected}, got {text!r}")
         return value
 
     return checked
 
 
+whole_number = _checked(int, lambda _: True, "a whole number")
+number = _checked(float, lambda _: True, "a number")
 whole_numbers = _checked(
     lambda text: tuple(int(part) for part in text.split(",") if part.strip()),
     lambda found: all(each >= 1 for each in found),
@@ -196,6 +214,13 @@ probabilities = _checked(
     "numbers between 0 and 1 such as 0.05,0.5,0.95",
 )
 fraction = _checked(float, lambda found: 0 <= found < 1, "a number such as 0.2")
+UNTIL = (
+    Option("rhat", "continue until R-hat of the predictions is below this", number),
+    Option("ess", "continue until their effective sample size is at least this", number),
+    Option("max_minutes", "stop after this many minutes", number),
+    Option("max_gradients", "stop a chain after this many, with those of burn-in", whole_number),
+)
+"""When a run stops, of `fit` and `resume` alike."""
 
 
 def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
@@ -210,14 +235,27 @@ def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
     for key, value in content.items():
         name = key.replace("-", "_")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
             raise ValueError(f"{file} has the unknown setting {key!r}: {hint}")
         try:
             found[name] = known[name].read(value)
         except ValueError as error:
             raise ValueError(f"{file}: {key} {error}") from error
     return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a wrong one, if any is.
+
+    Examples
+    --------
+    >>> nearest("--minutes", ["--out", "--max-minutes"]), nearest("--bogus", ["--out"])
+    ('--max-minutes', None)
+    """
+    listed = list(known)
+    parts = [each for each in listed if name.lstrip("-") in each]
+    return next(iter(parts or difflib.get_close_matches(name, listed, n=1)), None)
 
 
 def _text(value: Any) -> str:

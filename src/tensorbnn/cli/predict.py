@@ -18,13 +18,14 @@ from tensorbnn.checks import check_count
 from tensorbnn.cli.messages import print_error
 from tensorbnn.cli.options import (
     DATA,
-    FORCE,
+    OVERWRITE,
     RESULT,
     RUN,
     Command,
     Option,
     other_model,
     probabilities,
+    whole_number,
 )
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, reweighted
@@ -39,7 +40,7 @@ Columns = dict[str, NDArray[Any] | Column]
 
 def run(options: argparse.Namespace) -> int:
     """Predict part by part, so that tables of any size fit."""
-    check_free_file(options.out, force=options.force)
+    check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
     other = reweighted(saved, options.prior, options.likelihood, progress=not options.quiet)
     ensemble = other.thin(check_count("thin", options.thin, least=1))
@@ -137,19 +138,21 @@ def _spread_out(
     return found.tolist() if is_text else found
 
 
+# The middle and the 95 % interval.
+QUANTILES = (0.025, 0.5, 0.975)
 COMMAND = Command(
     "predict",
     "predict the rows of a table",
     (
         RUN,
         DATA,
-        Option("out", "the table to write", Path, needed="--out", path="file"),
-        Option("quantiles", "which to write", probabilities, default=(0.05, 0.5, 0.95)),
+        Option("out", "the table to write", Path, required=True, path="file"),
+        Option("quantiles", "probabilities of the quantiles to write", probabilities, QUANTILES),
         Option("noise", "quantiles of a new target, noise included", kind="switch"),
         Option("with_inputs", "write the table's columns too", kind="switch"),
-        Option("thin", "use each n-th draw of a chain only", int, default=1),
-        *other_model("re-weight to"),
-        FORCE,
+        Option("thin", "use only every n-th draw of each chain", whole_number, 1),
+        *other_model("reweight to"),
+        OVERWRITE,
         *RESULT,
     ),
     run,

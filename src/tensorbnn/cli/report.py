@@ -1,10 +1,10 @@
-"""``tensorbnn report``: one self-contained HTML page about a run."""
+"""``tensorbnn report``: a self-contained HTML page about a run."""
 
 import argparse
 from pathlib import Path
 
 from tensorbnn.cli.messages import render
-from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option
+from tensorbnn.cli.options import OVERWRITE, RESULT, RUN, Command, Option
 from tensorbnn.cli.output import print_result
 from tensorbnn.cli.saved_run import check_free_file, open_run
 from tensorbnn.report.page import write_report
@@ -15,14 +15,14 @@ def run(options: argparse.Namespace) -> int:
     """Write the page."""
     saved = open_run(options.run)
     file = options.out or options.run / "report.html"
-    check_free_file(file, force=options.force or options.out is None, is_table=False)
+    check_free_file(file, overwrite=options.overwrite or options.out is None, is_table=False)
     judged, name = None, ""
-    if options.data is not None:
-        table = joined(saved.read(options.data, targets=True))
+    if options.validation is not None:
+        table = joined(saved.read(options.validation, targets=True))
         judged = saved.encoding_for(table, targets=True).encode(table, targets=True)
-        name = f"{len(judged):,} rows of {options.data.name}"
-    told = {"words": options.words, "progress": not options.quiet}
-    context = write_report(options.run, file, judged=judged, judged_name=name, **told)
+        name = f"{len(judged):,} rows of {options.validation.name}"
+    shown = {"words": options.words, "progress": not options.quiet}
+    context = write_report(options.run, file, judged=judged, judged_name=name, **shown)
     size, verdict = file.stat().st_size, context.diagnosis.verdict
     text = render(verdict, options.words)
     lines = {"report": f"{file} ({size / 1e6:.1f} MB)", "verdict": text}
@@ -32,16 +32,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+VALIDATION = "a table of rows with targets to judge predictions by; default: those held out"
 COMMAND = Command(
     "report",
-    "write an HTML page about a run",
+    "write an HTML report about a run",
     (
         RUN,
         Option("out", "the page to write; default: RUN/report.html", Path, path="file"),
-        Option(
-            "data", "a table with targets to judge by; default: held-out rows", Path, path="file"
-        ),
-        FORCE,
+        Option("validation", VALIDATION, Path, path="file"),
+        OVERWRITE,
         *RESULT,
     ),
     run,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorbnn.cli import output
 from tensorbnn.cli.messages import warnings_as_lines
-from tensorbnn.cli.options import RESULT, RUN, Command, Option
+from tensorbnn.cli.options import RESULT, RUN, UNTIL, Command, Option, whole_number
 from tensorbnn.cli.saved_run import open_store, training_points
 from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
             options.run,
             draws=options.draws,
             until=until,
-            max_minutes=options.minutes,
+            max_minutes=options.max_minutes,
             max_gradients=options.max_gradients,
             progress=not options.quiet,
         )
@@ -55,17 +55,8 @@ COMMAND = Command(
     "go on with a run that was stopped, or extend it",
     (
         RUN,
-        Option("draws", "networks of each chain in all; at least, with --ess", int),
-        Option("rhat", "go on until R-hat of predictions is below this", float),
-        Option("ess", "go on until their ESS is at least this", float),
-        Option(
-            "minutes",
-            "stop after so many minutes from now",
-            float,
-            also=("--max-minutes",),
-            python="max_minutes",
-        ),
-        Option("max_gradients", "stop a chain that has spent so many, burn-in included", int),
+        Option("draws", "total networks of each chain; the least number, with --ess", whole_number),
+        *UNTIL,
         *RESULT,
     ),
     run,

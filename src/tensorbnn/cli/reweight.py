@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorbnn.cli.options import FORCE, RESULT, RUN, Command, Option, other_model
+from tensorbnn.cli.options import OVERWRITE, RESULT, RUN, Command, Option, other_model
 from tensorbnn.cli.output import NOT_TRUSTWORTHY, print_result
 from tensorbnn.cli.saved_run import check_free_file, open_run, reweighted
 from tensorbnn.tables.writing import TableWriter
@@ -14,7 +14,7 @@ from tensorbnn.tables.writing import TableWriter
 def run(options: argparse.Namespace) -> int:
     """Weigh, and say what the weights are worth."""
     if options.out is not None:
-        check_free_file(options.out, force=options.force)
+        check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
     progress = not options.quiet
     other = reweighted(saved, options.prior, options.likelihood, progress=progress)
@@ -48,7 +48,7 @@ COMMAND = Command(
         RUN,
         *other_model("weigh for"),
         Option("out", "a table to write the weights to", Path, path="file"),
-        FORCE,
+        OVERWRITE,
         *RESULT,
     ),
     run,

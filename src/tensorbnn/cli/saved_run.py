@@ -101,27 +101,29 @@ def training_points(store: DirectoryStore) -> Dataset | None:
     return None if data is None else diagnosed_rows(store.manifest["notes"], data["x"])
 
 
-def check_free_run(path: Path, *, force: bool, option: str, hint: str = "") -> None:
+def check_free_run(path: Path, *, overwrite: bool, option: str, hint: str = "") -> None:
     """Raise where a run can't be made at `path`, which was given as `option`."""
     try:
-        check_free(path, overwrite=force)
+        check_free(path, overwrite=overwrite)
     except PathTakenError as error:
         if error.holds == "current directory":
             raise
         is_run = error.holds == "run"
         found = "already holds a run" if is_run else "exists and is not a run"
-        replace = f", {hint}or replace it with --force" if is_run else ""
+        replace = f", {hint}or replace it with --overwrite" if is_run else ""
         raise FileExistsError(f"{path} {found}: choose another {option}{replace}") from None
 
 
-def check_free_file(file: Path, *, force: bool, is_table: bool = True) -> None:
+def check_free_file(file: Path, *, overwrite: bool, is_table: bool = True) -> None:
     """Raise where `file` can't be written, before anything is computed."""
     if is_table:
         suffix(file)
     if file.is_dir():
         raise IsADirectoryError(f"{file} is a directory: choose a file for --out")
-    if file.exists() and not force:
-        raise FileExistsError(f"{file} exists: choose another --out, or replace it with --force")
+    if file.exists() and not overwrite:
+        raise FileExistsError(
+            f"{file} exists: choose another --out, or replace it with --overwrite"
+        )
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
 

@@ -79,7 +79,7 @@ class Approximation:
 
 def read_approximation(store: Store, model: Model) -> Approximation | None:
     """The density that the networks in `store` are draws of; ``None`` for a sample."""
-    if store.manifest.get("sampler", {}).get("type") != MeanField.__name__:
+    if store.manifest["sampler"].get("type") != MeanField.__name__:
         return None
     state = store.read_state(0)
     record = Record(*(state[f"state/record.{name}"] for name in Record._fields))

@@ -153,7 +153,11 @@ def restore_metrics(described: Mapping[str, Any]) -> dict[str, Metric]:
     """The library's own metrics among those that `describe_metrics` described."""
     own = (MeanSquaredError, MeanAbsolutePercentageError, Accuracy)
     known = {each.__name__: each for each in own}
-    return {name: restore(each, known) for name, each in described.items() if each is not None}
+    return {
+        name: restore(each, known, _LibraryMetric)
+        for name, each in described.items()
+        if each is not None
+    }
 
 
 def _name(metric: Metric) -> str:

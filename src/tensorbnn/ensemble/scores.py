@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count, check_fraction
+from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.metrics import Accuracy
 from tensorbnn.ensemble.prediction import Prediction
 
@@ -165,13 +166,7 @@ def score_classes(prediction: Prediction, y: NDArray[Any]) -> ClassScores:
 
 
 def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
-    """Root of the mean squared error over rows, ``(outputs,)``, of predictions ``(rows, outputs)``.
-
-    Examples
-    --------
-    >>> rmse([[1.0], [2.0]], [[1.0], [4.0]]).round(3)
-    array([1.414])
-    """
+    """Root of the mean squared error over rows of ``(rows, outputs)``, ``(outputs,)``."""
     predicted, true = np.asarray(mean, np.float64), np.asarray(y, np.float64)
     if predicted.shape != true.shape:
         raise ValueError(f"predictions {predicted.shape} and targets {true.shape} differ in shape")
@@ -207,7 +202,7 @@ def crps(draws: ArrayLike, y: ArrayLike, *, weights: NDArray[Any] | None = None)
         shares = (2.0 * np.arange(count) - count + 1) / (count * (count - 1))
         spread = np.tensordot(shares, ordered, axes=(0, 0))
         return np.abs(ordered - true).mean(axis=0) - spread
-    ordered, own = _ordered(ensemble, weights)
+    ordered, own = statistics.ordered(ensemble, weights)
     before = np.cumsum(own, axis=0) - own
     pairs = own * (2 * before + own - 1) / (1 - np.sum(np.square(weights)))
     return np.sum(own * np.abs(ordered - true), axis=0) - np.sum(pairs * ordered, axis=0)
@@ -285,7 +280,7 @@ def interval(
     if weights is None:
         lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")
     else:
-        lower, upper = _weibull(ensemble, np.array(ends), weights)
+        lower, upper = statistics.weibull_quantile(ensemble, np.array(ends), weights)
     return np.asarray((lower <= true) & (true <= upper)), upper - lower
 
 
@@ -358,27 +353,6 @@ def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
     found = reliability(probabilities, y, bins=bins)
     gaps = np.abs(found.predicted - found.observed)
     return float(np.nansum(gaps * found.counts) / found.counts.sum())
-
-
-def _ordered(ensemble: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """New targets in increasing order of each row and output, and their weights."""
-    order = np.argsort(ensemble, axis=0)
-    return np.take_along_axis(ensemble, order, axis=0), weights[order]
-
-
-def _weibull(ensemble: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    """Weighted quantiles ``(wanted, rows, outputs)``, those of Weibull for equal weights.
-
-    The draw with a sum of weights up to it of ``c`` is the quantile of ``c n / (n + 1)``, where
-    ``n`` is the effective number of draws; in between, quantiles are interpolated.
-    """
-    ordered, own = _ordered(ensemble, weights)
-    count = 1 / np.sum(np.square(weights))
-    places = np.cumsum(own, axis=0) * count / (count + 1)
-    found = np.empty((len(wanted), *ensemble.shape[1:]))
-    for place in np.ndindex(ensemble.shape[1:]):
-        found[:, *place] = np.interp(wanted, places[:, *place], ordered[:, *place])
-    return found
 
 
 def _short(values: NDArray[Any] | float) -> str:

@@ -19,7 +19,7 @@ from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, TRAINING_POINTS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
-from tensorbnn.estimators.state import pack, unpack
+from tensorbnn.estimators.state import pack_state, unpack_state
 from tensorbnn.findings import Agree, Verdict
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.messages import PYTHON, Raised, Words
@@ -300,7 +300,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         return validate_data(self, X, reset=False, dtype=np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: pack(each) for name, each in super().__getstate__().items()}
+        return pack_state(super().__getstate__())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({name: unpack(each) for name, each in state.items()})
+        super().__setstate__(unpack_state(state))

@@ -1,8 +1,8 @@
-"""What a pickle of an estimator holds: JSON texts and arrays.
+"""What a pickle of an estimator holds: its format, JSON texts and arrays.
 
 Descriptions (priors, samplers, networks) are written as in ``run.json``, draws as the arrays of a
-run. Classes of the user's own can't be: they are named, and must be importable where the pickle is
-read, as for every pickle.
+run. Your own classes are pickled by name, and must be importable where the pickle is read, as for
+every pickle.
 """
 
 import dataclasses
@@ -15,13 +15,39 @@ import numpy as np
 from tensorbnn import findings
 from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.errors import RunError
 from tensorbnn.findings import Verdict, VerdictKind
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.storage.manifest import KNOWN, describe, restore
 from tensorbnn.storage.store import MemoryStore
 
+# The version of a state; from 2 on there are only additions.
+STATE_FORMAT = 2
+_FORMAT_KEY = "_tensorbnn_format"
 _TYPES = {**KNOWN, "Converged": Converged}
+
+
+def pack_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of an estimator as a pickle holds them."""
+    return {name: pack(each) for name, each in state.items()} | {_FORMAT_KEY: STATE_FORMAT}
+
+
+def unpack_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that `pack_state` packed, or an error where a pickle has another format."""
+    rest = dict(state)
+    found = rest.pop(_FORMAT_KEY, 1)
+    if found != STATE_FORMAT:
+        which = "a newer" if isinstance(found, int) and found > STATE_FORMAT else "an older"
+        raise RunError(
+            f"this pickle of an estimator has format {found!r:.20}, but this version of the "
+            f"library reads format {STATE_FORMAT}: use {which} version of the library"
+        )
+    try:
+        return {name: unpack(each) for name, each in rest.items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"this pickle of an estimator is damaged: {type(error).__name__}: {error}"
+        raise RunError(reason) from error
 
 
 def pack(value: Any) -> Any:
@@ -65,13 +91,13 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
     facts = {
         "chains": ensemble.num_chains,
         "status": store.manifest["status"],
-        "sampler": store.manifest.get("sampler", {}),  # verdicts say where it is not exact
-        "sample_hyperparameters": store.manifest.get("sample_hyperparameters", True),
+        "sampler": store.manifest["sampler"],  # verdicts say where it is not exact
+        "sample_hyperparameters": store.manifest["sample_hyperparameters"],
+        "output_shape": store.manifest["output_shape"],
         "network": describe(ensemble.network),
         "likelihood": describe(ensemble.likelihood),
         "scaling": describe(ensemble.scaling),
         "dtype": ensemble.dtype,
-        "output_shape": store.manifest["output_shape"],
     }
     return {
         "text": json.dumps({"manifest": facts, "reports": store.reports()}),

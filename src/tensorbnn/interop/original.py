@@ -91,6 +91,7 @@ def load_original(
     manifest = {
         "chains": 1,
         "status": "complete",
+        "sampler": {"type": "TensorBNN"},
         "sample_hyperparameters": not found.held,
         "data": fingerprint(found.posterior.dataset) or UNKNOWN_DATA,
         "output_shape": list(found.posterior.output_shape),
@@ -143,7 +144,6 @@ def import_original(
     )
     manifest = new_manifest(found.posterior, {"type": "TensorBNN"}, plan)
     manifest |= {"imported": "TensorBNN", "data": manifest["data"] or UNKNOWN_DATA}
-    manifest |= {"max_gradients": None, "metrics": {}, "report_every": 1}
     states = [{"transitions": np.asarray(0)}]
     rows = pack_dataset(found.posterior.dataset) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)

@@ -85,7 +85,7 @@ def read_context(
         if kept is None:
             raise ValueError(
                 f"{path} keeps no data to look at its predictions by: give a table with "
-                f"{words.option('data')}"
+                f"{words.option('validation')}"
             )
         unseen = "validation_x" in kept
         kind, own = ("held-out", "validation_") if unseen else ("training", "")

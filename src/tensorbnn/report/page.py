@@ -91,7 +91,7 @@ def _reproduce(context: ReportContext) -> Html:
         "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
         "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
         "Seed": str(manifest["seed"]),
-        "Begun": str(manifest.get("created", "unknown")),
+        "Begun": manifest["created"],
         "Status": str(manifest["status"]),
     }
     return section(

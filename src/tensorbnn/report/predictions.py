@@ -61,8 +61,8 @@ def _warning(context: ReportContext) -> str:
         return "The networks have not seen them."
     return (
         "The networks were fitted to them, so this says little about new data: fit with "
-        f"{context.words.option('hold_out', '0.2')}, or give a table of others with "
-        f"{context.words.option('data')}."
+        f"{context.words.option('validation', '0.2')}, or give a table of others with "
+        f"{context.words.option('validation')}."
     )
 
 

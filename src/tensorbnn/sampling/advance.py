@@ -43,13 +43,13 @@ class Sums(NamedTuple):
 class RunningSums(NamedTuple):
     """Sums that go on from call to call."""
 
-    begun: Array
+    partial: Array
     """Transitions made toward a draw that is not complete yet."""
     draw: Sums
     """Over these transitions."""
     report: Sums
     """Over the transitions since the last report."""
-    meeting: Sums
+    pooling: Sums
     """Over the transitions since the last pooling round."""
 
     @classmethod
@@ -100,7 +100,7 @@ def advance(
     has spent its number of `gradients` ``(chains,)``.
     """
     chains = keys.shape[0]
-    origin = first - sums.begun
+    origin = first - sums.partial
     empty = _empty_block(step, capacity, target, keys, state)
 
     def keep_going(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Array:
@@ -125,13 +125,13 @@ def advance(
         block = jax.tree.map(lambda all_, one: all_.at[:, row].set(one), block, new)
         return index + 1, state, (draw, *others), block
 
-    before = (sums.draw, sums.report, sums.meeting, Sums.zero(chains))
+    before = (sums.draw, sums.report, sums.pooling, Sums.zero(chains))
     carry = (first, state, before, empty)
     index, state, totals, block = jax.lax.while_loop(keep_going, transition, carry)
-    draw, report, meeting, this_call = totals
+    draw, report, pooling, this_call = totals
     count = index - first
-    begun = ((sums.begun + count) % thin).astype(sums.begun.dtype)
-    return state, CallResult(block, RunningSums(begun, draw, report, meeting), this_call, count)
+    partial = ((sums.partial + count) % thin).astype(sums.partial.dtype)
+    return state, CallResult(block, RunningSums(partial, draw, report, pooling), this_call, count)
 
 
 def named_arrays(

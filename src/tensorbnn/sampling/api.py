@@ -161,7 +161,7 @@ def sample(
         networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
-        together=executor is None,
+        pooled=executor is None,
     )
     report_every = check_count("report_every", report_every, least=1)
     run = Run(

@@ -120,7 +120,7 @@ class ChainGroup:
         state, on_device = advance(*arguments)
         result: CallResult = jax.tree.map(np.asarray, on_device)
         count = int(result.transitions)
-        rows, rest = divmod(int(self.at.sums.begun) + count, thin)
+        rows, rest = divmod(int(self.at.sums.partial) + count, thin)
         seconds = time.monotonic() - began
         burning_in = self.at.transitions < self._plan.burn_in
         last = rows if rest else rows - 1  # the row of the last transition
@@ -151,7 +151,7 @@ class ChainGroup:
             return min(room, most, self._plan.burn_in - self.at.transitions)
         inside, per_checkpoint = self.drawn % size, self._run.checkpointing.draws
         draws = min(per_checkpoint - inside % per_checkpoint, size - inside, most)
-        return min(room, draws * self._thin - int(self.at.sums.begun))
+        return min(room, draws * self._thin - int(self.at.sums.partial))
 
     def _is_checkpoint_due(self) -> bool:
         inside = self.drawn % self._plan.networks_per_file

@@ -1,11 +1,11 @@
 """Where chains are: all that they need to go on, to a file and back, bit for bit.
 
-A chain's file holds the sampler's state (``state/...``), the sums that go on from call to call
+A chain's file holds the sampler's state (``state/...``), the sums that continue from call to call
 (``sums/...``), the numbers of its transitions and gradients, the transition of its last report and
-what a report would say of the last transition; the number of its pooling rounds (``met``), and what
-it shared in each of them (``told``), which a chain that is behind still needs; and
-hyper-parameters that are held. Starting values are not needed again: the file is there before the
-first transition.
+the step size of its last transition; how often it was restarted; the number of its pooling rounds
+(``rounds_done``), and what it shared in each of them (``shared``), which a chain that is behind
+still needs; and hyper-parameters that are held. The file exists before the first transition, so
+starting values are not needed again.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,11 @@ from tensorbnn.storage.store import Store
 # what the sampler has to share.
 HEALTH_VALUES = 2
 
-_SUMS = ("draw", "report", "meeting")
-# Fields of a checkpoint by their names on disk: numbers of all chains, and arrays of each.
-_COUNTS = {"transitions": "transitions", "reported": "reported", "met": "rounds_done"}
-_ARRAYS = {"step_size": "step_size", "told": "shared", "restarts": "restarts"}
+_SUMS = ("draw", "report", "pooling")
+# Fields of a checkpoint that are saved under their own names: numbers that the chains share, and
+# arrays with a row for each chain.
+_COUNTS = ("transitions", "reported", "rounds_done")
+_ARRAYS = ("step_size", "shared", "restarts")
 
 
 class Checkpoint(NamedTuple):
@@ -76,8 +77,8 @@ def first_checkpoint(chains: ChainState, sampler: Sampler) -> Checkpoint:
 
 def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
     """The arrays of each chain's file."""
-    same = {name: np.asarray(getattr(at, of), np.int64) for name, of in _COUNTS.items()}
-    same["sums/begun"] = np.asarray(at.sums.begun)
+    same = {name: np.asarray(getattr(at, name), np.int64) for name in _COUNTS}
+    same["sums/partial"] = np.asarray(at.sums.partial)
     if at.chains.target.held_phi is not None:
         same["held_phi"] = np.asarray(at.chains.target.held_phi)
     own = jax.tree.map(np.asarray, _own_arrays(at))
@@ -109,13 +110,15 @@ def read_checkpoint(
             name: jnp.asarray(_expect(saved, chain, name, leaf.shape[1:], leaf.dtype))[None]
             for name, leaf in _own_arrays(empty).items()
         }
-        begun = jnp.asarray(_expect(saved, chain, "sums/begun", (), np.dtype(np.int32)))
+        partial = jnp.asarray(_expect(saved, chain, "sums/partial", (), np.dtype(np.int32)))
         sums = {name: _rebuild(getattr(empty.sums, name), found, f"sums/{name}.") for name in _SUMS}
-        counts = {of: int(_expect(saved, chain, name, ())) for name, of in _COUNTS.items()}
-        fields: dict[str, Any] = counts | {of: found[name] for name, of in _ARRAYS.items()}
+        counts = {
+            name: int(_expect(saved, chain, name, (), np.dtype(np.int64))) for name in _COUNTS
+        }
+        fields: dict[str, Any] = counts | {name: found[name] for name in _ARRAYS}
         return empty._replace(
             chains=empty.chains._replace(state=_rebuild(state, found, "state/")),
-            sums=RunningSums(begun, **sums),
+            sums=RunningSums(partial, **sums),
             gradients=_expect(saved, chain, "gradients", (), np.dtype(np.int64))[None],
             **fields,
         )
@@ -141,7 +144,7 @@ def _merge(group: list[Checkpoint]) -> Checkpoint:
     )
     sums = {name: join(*(getattr(each.sums, name) for each in group)) for name in _SUMS}
     arrays: dict[str, Any] = {
-        of: join(*(getattr(each, of) for each in group)) for of in _ARRAYS.values()
+        name: join(*(getattr(each, name) for each in group)) for name in _ARRAYS
     }
     return first._replace(
         chains=merged,
@@ -157,7 +160,7 @@ def _own_arrays(at: Checkpoint) -> dict[str, Array]:
     for name in _SUMS:
         sums = getattr(at.sums, name)
         arrays |= {f"sums/{name}.{field}": leaf for field, leaf in _leaves(sums).items()}
-    return arrays | {name: getattr(at, of) for name, of in _ARRAYS.items()}
+    return arrays | {name: getattr(at, name) for name in _ARRAYS}
 
 
 def _leaves(tree: Any) -> dict[str, Array]:

@@ -39,7 +39,7 @@ class Plan:
     networks_per_file: int
     seed: int
     sample_hyperparameters: bool
-    together: bool = True
+    pooled: bool = True
     """Whether chains learn from each other in burn-in; those that an executor runs do not."""
 
     @property

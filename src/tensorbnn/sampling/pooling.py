@@ -69,10 +69,10 @@ class Pooling:
 
     def _peers(self, at: Checkpoint) -> Sequence[int]:
         """The chains from which those at `at` learn, themselves included."""
-        return self._chains if self._plan.together else at.chains.numbers
+        return self._chains if self._plan.pooled else at.chains.numbers
 
     def _share(self, at: Checkpoint) -> None:
-        acceptance = np.asarray(at.sums.meeting.acceptance_rate) / self._due[0]
+        acceptance = np.asarray(at.sums.pooling.acceptance_rate) / self._due[0]
         values = [acceptance[:, None], np.asarray(at.chains.state.log_density)[:, None]]
         if self._sampler.share is not None:
             values.append(np.asarray(_run(self._sampler.share, at.chains.state)))
@@ -88,7 +88,7 @@ class Pooling:
         if self._sampler.pool is not None:
             pool, counted = self._sampler.pool, jnp.asarray(number, jnp.int32)
             shared = jnp.asarray(known[:, :, HEALTH_VALUES:])
-            if self._plan.together:
+            if self._plan.pooled:
                 state = _run(pool, state, shared, counted)
             else:  # each chain learns from itself alone
                 rows = [_row((state, shared), row) for row in range(len(chains))]
@@ -98,7 +98,7 @@ class Pooling:
             chains=at.chains._replace(state=state),
             rounds_done=number + 1,
             shared=jnp.asarray(np.stack([self._shared[chain][1] for chain in chains])),
-            sums=at.sums._replace(meeting=Sums.zero(len(chains))),
+            sums=at.sums._replace(pooling=Sums.zero(len(chains))),
         )
         if at.rounds_done == len(self._due) and self._chains[0] in chains:  # it speaks for all
             warning = coarse_precision(known[:, number, 1])
@@ -113,7 +113,7 @@ class Pooling:
 
     def _restart_stuck(self, at: Checkpoint, number: int) -> Checkpoint:
         for row, chain in enumerate(at.chains.numbers):
-            peers = list(self._chains) if self._plan.together else [chain]
+            peers = list(self._chains) if self._plan.pooled else [chain]
             known = self._known(peers, number)[:, : number + 1, :HEALTH_VALUES]
             own = known[peers.index(chain)]
             others = np.delete(known, peers.index(chain), axis=0)
@@ -129,7 +129,7 @@ class Pooling:
 
 def has_rounds_left(at: Checkpoint, plan: Plan) -> bool:
     """Whether chains are still to learn from others."""
-    return plan.together and at.rounds_done < len(pooling_rounds(plan.burn_in))
+    return plan.pooled and at.rounds_done < len(pooling_rounds(plan.burn_in))
 
 
 def restart_reason(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:

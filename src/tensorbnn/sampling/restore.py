@@ -20,6 +20,7 @@ from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint, read_checkpoint
 from tensorbnn.sampling.converged import Converged
@@ -29,7 +30,7 @@ from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import FORMAT, Arrays
-from tensorbnn.storage.manifest import describe, restore
+from tensorbnn.storage.manifest import describe, restore, restore_model
 from tensorbnn.storage.store import MemoryStore
 from tensorbnn.warning import DamageWarning, MetricsLost, OtherVersion, warn
 
@@ -61,7 +62,6 @@ def create_store(
         run.store = MemoryStore(manifest, data or None)
         return
     manifest = new_manifest(posterior, describe(run.sampler), run.plan) | {
-        "instruction_set": native.instruction_set(posterior.engine),
         "until": describe(run.rule.until),
         "max_minutes": run.rule.max_minutes,
         "max_gradients": run.rule.max_gradients,
@@ -84,8 +84,11 @@ def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "status": "running",
         **_described(posterior),
+        "instruction_set": native.instruction_set(posterior.engine),
         "sampler": sampler,
         **dataclasses.asdict(plan),
+        **{"until": None, "max_minutes": None, "max_gradients": None},
+        **{"metrics": {}, "report_every": 1, "notes": {}},
     }
 
 
@@ -118,7 +121,7 @@ def restore_run(
     )
     run = Run(
         posterior,
-        restore(manifest["sampler"], custom_objects) if sampler is None else sampler,
+        restore(manifest["sampler"], custom_objects, Sampler) if sampler is None else sampler,
         plan,
         rule,
         _restore_reporting(store, posterior, metrics, validation),
@@ -175,7 +178,7 @@ def restore_until(store: DirectoryStore, custom_objects: Custom | None = None) -
 def restore_posterior(store: DirectoryStore, custom_objects: Custom) -> Posterior:
     """The posterior of a run that keeps its data."""
     manifest = store.manifest
-    network, likelihood = restore([manifest["network"], manifest["likelihood"]], custom_objects)
+    network, likelihood, _ = restore_model(manifest, custom_objects)
     data = store.data()
     if data is None and manifest["data"] is not None:
         raise ValueError(
@@ -193,7 +196,7 @@ def make_posterior(
     options = {
         "dtype": manifest["dtype"],
         "engine": manifest["engine"],
-        "standardize": restore(manifest["scaling"], {}),
+        "standardize": restore(manifest["scaling"], {}, Scaling),
     }
     _check_engine(manifest, network, likelihood)
     posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
@@ -285,14 +288,14 @@ def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Lik
         raise RunError(
             f"the run was begun with the native engine, which can't be used here: {problem}"
         )
-    then, now = manifest.get("instruction_set"), native.instruction_set(manifest["engine"])
+    then, now = manifest["instruction_set"], native.instruction_set(manifest["engine"])
     if then is not None and then != now:
         warn(OtherVersion("instruction set", str(then), str(now)))
 
 
 def _warn_of_versions(run: Run, store: DirectoryStore) -> None:
     for name, now in versions().items():
-        then = store.manifest.get(name, now)  # an older run does not say
+        then = store.manifest[name]
         matters = name != "blackjax" or name in type(run.sampler).packages
         if then != now and matters:
             warn(OtherVersion(name, str(then), now))

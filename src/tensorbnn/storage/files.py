@@ -27,7 +27,7 @@ from safetensors import safe_open
 from tensorbnn.errors import DamagedFileError
 from tensorbnn.warning import ReportsLeftOut, warn
 
-FORMAT = 1
+FORMAT = 2
 Arrays = Mapping[str, NDArray[Any]]
 
 _METADATA = "tensorbnn"
@@ -145,13 +145,14 @@ def read_arrays(
     return found
 
 
-def check_format(file: Path, found: int) -> None:
-    """Raise where a file is of a format that is yet to come."""
-    if found > FORMAT:
+def check_format(file: Path, found: object) -> None:
+    """Raise if a file has another format than the one this version reads and writes."""
+    if found != FORMAT:
+        which = "a newer" if isinstance(found, int) and found > FORMAT else "an older"
         raise DamagedFileError(
             file,
-            f"has format {found}, but this version of the library reads up to {FORMAT}: install a "
-            "newer version",
+            f"has format {found!r:.20}, but this version of the library reads format {FORMAT}: "
+            f"use {which} version of the library",
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorbnn.errors import DamagedFileError, NotARunError
+from tensorbnn.errors import DamagedFileError, DescriptionError, NotARunError
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
 from tensorbnn.inference.ghmc import GHMC
 from tensorbnn.inference.hmc import HMC
@@ -24,6 +24,7 @@ from tensorbnn.inference.nuts import NUTS
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model.catalog import CLASSES
+from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.storage.files import canonical, check_format, check_inside, digest
@@ -31,10 +32,10 @@ from tensorbnn.storage.files import canonical, check_format, check_inside, diges
 SAMPLERS: tuple[type, ...] = (HMC, AdaptiveHMC, GHMC, NUTS, MCLMC, SGHMC, MeanField)
 KNOWN = {known.__name__: known for known in (*CLASSES, *SAMPLERS)}
 STATUSES = ("running", "complete", "interrupted", "stopped")
-# What makes the chains of a run what they are; the number of draws may grow.
+# What determines the chains of a run; the number of draws may grow.
 _IDENTITY = (
-    "network", "likelihood", "dtype", "data", "sampler", "burn_in", "thin", "networks_per_file",
-    "seed", "sample_hyperparameters",
+    "network", "likelihood", "scaling", "dtype", "engine", "data", "sampler", "burn_in", "thin",
+    "networks_per_file", "seed", "sample_hyperparameters", "pooled",
 )  # fmt: skip
 # A list of numbers, which is written in one line.
 _NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
@@ -77,33 +78,43 @@ def describe(value: Any) -> Any:
     )
 
 
-def restore(description: Any, custom_objects: Mapping[str, type]) -> Any:
-    """The object that `describe` described, with the user's own classes by name."""
-    unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom_objects))
-    if unknown:
-        wanted = ", ".join(f'"{name}": {name}' for name in unknown)
-        raise ValueError(
-            f"this run uses classes that the library does not know, {', '.join(unknown)}: "
-            f"load it with `custom_objects={{{wanted}}}`"
-        )
-    return _restore(description, custom_objects)
+def restore(description: Any, custom_objects: Mapping[str, type], *kinds: type) -> Any:
+    """The object that `describe` described, with the user's own classes by name.
+
+    Of a list of descriptions, the objects. Each must be one of its of `kinds`, if they are given.
+    """
+    try:
+        unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom_objects))
+        if unknown:
+            wanted = ", ".join(f'"{name}": {name}' for name in unknown)
+            raise DescriptionError(
+                f"this run uses classes that the library does not know, {', '.join(unknown)}: "
+                f"load it with `custom_objects={{{wanted}}}`"
+            )
+        found = _restore(description, custom_objects)
+    except RecursionError:
+        raise DescriptionError("this run has a description that is nested too deeply") from None
+    for kind, each in zip(kinds, found if len(kinds) > 1 else [found], strict=False):
+        if not isinstance(each, kind):
+            raise DescriptionError(f"this run describes a {kind.__name__} as {each!r:.80}")
+    return found
+
+
+def restore_model(
+    manifest: Mapping[str, Any], custom_objects: Mapping[str, type]
+) -> tuple[Network, Likelihood, Scaling]:
+    """The model of a run, with the user's own classes by name."""
+    described = [manifest[name] for name in ("network", "likelihood", "scaling")]
+    found: tuple[Network, Likelihood, Scaling] = restore(described, custom_objects, *_MODEL)
+    return found
 
 
 def sampler_class(
     manifest: Mapping[str, Any], custom_objects: Mapping[str, type]
 ) -> type[Sampler] | None:
     """The class of a run's sampler, if it is the library's or among the user's own."""
-    found = (KNOWN | dict(custom_objects)).get(manifest.get("sampler", {}).get("type"), object)
-    return found if issubclass(found, Sampler) else None
-
-
-# The scaling of a run that does not say: it was made before there was one.
-UNSCALED = describe(Scaling())
-# What a run does not say that was made before it could be asked for.
-_LEFT_OUT = {
-    "scaling": UNSCALED, "until": None, "max_minutes": None, "max_gradients": None, "notes": {},
-    "together": True,
-}  # fmt: skip
+    found = (KNOWN | dict(custom_objects)).get(str(manifest["sampler"].get("type")))
+    return found if isinstance(found, type) and issubclass(found, Sampler) else None
 
 
 def pack_manifest(manifest: Mapping[str, Any]) -> bytes:
@@ -127,29 +138,31 @@ def read_manifest(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DamagedFileError(file, f"can't be read: {error}") from error
     found: Any = manifest.get("format") if isinstance(manifest, dict) else None
-    if not _is_count(found, 1) or "sha256" not in manifest:
+    if not _is_count(found, 1) or not isinstance(manifest.get("sha256"), str):
         raise DamagedFileError(file, "was not written by this library")
     check_format(file, found)
     if manifest.pop("sha256") != _checksum(manifest):
         raise DamagedFileError(
             file, f"is damaged or was changed: its checksum does not match; {_DRAWS_ARE_WHOLE}"
         )
-    for name, default in _LEFT_OUT.items():
-        manifest.setdefault(name, default)
-    for name, (is_good, wanted) in _FIELDS.items():
-        if not is_good(manifest.get(name)):
-            raise DamagedFileError(
-                file, f"has a bad field: `{name}` must be {wanted}, got {manifest.get(name)!r:.80}"
-            )
+    check_fields(file, manifest)
     return manifest
+
+
+def check_fields(file: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise if a field of the manifest is missing or bad; fields with other names are ignored."""
+    for name, (is_good, wanted) in FIELDS.items():
+        if name not in manifest:
+            raise DamagedFileError(file, f"is damaged: the field `{name}` is missing")
+        if not is_good(manifest[name]):
+            raise DamagedFileError(
+                file, f"has a bad field: `{name}` must be {wanted}, got {manifest[name]!r:.80}"
+            )
 
 
 def identity(manifest: Mapping[str, Any]) -> str:
     """A short name of what the chains of a run are, the same for two runs with the same bits."""
     fields = [manifest[name] for name in _IDENTITY]
-    scaling = manifest.get("scaling", UNSCALED)
-    if scaling != UNSCALED:  # so that runs from before there was one keep their names
-        fields.append(scaling)
     return digest(canonical(fields).encode())[:16]
 
 
@@ -220,16 +233,20 @@ def _is_metrics(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict | None) for each in value.values())
 
 
+_MODEL = (Network, Likelihood, Scaling)
 _DESCRIPTION = _of_type(dict, "a description")
-_FIELDS: dict[str, _Check] = {
-    **dict.fromkeys(("library", "jax"), _of_type(str, "a version")),
+FIELDS: dict[str, _Check] = {
+    "format": _count(1),
+    "created": _of_type(str, "a date"),
+    **dict.fromkeys(("library", "jax", "blackjax"), _of_type(str, "a version")),
     **dict.fromkeys(("network", "likelihood", "scaling", "sampler"), _DESCRIPTION),
     **dict.fromkeys(("chains", "draws", "thin", "networks_per_file", "report_every"), _count(1)),
     **dict.fromkeys(("burn_in", "seed"), _count(0)),
-    **dict.fromkeys(("sample_hyperparameters", "together"), _of_type(bool, "true or false")),
+    **dict.fromkeys(("sample_hyperparameters", "pooled"), _of_type(bool, "true or false")),
     "status": _one_of(*STATUSES),
     "dtype": _one_of("float32", "float64"),
-    "engine": _of_type(str, "a name"),
+    "engine": _one_of("jax", "native"),
+    "instruction_set": _or_null(_of_type(str, "a name")),
     "output_shape": (_is_shape, "[] or [outputs]"),
     "data": _or_null((_is_data, "shapes and a SHA-256")),
     "metrics": (_is_metrics, "descriptions by name"),
@@ -255,16 +272,22 @@ def _restore(description: Any, custom_objects: Mapping[str, type]) -> Any:
         return tuple(_restore(each, custom_objects) for each in description)
     if not isinstance(description, dict):
         return description
-    fields = {
+    given = {
         name: _restore(value, custom_objects)
         for name, value in description.items()
         if name != "type"
     }
     name = str(description.get("type"))
-    if name == "Network":
-        return Network(*fields["layers"], inputs=fields["inputs"])
-    cls = custom_objects[name] if name in custom_objects else KNOWN[name]
     try:
-        return cls(**fields)
-    except TypeError as error:
-        raise ValueError(f"this run describes a {name} that can't be made: {error}") from error
+        if name == "Network":
+            return Network(*given.pop("layers"), **given)
+        if name in custom_objects:  # a field that your class has gained keeps its default
+            return custom_objects[name](**given)
+        if missing := {field.name for field in dataclasses.fields(KNOWN[name])} - given.keys():
+            raise TypeError(f"{sorted(missing)} missing")
+        return KNOWN[name](**given)
+    except RecursionError:
+        raise
+    except Exception as error:  # whatever a class makes of fields that it did not write
+        reason = f"this run describes a {name} that can't be made: {error}"
+        raise DescriptionError(reason) from error
