@@ -58,7 +58,8 @@ TEXTS = [
     ),
     (
         errors.DataNotKeptError(),
-        "the run did not keep its training data (`store_data=False`): give them as `data=(x, y)`",
+        "the run did not keep its training data (`store_data=False`): give them as "
+        "`tb.load(path, data=(x, y))`",
     ),
     (errors.RunError("a sentence {that is kept}"), "a sentence {that is kept}"),
     (errors.SamplingError("a sentence"), "a sentence"),

@@ -77,6 +77,8 @@ def weibull_quantile(
     The draw with a sum of weights up to it of ``c`` is the quantile of ``c n / (n + 1)``, where
     ``n`` is the effective number of draws; in between, quantiles are interpolated.
     """
+    some = weights > 0
+    draws, weights = draws[some], weights[some]
     values, own = ordered(draws, weights)
     count = 1 / np.sum(np.square(weights))
     places = np.cumsum(own, axis=0) * count / (count + 1)
