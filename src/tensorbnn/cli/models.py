@@ -14,7 +14,6 @@ from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.noise import MeasuredGaussian, StudentTNoise
-from tensorbnn.model.weighted import Weighted
 from tensorbnn.storage.manifest import KNOWN
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tabular import TabularModel
@@ -67,11 +66,7 @@ def read_likelihood(text: str, targets: int = 1) -> Likelihood:
     >>> read_likelihood("Gaussian(sd=[0.1, 0.2])", targets=2)
     Gaussian(sd=(0.1, 0.2))
     """
-    kinds = {
-        name.lower(): known
-        for name, known in KNOWN.items()
-        if issubclass(known, Likelihood) and known is not Weighted  # which needs one inside
-    }
+    kinds = {name.lower(): known for name, known in KNOWN.items() if issubclass(known, Likelihood)}
     words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
     width = for_each_column(LEARNED_WIDTH, targets)
     learned = {"gaussian": Gaussian(sd=width), "studenttnoise": StudentTNoise(scale=width)}
@@ -93,8 +88,6 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
             "leave one of them out, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
             "learn whether the standard deviations are too small or too large"
         )
-    if isinstance(likelihood, Weighted):
-        raise ValueError(f"{text} needs a weight for each row, which only Python can give it")
     if classes is not None and not likelihood.predicts_classes:
         raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
     if is_measured and not encoding.target_sds:

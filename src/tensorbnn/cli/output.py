@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbnn.cli.messages import render
+from tensorbnn.cli.messages import printable, render
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -38,7 +38,7 @@ def text(lines: Mapping[str, str]) -> str:
     """A line for each name."""
     width = max([12, *map(len, lines)])
     return "\n".join(
-        f"{name:<{width}} {' '.join(value.splitlines())}".rstrip()  # a column's name may have two
+        printable(f"{name:<{width}} {' '.join(value.splitlines())}".rstrip())
         for name, value in lines.items()
     )
 
@@ -117,6 +117,17 @@ def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, st
         "divergences": diagnosis.divergences,
         "ebfmi": diagnosis.ebfmi,
     }
+
+
+def score(
+    ensemble: Ensemble, validation: Dataset | None, *, progress: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """How well the rows that were held out are predicted, in lines and as facts; or nothing."""
+    if validation is None or not ensemble.num_draws:
+        return {}, {}
+    prediction = ensemble.predict(validation.x, progress=progress)
+    found = prediction.log_score(validation.targets, y_sd=validation.y_sd)
+    return {"log score": f"{found:.3f} per held-out row"}, {"log_score": found}
 
 
 def where(run: Path) -> dict[str, str]:

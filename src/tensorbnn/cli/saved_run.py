@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensorbnn.cli.models import read_likelihood, read_prior
-from tensorbnn.data import Dataset
+from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import PathTakenError
-from tensorbnn.model.checks import as_rows
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
@@ -60,18 +59,17 @@ class SavedRun(NamedTuple):
     def _target_columns(self) -> tuple[int, int]:
         """How many targets there are, and how many standard deviations of theirs."""
         likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
-        data = self.store.data()
-        known = None if data is None else likelihood.unweighted(as_rows("y", data["y"])).shape[1]
-        if isinstance(likelihood.plain, MeasuredGaussian):
-            return outputs, outputs if known is None else known - outputs
+        if isinstance(likelihood, MeasuredGaussian):
+            return outputs, outputs
+        known = unpack_dataset(self.store.data())
         if known is None:
-            is_label = isinstance(likelihood.plain, Categorical)
-            known = 1 if is_label else likelihood.columns(outputs)
-        return known, 0
+            return 1 if isinstance(likelihood, Categorical) else likelihood.columns(outputs), 0
+        count = known.targets.shape[1]
+        return count, 0 if known.y_sd is None else count
 
     def _classes(self) -> tuple[str, ...] | None:
         """Their numbers, for a likelihood of classes; several outputs of 0 and 1 are none."""
-        likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
+        likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         if isinstance(likelihood, Categorical):
             return tuple(map(str, range(outputs)))
         return ("0", "1") if isinstance(likelihood, Bernoulli) and outputs == 1 else None
@@ -153,7 +151,7 @@ def reweighted(
 def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
     """One that takes standard deviations of targets if, and only if, that of the run does."""
     likelihood = read_likelihood(text)
-    if likelihood.real_targets != ensemble.likelihood.plain.real_targets:
+    if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
         raise ValueError(f"{text} is a likelihood of {of}, but the run predicts {has}")
     if likelihood.knows_noise and not ensemble.likelihood.knows_noise:

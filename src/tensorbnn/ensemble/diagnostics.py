@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tensorbnn.data import Dataset, follow_y
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import Evidence, judge
-from tensorbnn.findings import Approximate, Verdict, WeightsUntrusted
+from tensorbnn.findings import Approximate, Finding, Verdict, WeightsUntrusted
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
@@ -110,6 +110,7 @@ def diagnose(
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
     output_shape: tuple[int, ...] | None = None,
+    about_data: tuple[Finding, ...] = (),
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -144,6 +145,7 @@ def diagnose(
         sampler=sampler,
         sample_stats=info,
         approximation=approximation,
+        about_data=about_data,
     )
     shape = values.shape[3:] if output_shape is None else output_shape
     by_row = {**found._asdict(), "mcse_mean": mcse_mean, "mcse_sd": mcse_sd}

@@ -1,6 +1,5 @@
 """The sampled networks: a point cloud that stands for the posterior."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -16,17 +15,18 @@ from tensorbnn.data import (
     prepare,
 )
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
+from tensorbnn.ensemble.class_scores import ClassScores, score_classes
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
+from tensorbnn.ensemble.fit_checks import check_fit
 from tensorbnn.ensemble.networks import Networks, Pair
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import other_posterior, warn_where_untrustworthy, weigh
-from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
+from tensorbnn.ensemble.scores import Scores, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
 from tensorbnn.inference.sampler import MAX_SEED
-from tensorbnn.model.checks import as_rows
 from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -79,7 +79,7 @@ class Ensemble(Networks):
         """
         return Prediction(
             self.network,
-            self.likelihood.plain,
+            self.likelihood,
             self._prepare(Dataset(x)),
             self._draws.batches,
             len(self),
@@ -202,8 +202,9 @@ class Ensemble(Networks):
         moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
             rows = self._prepare(as_dataset("validation", validation)).dataset
+            known = {"y_sd": rows.y_sd, "sample_weight": rows.sample_weight}
             predictions = (each.predict(rows.x, progress=progress) for each in ensembles)
-            scores = np.array([each.log_score(rows.targets) for each in predictions])
+            scores = np.array([each.log_score(rows.targets, **known) for each in predictions])
         mean, sd = (np.stack(each) for each in zip(*moments, strict=True))
         inputs = self._prepare(Dataset(x)).dataset.x
         return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, ensembles, scores)
@@ -242,6 +243,7 @@ class Ensemble(Networks):
             untrusted=None if self._weights is None else self._weights.finding,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
+            about_data=check_fit(self._kept_data, self._model, self.scaling, self.dtype),
             output_shape=self._output_shape,
         )
 
@@ -287,6 +289,8 @@ class Ensemble(Networks):
         x: ArrayLike,
         y: ArrayLike,
         *,
+        y_sd: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         level: float = 0.9,
         seed: int = 0,
         progress: bool = True,
@@ -299,7 +303,11 @@ class Ensemble(Networks):
         Parameters
         ----------
         y
-            Their targets, given as to `Posterior`: without weights, with measured deviations.
+            Their targets, as for `Posterior`.
+        y_sd
+            Error bars of the targets, as for `Posterior`. New targets then scatter by them, too.
+        sample_weight
+            Weights of the rows ``(rows,)``, by which all scores are averaged.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
 
@@ -314,22 +322,17 @@ class Ensemble(Networks):
         >>> scores.rmse < 0.1, scores.coverage
         (True, 1.0)
         """
-        as_rows("y", y)  # not None
-        rows = self._prepare(Dataset(x, y))
+        rows = self._prepare(Dataset(x, y, y_sd=y_sd, sample_weight=sample_weight))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
         prediction = self.predict(known.x, progress=progress)
         if self.likelihood.predicts_classes:
-            return score_classes(prediction, known.targets)
+            return score_classes(prediction, known)
 
         def draw(own: slice) -> NDArray[Any]:
             return self._new_targets(rows.take(own), seed=seed, first_row=own.start)
 
-        observed = self.likelihood.plain.observed(known.targets, self.network.outputs)
-        log_score = prediction.log_score(known.targets)
-        one_column = known.y is not None and known.y.ndim == 1 and observed.shape[1] == 1
-        score = functools.partial(score_numbers, level=level, seed=seed, one_column=one_column)
-        return score(prediction, observed, draw, log_score)
+        return score_numbers(prediction, known, draw, level=level, seed=seed)
 
     def posterior_predictive(self, x: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
         """A new target from each network for each row of `x`, noise included.
@@ -368,15 +371,15 @@ class Ensemble(Networks):
         As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
         A network that comes again draws with noise of its own.
         """
-        rows, likelihood = self._prepare(Dataset(x)), self.likelihood.plain
+        rows = self._prepare(Dataset(x))
         if seed is not None:
             batches, numbers = [self._draws.take(places)], noise_numbers(places, len(self))
-            found = new_targets(self.network, likelihood, batches, rows, seed=seed, numbers=numbers)
+            found = new_targets(self.network, batches, rows, seed=seed, numbers=numbers)
             return self.scaling.natural(found)
         places, back = np.unique(places, return_inverse=True)
         batch = self._draws.take(places)
         prediction = Prediction(
-            *(self.network, likelihood, rows, lambda: [batch], len(places)),
+            *(self.network, self.likelihood, rows, lambda: [batch], len(places)),
             progress=progress,
             scaling=self.scaling,
         )
@@ -422,12 +425,10 @@ class Ensemble(Networks):
         if rows is not None:
             groups["log_likelihood"] = {"y": self._log_likelihood(rows)}
             known = rows.dataset
-            if type(self.likelihood.plain).sample is not Likelihood.sample:
-                own = self._prepare(Dataset(known.x, self.likelihood.unweighted(known.targets)))
-                again = self._by_draw(self._new_targets(own, seed=seed))
+            if type(self.likelihood).sample is not Likelihood.sample:
+                again = self._by_draw(self._new_targets(rows, seed=seed))
                 groups["posterior_predictive"] = {"y": again}
-            y = self.likelihood.observed(known.targets, self.network.outputs)
-            groups |= {"observed_data": {"y": y}, "constant_data": {"x": known.x}}
+            groups |= {"observed_data": {"y": known.targets}, "constant_data": {"x": known.x}}
         if inputs is not None:
             predictions = self.predict(inputs, progress=progress).samples_by_chain
             groups |= {"predictions": {"f": predictions}}
@@ -475,8 +476,8 @@ class Ensemble(Networks):
 
     def _log_likelihood(self, rows: Prepared) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        each = log_likelihood(self.network, self.likelihood, self._draws.batches(), rows)
-        weights = self.likelihood.weights(rows.dataset.targets)
+        each = log_likelihood(self.network, self._draws.batches(), rows)
+        weights = rows.dataset.sample_weight
         jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
         return self._by_draw(each) + jacobian
 
@@ -488,21 +489,21 @@ class Ensemble(Networks):
         first_row: int = 0,
         places: NDArray[np.intp] | None = None,
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``; where targets are known, that of these.
+        """Noise included, ``(networks, rows, columns)``; with the error bars of the rows.
 
         From all networks, or from those at increasing `places`, which may repeat.
         """
         batches, numbers = self._draws.batches(), None
         if places is not None:
             batches, numbers = self._draws.resampled(places), noise_numbers(places, len(self))
-        model = self.network, self.likelihood.plain, batches
-        found = new_targets(*model, rows, seed=seed, first_row=first_row, numbers=numbers)
+        options = {"seed": seed, "first_row": first_row}
+        found = new_targets(self.network, batches, rows, numbers=numbers, **options)
         return self.scaling.natural(found)
 
     def _training_rows(self) -> Prepared | None:
         """Training data as the model takes them; ``None`` for the prior."""
         data = self.data
-        return None if data is None else self._prepare(data, self.likelihood)
+        return None if data is None else self._prepare(data)
 
     def _needed_log_likelihood(self, method: str) -> NDArray[Any]:
         self._refuse_weights(method, "it is about the model that was sampled")

@@ -74,7 +74,7 @@ class Networks:
     ) -> Self:
         model = posterior.network, posterior.likelihood, posterior.dtype
         kind = sampler_class(store.manifest, {}) if sampler is None else type(sampler)
-        scaling, data = posterior.scaling, posterior.dataset
+        scaling, data = posterior.scaling, posterior.data
         return cls(store, *model, scaling=scaling, sampler=kind, data=data)
 
     @classmethod
@@ -126,10 +126,15 @@ class Networks:
     @property
     def data(self) -> Dataset | None:
         """Training data in your units; ``None`` for the prior."""
-        kept = unpack_dataset(self._store.data()) if self._given is None else self._given
+        kept = self._kept_data
         if kept is None and self._store.manifest.get("data") is not None:
             raise DataNotKeptError
         return kept
+
+    @property
+    def _kept_data(self) -> Dataset | None:
+        """Training data; ``None`` also where the run did not keep them."""
+        return unpack_dataset(self._store.data()) if self._given is None else self._given
 
     def refresh(self) -> Self:
         """Look for draws that a run has saved since it was loaded; returns the ensemble itself."""
@@ -290,10 +295,9 @@ class Networks:
     def _model(self) -> Model:
         return Model(self.network, self.likelihood)
 
-    def _prepare(self, dataset: Dataset, likelihood: Likelihood | None = None) -> Prepared:
-        """The user's rows as the model takes them; their targets are without weights by default."""
-        likelihood = self.likelihood.plain if likelihood is None else likelihood
-        return prepare(dataset, self.network, likelihood, self.scaling, self.dtype)
+    def _prepare(self, dataset: Dataset) -> Prepared:
+        """The user's rows as the model takes them."""
+        return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
 
     def _with(self, **fields: Any) -> Self:
         """The same run with other values of some attributes."""
@@ -319,7 +323,7 @@ class Networks:
             raise ValueError(
                 "these networks were sampled from the prior, without data: leave `data` out"
             )
-        dataset = self._prepare(as_dataset("data", given), self.likelihood).dataset
+        dataset = self._prepare(as_dataset("data", given)).dataset
         found = fingerprint(dataset)
         if known != UNKNOWN_DATA and found is not None and found["sha256"] != known["sha256"]:
             raise ValueError(

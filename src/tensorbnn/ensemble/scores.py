@@ -1,35 +1,23 @@
-"""Scores of predictions against targets that the networks have not seen.
+"""Scores of predicted numbers against targets that the networks have not seen.
 
-Numbers are scored by new targets that the networks draw, noise included; classes by their
-probabilities. Metrics of single networks, for reports during a run, are in `metrics.py`.
+Numbers are scored by new targets that the networks draw, noise included. Scores of classes are in
+`class_scores.py`; metrics of single networks, for reports during a run, in `metrics.py`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_count, check_fraction
+from tensorbnn.checks import check_fraction
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble import statistics
-from tensorbnn.ensemble.metrics import Accuracy
 from tensorbnn.ensemble.prediction import Prediction
 
 # New targets that are scored at once: networks times rows times outputs.
 VALUES_AT_ONCE = 2**22
-
-
-class Reliability(NamedTuple):
-    """Predicted probabilities in bins, and how often what they say was so, each ``(bins,)``.
-
-    Means of what was `predicted` and fractions of what was `observed`, NaN where a bin is empty,
-    and `counts` of predictions.
-    """
-
-    predicted: NDArray[Any]
-    observed: NDArray[Any]
-    counts: NDArray[Any]
 
 
 @final
@@ -78,55 +66,19 @@ class Scores:
         )
 
 
-@final
-@dataclass(frozen=True)
-class ClassScores:
-    """How well an ensemble predicts classes; made by `Ensemble.evaluate`.
-
-    Attributes
-    ----------
-    log_score
-        Mean over rows of the log probability of what came true; higher is better.
-    accuracy
-        Fraction of targets whose class had the highest probability.
-    brier
-        Mean squared distance of the probabilities from what came true; lower is better.
-    ece
-        Expected calibration error: by how much, on average, predicted probabilities differ from
-        observed frequencies.
-    reliability
-        Predicted probabilities and observed frequencies in bins.
-    """
-
-    log_score: float
-    accuracy: float
-    brier: float
-    ece: float
-    reliability: Reliability
-
-    def __repr__(self) -> str:
-        return (
-            f"ClassScores(log_score={self.log_score:.4g}, accuracy={self.accuracy:.4g}, "
-            f"brier={self.brier:.4g}, ece={self.ece:.4g})"
-        )
-
-
 def score_numbers(
     prediction: Prediction,
-    y: NDArray[Any],
+    known: Dataset,
     draw: Callable[[slice], NDArray[Any]],
-    log_score: float,
     *,
     level: float,
     seed: int,
-    one_column: bool,
 ) -> Scores:
-    """Scores of targets ``(rows, outputs)``, whose `log_score` may need more than these.
-
-    With `one_column`, the axis of outputs is left out.
+    """Scores of the targets of `known` rows, averaged with the weights of these rows.
 
     `draw` gives new targets ``(networks, rows, outputs)`` for some rows, block by block.
     """
+    y, weights = known.targets, known.sample_weight
     step = max(VALUES_AT_ONCE // (prediction.num_samples * y.shape[1]), 1)
     parts = []
     for first in range(0, len(y), step):
@@ -138,39 +90,30 @@ def score_numbers(
         parts.append((crps(draws, y[rows], **options), inside, width, rank))
     score, inside, width, rank = (np.concatenate(each) for each in zip(*parts, strict=True))
 
+    one_column = known.y is not None and known.y.ndim == 1
+
     def follow(values: NDArray[Any]) -> NDArray[Any] | float:
         return float(values[0]) if one_column else values
 
     return Scores(
-        log_score=log_score,
-        rmse=follow(rmse(prediction.mean.reshape(y.shape), y)),
-        crps=follow(score.mean(axis=0)),
-        coverage=follow(inside.mean(axis=0)),
-        sharpness=follow(width.mean(axis=0)),
+        log_score=prediction.log_score(y, y_sd=known.y_sd, sample_weight=weights),
+        rmse=follow(rmse(prediction.mean.reshape(y.shape), y, sample_weight=weights)),
+        crps=follow(np.average(score, axis=0, weights=weights)),
+        coverage=follow(np.average(inside, axis=0, weights=weights)),
+        sharpness=follow(np.average(width, axis=0, weights=weights)),
         level=level,
         pit=rank[:, 0] if one_column else rank,
     )
 
 
-def score_classes(prediction: Prediction, y: NDArray[Any]) -> ClassScores:
-    """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output."""
-    # Rounding may go beyond 0 and 1.
-    probabilities = prediction.mean.reshape(prediction.num_rows, -1).clip(0.0, 1.0)
-    return ClassScores(
-        log_score=prediction.log_score(y),
-        accuracy=Accuracy()(probabilities, y),
-        brier=brier(probabilities, y),
-        ece=ece(probabilities, y),
-        reliability=reliability(probabilities, y),
-    )
-
-
-def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
+def rmse(
+    mean: ArrayLike, y: ArrayLike, *, sample_weight: NDArray[Any] | None = None
+) -> NDArray[Any]:
     """Root of the mean squared error over rows of ``(rows, outputs)``, ``(outputs,)``."""
     predicted, true = np.asarray(mean, np.float64), np.asarray(y, np.float64)
     if predicted.shape != true.shape:
         raise ValueError(f"predictions {predicted.shape} and targets {true.shape} differ in shape")
-    return np.sqrt(np.mean(np.square(predicted - true), axis=0))
+    return np.sqrt(np.average(np.square(predicted - true), axis=0, weights=sample_weight))
 
 
 def crps(draws: ArrayLike, y: ArrayLike, *, weights: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -284,77 +227,6 @@ def interval(
     return np.asarray((lower <= true) & (true <= upper)), upper - lower
 
 
-def brier(probabilities: ArrayLike, y: ArrayLike) -> float:
-    """Mean squared distance of probabilities from what came true; lower is better.
-
-    Parameters
-    ----------
-    probabilities
-        ``(rows, outputs)``.
-    y
-        One column of labels 0, 1, ... where a row's probabilities are those of its classes: the
-        squares are summed over them. Or 0 and 1 for each output: the mean over all.
-
-    Examples
-    --------
-    >>> round(brier([[0.8], [0.4]], [[1], [0]]), 3)
-    0.1
-    >>> round(brier([[0.5, 0.3, 0.2]], [[0]]), 3)
-    0.38
-    """
-    predicted, true = _class_columns(probabilities, y)
-    if _are_labels(predicted, true):
-        squares = np.square(predicted - (true == np.arange(predicted.shape[1])))
-        return float(squares.sum(axis=1).mean())
-    return float(np.square(predicted - true).mean())
-
-
-def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Reliability:
-    """Predicted probabilities against observed frequencies.
-
-    For labels of several classes, the probability of the likeliest class and how often it was
-    right; for targets of 0 and 1, the probability of 1 and how often it came.
-
-    Parameters
-    ----------
-    probabilities, y
-        As for `brier`.
-    bins
-        Number of bins of equal width between 0 and 1.
-
-    Examples
-    --------
-    >>> reliability([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2)
-    Reliability(predicted=array([0.125, 0.8  ]), observed=array([0.5, 1. ]), counts=array([2, 1]))
-    """
-    bins = check_count("bins", bins, least=1)
-    predicted, true = _class_columns(probabilities, y)
-    if _are_labels(predicted, true):
-        chance, happened = predicted.max(axis=1), predicted.argmax(axis=1) == true[:, 0]
-    else:
-        chance, happened = predicted.ravel(), true.ravel() > 0.5
-    which = np.minimum((chance * bins).astype(int), bins - 1)
-    count = np.bincount(which, minlength=bins)
-    sums = [np.bincount(which, weights=each, minlength=bins) for each in (chance, happened)]
-    predicted, observed = (
-        np.divide(each, count, out=np.full(bins, np.nan), where=count > 0) for each in sums
-    )
-    return Reliability(predicted, observed, count)
-
-
-def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
-    """Expected calibration error: the mean of ``|predicted - observed|`` of `reliability`.
-
-    Examples
-    --------
-    >>> round(ece([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2), 4)
-    0.3167
-    """
-    found = reliability(probabilities, y, bins=bins)
-    gaps = np.abs(found.predicted - found.observed)
-    return float(np.nansum(gaps * found.counts) / found.counts.sum())
-
-
 def _short(values: NDArray[Any] | float) -> str:
     texts = [f"{value:.4g}" for value in np.ravel(values)]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -372,29 +244,3 @@ def _checked(draws: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]
     if not (np.all(np.isfinite(ensemble)) and np.all(np.isfinite(true))):
         raise ValueError("targets must be finite, but some are not: remove these rows")
     return ensemble, true
-
-
-def _class_columns(probabilities: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    predicted, true = np.asarray(probabilities, np.float64), np.asarray(y, np.float64)
-    true = true[:, None] if true.ndim == 1 else true
-    if predicted.ndim != 2 or true.ndim != 2 or len(predicted) != len(true) or not len(true):
-        raise ValueError(
-            "probabilities must be (rows, outputs), with as many rows of targets: got "
-            f"{predicted.shape} and {np.shape(y)}"
-        )
-    if not np.all((predicted >= 0) & (predicted <= 1)):
-        raise ValueError("probabilities must lie between 0 and 1, but some do not")
-    labels = _are_labels(predicted, true)
-    if not labels and predicted.shape != true.shape:
-        raise ValueError(
-            f"probabilities {predicted.shape} and targets {true.shape} differ in shape: targets "
-            "must be one column of class labels, or 0 and 1 for each output"
-        )
-    known = np.arange(predicted.shape[1] if labels else 2)
-    if not np.all(np.isin(true, known)):
-        raise ValueError(f"targets must be whole numbers from 0 to {known[-1]}, but some are not")
-    return predicted, true
-
-
-def _are_labels(predicted: NDArray[Any], true: NDArray[Any]) -> bool:
-    return predicted.shape[1] > 1 and true.shape[1] == 1

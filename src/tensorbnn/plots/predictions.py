@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
+from tensorbnn.ensemble.class_scores import ClassScores, Reliability
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.scores import ClassScores, Reliability, Scores
+from tensorbnn.ensemble.scores import Scores
 from tensorbnn.plots.figure import check_output, new_figure, single_column
 
 if TYPE_CHECKING:

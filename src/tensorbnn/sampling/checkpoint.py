@@ -97,7 +97,7 @@ def read_checkpoint(
     saved = store.read_state(chain)
     with precision(posterior.dtype):
         held = jnp.asarray(saved["held_phi"]) if "held_phi" in saved else None
-        target = TargetDensity(posterior.model, posterior.data, held)
+        target = TargetDensity(posterior.model, posterior._arrays, held)
         position = _expect(saved, chain, "state/position", (target.dimension,))
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)
