@@ -32,6 +32,7 @@ TEXTS = [
         "`dtype` is 0 in the run my run, but you gave '" + 299 * "1" + "...: a run can't change "
         "it; start a new one with tb.sample",
     ),
+    (errors.DescriptionError("no number can be made of 'x'"), "no number can be made of 'x'"),
     (
         errors.PathTakenError(RUN, "run"),
         "my run already holds a run: read it with tb.load('my run'), go on with it with "

@@ -209,7 +209,7 @@ def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
         (lambda e: e.predict(NEW).density([0.0]), "`edges` must be at least two increasing"),
         (lambda e: e.predict(NEW).density([1.0, 0.0]), "`edges` must be at least two increasing"),
         (lambda e: e.predict(NEW).log_score(np.ones((45, 1))), "`y` has 1 columns"),
-        (lambda e: e.predict(NEW).log_score(np.ones((3, 2))), "`y` has 3 rows but `x` has 45"),
+        (lambda e: e.predict(NEW).log_score(np.ones((3, 2))), "`x` has 45 rows but `y` has 3"),
     ],
 )
 def test_bad_input(gaussian, call, message):

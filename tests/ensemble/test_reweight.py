@@ -463,7 +463,7 @@ def test_data_may_be_given_to_load(ensemble):
     posterior = posterior_under(1.0, 1.0)
     made = ensemble_of(posterior, ensemble.parameters)
     made._store._data = None
-    made._store.manifest["data"] = fingerprint(posterior.dataset)
+    made._store.manifest["data"] = fingerprint(posterior.data)
     without = made._with(_given=None)
     with pytest.raises(ValueError, match=r"did not keep .*`tb\.load\(path, data=\(x, y\)\)`"):
         without.reweight(likelihood=tb.Gaussian(sd=0.5))

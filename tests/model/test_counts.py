@@ -138,7 +138,7 @@ def test_posterior_of_one_weight(tmp_path):
     levels = [0.05, 0.5, 0.95]
     found = prediction.quantile(levels, noise=True)[:, 0]
     np.testing.assert_array_equal(found, [np.argmax(share >= level) for level in levels])
-    bins = prediction.density([-0.5, 0.5, 1.5], noise=True)[0, 0]
+    bins = prediction.density([-0.5, 0.5, 1.5], noise=True)[0]
     np.testing.assert_allclose(bins, np.diff(share, prepend=0)[:2], rtol=1e-4)
     scores = ensemble.evaluate(X, Y, progress=False)
     assert isinstance(scores, tb.Scores)
