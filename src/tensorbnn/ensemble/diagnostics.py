@@ -111,6 +111,7 @@ def diagnose(
     approximation: Approximate | None = None,
     output_shape: tuple[int, ...] | None = None,
     about_data: tuple[Finding, ...] = (),
+    about_fit: Callable[[], tuple[Finding, ...]] = tuple,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -146,6 +147,7 @@ def diagnose(
         sample_stats=info,
         approximation=approximation,
         about_data=about_data,
+        about_fit=about_fit,
     )
     shape = values.shape[3:] if output_shape is None else output_shape
     by_row = {**found._asdict(), "mcse_mean": mcse_mean, "mcse_sd": mcse_sd}

@@ -17,7 +17,7 @@ from tensorbnn.data import (
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.class_scores import ClassScores, score_classes
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
-from tensorbnn.ensemble.fit_checks import check_fit
+from tensorbnn.ensemble.fit_checks import MOST_NETWORKS, Fit
 from tensorbnn.ensemble.networks import Networks, Pair
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
@@ -233,7 +233,7 @@ class Ensemble(Networks):
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
         ((3,), (3,), (3,))
         """
-        points = self._points(x, names).dataset
+        points, fit = self._points(x, names).dataset, self._fit()
         return diagnose(
             self._by_chain(points.x, progress=progress),
             self._statistics,
@@ -243,7 +243,8 @@ class Ensemble(Networks):
             untrusted=None if self._weights is None else self._weights.finding,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
-            about_data=check_fit(self._kept_data, self._model, self.scaling, self.dtype),
+            about_data=fit.about_data(),
+            about_fit=fit.about_fit,
             output_shape=self._output_shape,
         )
 
@@ -469,6 +470,16 @@ class Ensemble(Networks):
             rows = prepare(data, self.network, other, self.scaling, "float64")
         batches = self._draws.batches()
         return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
+
+    def _fit(self) -> Fit:
+        """How the model fits its training data, for the verdict."""
+
+        def predict(x: NDArray[Any]) -> NDArray[Any]:
+            some = self.thin(-(-len(self) // MOST_NETWORKS))
+            return some.predict(x, progress=False).mean
+
+        model = self._kept_data, self._model, self.scaling, self.dtype
+        return Fit(*model, self.hyperparameters, predict, self._flat_weights)
 
     def _by_chain(self, x: ArrayLike, *, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
