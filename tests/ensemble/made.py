@@ -16,7 +16,6 @@ def ensemble_of(posterior: tb.Posterior, named, *, size=None, held=False) -> Ens
     data = None if posterior.x is None else {"x": posterior.x, "y": posterior.y}
     manifest = {
         "chains": chains,
-        "sampler": {},
         "sample_hyperparameters": not held,
         "output_shape": list(posterior.output_shape),
         "sampler": {"type": "NUTS"},
