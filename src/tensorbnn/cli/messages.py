@@ -33,6 +33,12 @@ REMEDIES = {
     Remedy.CATEGORIES: "if their order means nothing, use --categorical",
     Remedy.VARYING_TARGETS: "choose another --target, or say how it scatters, such as with "
     "--likelihood 'Gaussian(sd=0.1)'",
+    Remedy.NOISE_FLOOR: "fix it, such as by --likelihood 'Gaussian(sd=0.01)', or give it a prior "
+    "with a floor, such as by --likelihood 'Gaussian(sd=Uniform(0.01, 1))'",
+    Remedy.OTHER_PRIOR: "give a wider prior (--prior or --likelihood)",
+    Remedy.LEARN_NOISE: "learn it with --likelihood gaussian",
+    Remedy.UNEVEN_NOISE: "try --likelihood heteroscedasticgaussian",
+    Remedy.HEAVY_TAILS: "try --likelihood studenttnoise",
     Remedy.FINER_TYPE: "give a larger sd",
     Remedy.READ: "tensorbnn info, diagnose, predict and report can read it meanwhile",
 }
