@@ -155,4 +155,9 @@ def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
     if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
         raise ValueError(f"--likelihood {text} is for {of}, but the run predicts {has}")
+    if isinstance(likelihood, MeasuredGaussian) and "y_sd" not in (ensemble._store.data() or {}):
+        raise ValueError(
+            f"--likelihood {text} needs standard deviations of the targets, which the run does not "
+            "have: fit it with --target-sd"
+        )
     return likelihood
