@@ -54,8 +54,7 @@ def check_data(
     """What is odd about the rows that a posterior is built from; nothing for the prior."""
     if dataset is None or dataset.y is None:
         return ()
-    counts = dataset.sample_weight
-    kept = dataset if counts is None else dataset.take(counts > 0)
+    kept = counted_rows(dataset)
     x, y = kept.x.astype(np.float64), kept.targets.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         found = [*_rows(len(x), likelihood), *_inputs(x, kept.rows, scaling)]
@@ -63,6 +62,12 @@ def check_data(
         found += _categories(x, y, likelihood)
         found += _coarse(y, likelihood, scaling, dtype)
     return tuple(found)
+
+
+def counted_rows(dataset: Dataset) -> Dataset:
+    """The rows whose weight is not 0."""
+    weights = dataset.sample_weight
+    return dataset if weights is None else dataset.take(weights > 0)
 
 
 def _rows(rows: int, likelihood: Likelihood) -> Iterator[Finding]:

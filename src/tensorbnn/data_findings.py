@@ -4,7 +4,7 @@ from tensorbnn.findings import Finding
 from tensorbnn.messages import PYTHON, Remedy, Words
 
 
-class _AboutData(Finding):
+class AboutColumns(Finding):
     """Something about columns of `x` or of `y`."""
 
     argument: str
@@ -28,7 +28,7 @@ class _AboutData(Finding):
         return len(self.columns) > 1
 
 
-class Unscaled(_AboutData):
+class Unscaled(AboutColumns):
     """Columns far from unit scale."""
 
     doubtful = True
@@ -42,7 +42,7 @@ class Unscaled(_AboutData):
         return f"{columns} {'are' if self.many else 'is'} far from unit scale (typical size {size})"
 
 
-class Sentinel(_AboutData):
+class Sentinel(AboutColumns):
     """A number that probably stands for a missing value."""
 
     doubtful = True
@@ -58,7 +58,7 @@ class Sentinel(_AboutData):
         )
 
 
-class FarValue(_AboutData):
+class FarValue(AboutColumns):
     """A value, or a few, far outside the rest of its column."""
 
     remedy = Remedy.CHECK_VALUE
@@ -76,7 +76,7 @@ class FarValue(_AboutData):
         )
 
 
-class ConstantColumns(_AboutData):
+class ConstantColumns(AboutColumns):
     """Inputs that never vary."""
 
     remedy = Remedy.LEAVE_COLUMN_OUT
@@ -85,7 +85,7 @@ class ConstantColumns(_AboutData):
         return f"{columns} {'are' if self.many else 'is'} constant in all rows, and of no use"
 
 
-class DuplicateColumns(_AboutData):
+class DuplicateColumns(AboutColumns):
     """Inputs that are the same in every row."""
 
     remedy = Remedy.KEEP_ONE_COLUMN
@@ -94,7 +94,7 @@ class DuplicateColumns(_AboutData):
         return f"{columns} are the same in all rows"
 
 
-class CountsRows(_AboutData):
+class CountsRows(AboutColumns):
     """An input that only numbers the rows."""
 
     remedy = Remedy.NO_MEASUREMENT
@@ -103,7 +103,7 @@ class CountsRows(_AboutData):
         return f"{columns} only counts the rows"
 
 
-class LooksCategorical(_AboutData):
+class LooksCategorical(AboutColumns):
     """Whole numbers between which targets go up and down."""
 
     remedy = Remedy.CATEGORIES
@@ -116,7 +116,7 @@ class LooksCategorical(_AboutData):
         )
 
 
-class ConstantTargets(_AboutData):
+class ConstantTargets(AboutColumns):
     """Targets that never vary."""
 
     doubtful = True
@@ -127,7 +127,7 @@ class ConstantTargets(_AboutData):
         return f"{columns} is {self.value:.6g} in all rows, from which nothing can be learned"
 
 
-class CoarseNoise(_AboutData):
+class CoarseNoise(AboutColumns):
     """Noise so small that the type rounds residuals too coarsely."""
 
     doubtful = True

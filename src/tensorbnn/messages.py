@@ -52,6 +52,12 @@ class Remedy(enum.Enum):
     FINER_TYPE = "give tb.Posterior dtype='float64', or a larger sd"
     LARGER_NOISE = "give a larger sd"
     MORE_ROWS = "give more rows"
+    NOISE_FLOOR = "fix it (`sd=0.01`), or give it a prior with a floor such as tb.Uniform(0.01, 1)"
+    OTHER_PRIOR = "give it a wider prior, or change the unit of the data"
+    LEARN_NOISE = "learn it, as tb.Gaussian(sd=tb.Hyper(0.1)) does, or give a larger one"
+    UNEVEN_NOISE = "try tb.HeteroscedasticGaussian"
+    TRANSFORM = "try the logarithm of the targets, or another transform that makes them even"
+    HEAVY_TAILS = "try tb.StudentTNoise"
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,9 @@ def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
     assert result(capsys, "info", str(tmp_path / "run"))["status"] == "running"
     store.close()
     assert main(["info", str(tmp_path / "run")]) == 0
-    assert "killed while it ran; go on with it by: tensorbnn resume" in capsys.readouterr().out
+    assert (
+        "killed while it was running; continue it with: tensorbnn resume" in capsys.readouterr().out
+    )
 
 
 def test_a_run_of_python(tmp_path, monkeypatch, capsys):
@@ -250,7 +252,7 @@ def test_resume_of_what_is_complete(inside, tmp_path, capsys):
 def test_weights_that_cannot_be_trusted(inside, capsys):
     assert main(["reweight", "prices", "--prior", "Normal(0, 0.01)", "--quiet"]) == 3
     told = capsys.readouterr().err
-    assert "sampled: fit it anew, by `tensorbnn fit`" in told
+    assert "sampled: fit it with `tensorbnn fit`" in told
     assert "tb." not in told
 
 

@@ -295,7 +295,7 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ),
         (
             ["fit", "classes.csv", *FIT[2:4], *FIT[6:], "--likelihood", "MeasuredGaussian()"],
-            "is a likelihood of numbers, but the target has classes",
+            "is for numbers, but the target has classes",
         ),
     ],
 )

@@ -28,7 +28,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--prior", "Normal(0)("], "'Normal(0)(' is not a prior"),
         ([*FIT, *DROP, "--prior", "Gaussian()"], "is not a prior: use gaussian, cauchy"),
         ([*FIT, *DROP, "--prior", "Normal(0, -1)"], "must be positive"),
-        ([*FIT, *DROP, "--prior", "print(1)"], "print is not known"),
+        ([*FIT, *DROP, "--prior", "print(1)"], "print is unknown"),
         ([*FIT, *DROP, "--likelihood", "bernoulli"], "use --task classification"),
         ([*FIT, *DROP, "--likelihood", "poison"], "is not a likelihood"),
         ([*FIT, *DROP, "--chains", "0"], "--chains must be a whole number of at least 1"),
@@ -38,9 +38,12 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--ignore", "price"], "'price' is needed for the target and can't be left"),
         (
             [*FIT, *DROP, "--likelihood", "Gaussian(sigma=1)"],
-            "Gaussian has no 'sigma', it takes sd",
+            "Gaussian has no argument 'sigma', it takes sd",
         ),
-        ([*FIT, *DROP, "--likelihood", "Bernoulli(p=1)"], "Bernoulli has no 'p', it takes nothing"),
+        (
+            [*FIT, *DROP, "--likelihood", "Bernoulli(p=1)"],
+            "Bernoulli has no argument 'p', it takes nothing",
+        ),
         ([*FIT, *DROP, "--validation", "0.999"], "leaves none to train with"),
         ([*FIT, *DROP, "--validation", "0.001"], "--validation 0.001 of 59 rows holds out none"),
         ([*FIT, *DROP, "--settings", "none.toml"], "there is no file none.toml"),
@@ -62,11 +65,11 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         (["reweight", "prices"], "give another --prior"),
         (
             ["reweight", "prices", "--likelihood", "bernoulli"],
-            "bernoulli is a likelihood of classes, but the run predicts numbers",
+            "--likelihood bernoulli is for classes, but the run predicts numbers",
         ),
         (
             ["predict", "kinds", "kinds.csv", "--out", "m.csv", "--likelihood", "Gaussian(sd=1)"],
-            "is a likelihood of numbers, but the run predicts classes",
+            "is for numbers, but the run predicts classes",
         ),
         (
             ["reweight", "prices", "--likelihood", "MeasuredGaussian()"],
@@ -161,22 +164,26 @@ def test_odd_tables(tmp_path, monkeypatch, capsys):
         assert re.search(message, capsys.readouterr().err)
     write(tmp_path / "t.csv", {"x": x, "y": (x > 0).astype(int), "s": list("abc") * 4})
     assert main([*fit, "y"]) == 130
-    assert "y has only two values, but is fitted as a number" in capsys.readouterr().err
+    assert (
+        "the target 'y' has only two values, but is fitted as a number" in capsys.readouterr().err
+    )
     assert main([*fit, "y", "--task", "regression"]) == 130
     assert capsys.readouterr().err == "tensorbnn: interrupted\n"  # the user has said what it is
     assert main([*fit, "s", "--likelihood", "bernoulli"]) == 1
-    assert "of two classes, but 's' has 3: use --likelihood categ" in capsys.readouterr().err
+    assert "for two classes, but 's' has 3: use --likelihood categ" in capsys.readouterr().err
 
 
 def test_runs_that_are_too_short(inside, capsys, monkeypatch):
     monkeypatch.setattr(output, "LEAST_DRAWS", 1000)
     assert main(["resume", "prices", "--quiet"]) == 0
-    assert "verdict      run longer: fewer than 1000 draws" in capsys.readouterr().out
+    assert (
+        "verdict      run longer: a diagnosis needs at least 1000 draws" in capsys.readouterr().out
+    )
     assert main(["resume", "prices", "--quiet", "--json"]) == 0
     assert not json.loads(capsys.readouterr().out)["trustworthy"]
     monkeypatch.setattr(DirectoryStore, "chunk_sizes", lambda store, chain: {})
     assert main(["predict", "prices", "new.csv", "--out", "m.csv"]) == 1
-    assert "no networks of some chain yet" in capsys.readouterr().err
+    assert "has no networks yet" in capsys.readouterr().err
 
 
 def test_settings(inside, capsys, tmp_path, monkeypatch):

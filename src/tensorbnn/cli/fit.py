@@ -1,4 +1,4 @@
-"""``tensorbnn fit``: from a table to a run."""
+"""``tensorbnn fit``: sample networks for a table."""
 
 import argparse
 import shlex
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Table, str]:
-    """The table with decimal points, and what it has itself: a point or a comma."""
+    """The table with decimal points, and the decimal sign that the file has."""
     table = read_table(options.data)
     as_they_are = {*options.ignore, *options.categorical}
     if options.task == "classification":
@@ -135,8 +135,8 @@ def check_targets(
     for name, column in zip(encoding.targets, y.T, strict=True) if not encoding.classes else ():
         if len(column) > len(np.unique(column)) == 2 and options.task is None:
             print_error(
-                f"warning: {name} has only two values, but is fitted as a number: for classes use "
-                "--task classification"
+                f"warning: the target {name!r} has only two values, but is fitted as a number: for "
+                "classes, use --task classification"
             )
 
 
@@ -147,7 +147,7 @@ def _sample(
     validation: Dataset | None,
     notes: dict[str, Any],
 ) -> None:
-    """Sample, and print what came of it."""
+    """Sample, and print the result."""
     until = _until(options)
     minutes = options.max_minutes
     if minutes is None and until is not None and options.draws is None:
@@ -183,7 +183,7 @@ def _sample(
     lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    if diagnosis is None or diagnosis.verdict.kind in longer:  # which may be all that it takes
+    if diagnosis is None or diagnosis.verdict.kind in longer:  # it may only have to run longer
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)
@@ -201,7 +201,7 @@ def _aim(options: argparse.Namespace) -> str:
     """The option that makes a run longer: one with --draws is complete without another aim."""
     if options.draws is None or options.ess or options.rhat:
         return ""
-    one = options.chains == 1  # which can't agree with another
+    one = options.chains == 1  # which has no other chain to agree with
     return (
         f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --max-minutes 10"
     )
@@ -223,7 +223,7 @@ def _option(name: str, help: str, type: Callable[[str], Any] = str, **more: Any)
 
 
 TARGET = "the column to predict; repeat it for several"
-SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
+SDS = "the column with the target's standard deviations (error bars); one for each --target"
 PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
 LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: by the target, with learned noise for numbers"
 ACTIVATION = f"after each hidden layer: {', '.join(sorted(ACTIVATION_NAMES))}"

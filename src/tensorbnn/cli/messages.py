@@ -18,10 +18,10 @@ REMEDIES = {
     Remedy.ODD_CHAIN: "look at its trace; fit again with a longer --burn-in or another --seed, and "
     "trust none of the chains until all agree",
     Remedy.SEPARATE_MODES: "run longer (tensorbnn resume), or fit again with a longer --burn-in; "
-    "if they stay apart they sit in different modes: fit a smaller network "
+    "if they stay apart they are in different modes: fit a smaller network "
     "(--hidden-layer-sizes), or with another --seed",
-    Remedy.SAMPLE_OTHER: "fit the other model anew",
-    Remedy.SAMPLE_OTHER_FROM_HERE: "fit it anew, by `tensorbnn fit`",
+    Remedy.SAMPLE_OTHER: "fit the other model",
+    Remedy.SAMPLE_OTHER_FROM_HERE: "fit it with `tensorbnn fit`",
     Remedy.SAFER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",
     Remedy.SMALLER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",
     Remedy.STANDARDIZE: "change the unit",
@@ -29,12 +29,18 @@ REMEDIES = {
     "and 1 that says where",
     Remedy.LEAVE_COLUMN_OUT: "leave out what never varies with --ignore",
     Remedy.KEEP_ONE_COLUMN: "keep one of them, and leave out the others with --ignore",
-    Remedy.NO_MEASUREMENT: "if it is no measurement leave it out with --ignore",
+    Remedy.NO_MEASUREMENT: "if it is not a measurement, leave it out with --ignore",
     Remedy.CATEGORIES: "if their order means nothing, use --categorical",
-    Remedy.VARYING_TARGETS: "choose another --target, or say how it scatters, such as by "
+    Remedy.VARYING_TARGETS: "choose another --target, or say how it scatters, such as with "
     "--likelihood 'Gaussian(sd=0.1)'",
+    Remedy.NOISE_FLOOR: "fix it, such as by --likelihood 'Gaussian(sd=0.01)', or give it a prior "
+    "with a floor, such as by --likelihood 'Gaussian(sd=Uniform(0.01, 1))'",
+    Remedy.OTHER_PRIOR: "give a wider prior (--prior or --likelihood)",
+    Remedy.LEARN_NOISE: "learn it with --likelihood gaussian",
+    Remedy.UNEVEN_NOISE: "try --likelihood heteroscedasticgaussian",
+    Remedy.HEAVY_TAILS: "try --likelihood studenttnoise",
     Remedy.FINER_TYPE: "give a larger sd",
-    Remedy.READ: "tensorbnn info, diagnose, predict and report can read it at any time",
+    Remedy.READ: "tensorbnn info, diagnose, predict and report can read it meanwhile",
 }
 
 
@@ -45,14 +51,14 @@ class CommandLine(Words):
     flags: Mapping[str, str] = field(default_factory=dict)
     """By the names of arguments in Python."""
     points: Sequence[str] = ()
-    """What the user calls the rows at which predictions are compared."""
+    """Names of the rows at which predictions are compared."""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """What the user calls the columns of ``x`` and ``y``."""
+    """Names of the columns of ``x`` and ``y``."""
     rows: Sequence[int] = ()
     """Numbers of the training rows in the user's table."""
 
     def option(self, name: str, value: str | None = None) -> str:
-        """Its flag, with a value if there is one; in Python's words where it has none."""
+        """Its flag, with a value if there is one; or its name in Python, if it has no flag."""
         if name not in self.flags:
             return super().option(name, value)
         return self.flags[name] if value is None else f"{self.flags[name]} {shlex.quote(value)}"
@@ -105,7 +111,7 @@ def print_error(message: object, words: Words | None = None) -> None:
 
 @contextmanager
 def warnings_as_lines(words: Words) -> Iterator[None]:
-    """Print each warning of the library as a line, once: a computation may warn for each row."""
+    """Print each warning as a line, and the same one only once."""
     printed = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:

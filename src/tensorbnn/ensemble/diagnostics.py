@@ -105,6 +105,7 @@ def diagnose(
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
     about_data: tuple[Finding, ...] = (),
+    about_fit: Callable[[], tuple[Finding, ...]] = tuple,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -139,6 +140,7 @@ def diagnose(
         sample_stats=info,
         approximation=approximation,
         about_data=about_data,
+        about_fit=about_fit,
     )
     return Diagnosis(
         **found._asdict(),

@@ -14,7 +14,7 @@ from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
-from tensorbnn.ensemble.fit_checks import check_fit
+from tensorbnn.ensemble.fit_checks import MOST_NETWORKS, Fit
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
@@ -341,6 +341,7 @@ class Ensemble:
         ((3, 1), (3, 1), (3, 1))
         """
         points = self._prepare(Dataset(x, names=names)).dataset
+        fit = self._fit()
         return diagnose(
             self._by_chain(x, thin=thin, progress=progress),
             self._statistics,
@@ -352,7 +353,8 @@ class Ensemble:
             else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
-            about_data=check_fit(self._store, self._model, self.scaling, self.dtype),
+            about_data=fit.about_data(),
+            about_fit=fit.about_fit,
         )
 
     def autocorrelation(
@@ -593,6 +595,16 @@ class Ensemble:
             rows = prepare(rows.dataset, self.network, likelihood, self.scaling, "float64")
         batches = self._draws.batches()
         return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
+
+    def _fit(self) -> Fit:
+        """How the model fits its training data, for the verdict."""
+
+        def predict(x: NDArray[Any]) -> NDArray[Any]:
+            thin = -(-len(self) // MOST_NETWORKS)
+            return self.predict(x, thin=thin, progress=False).mean
+
+        model = self._store, self._model, self.scaling, self.dtype
+        return Fit(*model, self.hyperparameters, predict)
 
     def _thinned(self, weights: Weights, thin: int) -> NDArray[Any]:
         """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
