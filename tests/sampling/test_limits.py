@@ -35,7 +35,7 @@ def test_a_limit_in_burn_in_gives_the_networks_of_its_second_half(tmp_path, path
     options = {} if path is None else {"path": tmp_path / path}
     found = stopped_in_burn_in(50, **options)
     assert found.in_burn_in
-    assert repr(found) == "Ensemble(25 networks of burn-in: 1 chains of 25)"
+    assert repr(found) == "Ensemble(25 networks of burn-in: 1 chain of 25)"
     # A sampler that adapts nothing makes the same transitions without burn-in.
     options_of_all = PLAN | {"burn_in": 0, "draws": 50}
     every = arrays(tb.sample(posterior(), FIXED, **options_of_all))

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.data import Dataset
+from tensorbnn.data import Dataset, follow_y
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import Evidence, judge
 from tensorbnn.findings import (
@@ -34,6 +34,8 @@ from tensorbnn.findings import (
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
+# At most this many training rows are judged where no inputs are given.
+TRAINING_POINTS = 100
 TAIL = (0.05, 0.95)
 # Predictions that are looked at together; each takes several numbers in float64 meanwhile.
 VALUES_AT_ONCE = 2**22
@@ -51,6 +53,9 @@ class Convergence(NamedTuple):
 @dataclass(frozen=True)
 class Diagnosis:
     """What the chains' predictions and the sampler's records say about the sample.
+
+    As in a `Prediction`, the axis of outputs is left out where the training targets were
+    ``(rows,)``.
 
     Attributes
     ----------
@@ -111,6 +116,7 @@ def diagnose(
     untrusted: WeightsUntrusted | None = None,
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
+    output_shape: tuple[int, ...] | None = None,
     about_data: tuple[Finding, ...] = (),
     too_early: Finding | None = None,
     about_fit: Callable[[], tuple[Finding, ...]] = tuple,
@@ -119,14 +125,16 @@ def diagnose(
 
     The records `info`, `hyperparameters` by name and `weights`, which sum to one, are each
     ``(chains, draws)``; ``acceptance_rate``, ``diverging`` (a number of transitions) or ``energy``
-    that was not recorded counts as NaN. The rest is for the verdict, see `Evidence`.
+    that was not recorded counts as NaN. Arrays for each row take the `output_shape` of predictions.
+    The rest is for the verdict, see `Evidence`.
     """
     unknown = np.full(values.shape[:2], np.nan)
     records = dict.fromkeys(("acceptance_rate", "diverging", "energy"), unknown) | dict(info)
     if values.shape[1] < LEAST_DRAWS:
         too_few = TooFewDraws(values.shape[1], LEAST_DRAWS) if too_early is None else too_early
         verdict = Verdict(VerdictKind.NOT_YET, (too_few, *about_data))
-        return _unknown(values, records, hyperparameters or {}, verdict)
+        shape = values.shape[2:3] + (values.shape[3:] if output_shape is None else output_shape)
+        return _unknown(shape, records, hyperparameters or {}, verdict)
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _in_blocks(_errors, values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
@@ -151,10 +159,10 @@ def diagnose(
         too_early=too_early,
         about_fit=about_fit,
     )
+    shape = values.shape[3:] if output_shape is None else output_shape
+    by_row = {**found._asdict(), "mcse_mean": mcse_mean, "mcse_sd": mcse_sd}
     return Diagnosis(
-        **found._asdict(),
-        mcse_mean=mcse_mean,
-        mcse_sd=mcse_sd,
+        **{name: follow_y(each, shape) for name, each in by_row.items()},
         acceptance_rate=evidence.acceptance_rate,
         divergences=records["diverging"].sum(axis=1),
         ebfmi=evidence.ebfmi,
@@ -164,20 +172,20 @@ def diagnose(
 
 
 def _unknown(
-    values: NDArray[Any],
+    shape: tuple[int, ...],
     records: Mapping[str, NDArray[Any]],
     hyperparameters: Mapping[str, NDArray[Any]],
     verdict: Verdict,
 ) -> Diagnosis:
     """The diagnosis of chains that are too short to compare: NaN for each row."""
-    nothing = np.full(values.shape[2:], np.nan)
+    nothing = np.full(shape, np.nan)
     names = "rhat", "ess", "ess_tail", "mcse_mean", "mcse_sd"
     scalar = np.full((), np.nan)
     return Diagnosis(
         **dict.fromkeys(names, nothing),
         acceptance_rate=records["acceptance_rate"].mean(axis=1),
         divergences=records["diverging"].sum(axis=1),
-        ebfmi=np.full(len(values), np.nan),
+        ebfmi=np.full(len(records["diverging"]), np.nan),
         hyperparameters=dict.fromkeys(hyperparameters, Convergence(scalar, scalar, scalar)),
         verdict=verdict,
     )

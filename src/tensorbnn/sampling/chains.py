@@ -159,6 +159,7 @@ class ChainGroup:
             self._burn_in.add(self.at.transitions, result.draws.first(count))
         self._pace.add(count, int(result.this_call.num_gradients.max()), seconds)
         self._reporter.show(self.at, result.this_call, seconds)
+        self._pooling.watch_noise(self.at, self._run.posterior)
         by_time = int(count * self._call_seconds / max(seconds, 1e-9))
         self._count = min(2 * count, max(1, by_time))
 
