@@ -41,6 +41,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import check_notes
 from tensorbnn.storage.store import MemoryStore, Store
 
+_Start = Mapping[str, ArrayLike] | Ensemble | None
+
 
 def sample(
     posterior: Posterior,
@@ -379,9 +381,7 @@ def load(
     return Ensemble._from_store(DirectoryStore(path), custom, data=data, skip_damaged=skip_damaged)
 
 
-def _first_checkpoints(
-    run: Run, start: Mapping[str, ArrayLike] | Ensemble | None
-) -> list[Checkpoint]:
+def _first_checkpoints(run: Run, start: _Start) -> list[Checkpoint]:
     """Chains before their first transition."""
     values = _start_values(start, run.posterior, run.plan)
     chains = initial_chains(run.posterior, run.sampler, run.plan, values)
@@ -390,9 +390,7 @@ def _first_checkpoints(
         return [first_checkpoint(each, run.sampler) for each in chains]
 
 
-def _start_values(
-    start: Mapping[str, ArrayLike] | Ensemble | None, posterior: Posterior, plan: Plan
-) -> Mapping[str, ArrayLike]:
+def _start_values(start: _Start, posterior: Posterior, plan: Plan) -> Mapping[str, ArrayLike]:
     """Starting values by name; of an ensemble, those that the new model has."""
     if not isinstance(start, Ensemble):
         return {} if start is None else start
