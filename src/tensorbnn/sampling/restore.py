@@ -6,16 +6,14 @@ not kept) is given again, and compared as far as possible.
 
 import dataclasses
 import datetime
-import hashlib
 import importlib.metadata
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorbnn.data import ARRAYS, Dataset, pack_dataset, unpack_dataset
+from tensorbnn.data import ARRAYS, Dataset, fingerprint, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
@@ -237,7 +235,7 @@ def make_posterior(
     }
     _check_engine(manifest, network, likelihood)
     posterior = Posterior(network, likelihood, **options)
-    if fingerprint(posterior) != manifest["data"]:
+    if fingerprint(posterior.data) != manifest["data"]:
         raise RunError(
             f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
             "readable by tb.load"
@@ -271,26 +269,13 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(package) for name, package in packages.items()}
 
 
-def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
-    """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    data = pack_dataset(posterior.data)
-    if not data:
-        return None
-    digest = hashlib.sha256()
-    for name in data:
-        array: NDArray[Any] = np.ascontiguousarray(data[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-    shapes = {name: list(array.shape) for name, array in data.items()}
-    return {"shapes": shapes, "sha256": digest.hexdigest()}
-
-
 def _described(posterior: Posterior) -> dict[str, Any]:
     return {
         "network": describe(posterior.network),
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
-        "data": fingerprint(posterior),
+        "data": fingerprint(posterior.data),
         "scaling": describe(posterior.scaling),
         "output_shape": list(posterior.output_shape),
     }
