@@ -325,7 +325,10 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         (["fit", "infinite.csv", *FIT[2:]], "'y_sd' has inf in data row 40 of infinite.csv"),
         (["fit", "missing.csv", *FIT[2:]], "missing values in 1 of 40 rows (1 in 'y_sd')"),
         (["fit", "text.csv", *FIT[2:]], "'y_sd' holds numbers, but has the text '±3' in data"),
-        (["fit", "comma.csv", *FIT[2:]], "the text '3,5' in data row 3 of comma.csv: write numbers"),
+        (
+            ["fit", "comma.csv", *FIT[2:]],
+            "the text '3,5' in data row 3 of comma.csv: write numbers",
+        ),
         (
             [*FIT[:4], *FIT[6:], "--likelihood", "measuredgaussian"],
             "name their columns with --target-sd, one for each --target",

@@ -35,7 +35,10 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--draws", "0"], "--draws must be a whole number of at least 1, got 0"),
         ([*FIT, *DROP, "--max-minutes", "0"], "--max-minutes must be a positive number, got 0"),
         ([*FIT, *DROP, "--seed", "-1"], "--seed must be a whole number of at least 0, got -1"),
-        ([*FIT, *DROP, "--ignore", "price"], "'price' is needed for the target and can't be ignored"),
+        (
+            [*FIT, *DROP, "--ignore", "price"],
+            "'price' is needed for the target and can't be ignored",
+        ),
         (
             [*FIT, *DROP, "--likelihood", "Gaussian(sigma=1)"],
             "Gaussian has no argument 'sigma', it takes sd",

@@ -151,8 +151,16 @@ def test_other_tables_need_only_the_inputs_in_any_order():
             {},
             r"'x' has -1e\+300 in data row 4 .*leave out the row",
         ),
-        ({"x": ["1", "2", "2,500", "4"]}, {}, r"'2,500' in data row 3 .*without thousands separators"),
-        ({"x": ["1", "2,500.5", "4", "5"]}, {}, r"'2,500.5' in data row 2 .*without thousands separators"),
+        (
+            {"x": ["1", "2", "2,500", "4"]},
+            {},
+            r"'2,500' in data row 3 .*without thousands separators",
+        ),
+        (
+            {"x": ["1", "2,500.5", "4", "5"]},
+            {},
+            r"'2,500.5' in data row 2 .*without thousands separators",
+        ),
         (
             {"x": ["1", "?", "-", "4", "5"], "y": ["1"] * 5},
             {},
@@ -198,7 +206,9 @@ def test_a_text_of_its_own_in_each_row():
     with pytest.raises(TableError, match=f"{message}leave it out with `ignore='x'`"):
         learn(table(columns), ["y"])
     # Not --task regression, which refuses texts.
-    with pytest.raises(TableError, match=f"{message}if these are numbers, write them without units"):
+    with pytest.raises(
+        TableError, match=f"{message}if these are numbers, write them without units"
+    ):
         learn(table(columns), ["x"])
     with pytest.raises(TableError, match=r"'y' .*if it holds numbers, use `task='regression'`"):
         learn(table(columns | {"x": columns["y"]}), ["y"], task="classification")
@@ -257,7 +267,9 @@ def test_later_tables_that_do_not_fit():
     encoding = learn(table(columns), ["y"])
     with pytest.raises(TableError, match="has no column 'c'"):
         encoding.encode(table({"x": ["1"]}))
-    with pytest.raises(TableError, match=r"the category 'pink' in data row 12 .* had only blue, red"):
+    with pytest.raises(
+        TableError, match=r"the category 'pink' in data row 12 .* had only blue, red"
+    ):
         encoding.encode(table({"x": ["1", "2"], "c": ["red", "pink"]}, first=10))
     for text in ("one", "1_0", "1,000"):
         with pytest.raises(TableError, match=f"the text '{text}' in data row 1"):
@@ -297,7 +309,7 @@ def test_runs_without_a_table():
     ],
 )
 def test_numbers_with_units_are_no_categories(texts):
-    says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: numbers are written .*"
+    says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: write numbers .*"
     columns = {"v": texts, "y": ["1", "2", "4"]}
     with pytest.raises(TableError, match=rf"{says} \(if .* use `categorical='v'`"):
         learn(table(columns), ["y"])

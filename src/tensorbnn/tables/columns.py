@@ -206,7 +206,7 @@ def _not_numbers(
     use = Setting("task", "classification") if is_target else Setting("categorical", name)
     text = table.columns[name][rows[0]]
     if how is None:
-        problem = f"is one of numbers, but has the text {text!r}"
+        problem = f"holds numbers, but has the text {text!r}"
         how = "correct it, leave it empty if there is no value, or use "
         return table.error(problem, how, use, column=name, rows=rows)
     how = f"{how} (if these are not numbers, use "
