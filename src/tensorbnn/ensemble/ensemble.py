@@ -80,6 +80,7 @@ class Ensemble:
         self.dtype: DType = dtype
         self._store, self._sampler, self._skip_damaged = store, sampler, skip_damaged
         self._draws = find_draws(store, skip_damaged=skip_damaged)
+        self._draws.check_shapes(network)
         self.num_chains = self._draws.chains
 
     @classmethod

@@ -287,10 +287,12 @@ def resume(
         )
         check_sendable(executor, run)
         checkpoints = take_up(run, store)
+        with run.recording_errors():
+            backend = make_backend(executor, checkpoints)
     except BaseException:
         store.close()
         raise
-    run.run(make_backend(executor, checkpoints), progress=progress)
+    run.run(backend, progress=progress)
     return Ensemble._from_posterior(run.store, run.posterior, run.sampler)
 
 
