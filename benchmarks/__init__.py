@@ -1,1 +1,1 @@
-"""Benchmarks: ours and others' side by side, as ratios; run by `make bench`."""
+"""Benchmarks of tensorbnn and other libraries, side by side (`make bench`)."""

@@ -1,14 +1,14 @@
-"""The benchmark: all parts, each in a process of its own, side by side in one run.
+"""Run the benchmark: all parts, each in its own process.
 
     python -m benchmarks                       # everything: about 17 minutes on two quiet cores
     python -m benchmarks --only leapfrog
     python -m benchmarks --data folder         # a UCI table too: folder/concrete.csv
     python -m benchmarks --instruction-set avx2 --only growth   # as on an older processor
-    python -m benchmarks --quick               # does everything run? Its numbers mean nothing
+    python -m benchmarks --quick               # a smoke test, whose numbers mean nothing
 
-What is compared takes turns, so that a disturbance of the machine hits all of it: read ratios, not
-seconds. Results go to ``benchmarks/results``: JSON, Markdown and a figure; those of a part of it
-only to the folder given with ``--out``.
+Contestants take turns, so that a disturbance of the machine affects all of them: read ratios, not
+seconds. The results of a whole run go to ``benchmarks/results`` as JSON, Markdown and a figure;
+those of some parts only to the folder given with ``--out``.
 """
 
 import argparse
@@ -30,15 +30,15 @@ from rich.console import Console
 from benchmarks import figure, machine, tables
 from benchmarks.options import Options
 
-# How many cores each part uses; None stands for all.
+# How many cores each part uses; None means all.
 PARTS = {"leapfrog": 1, "growth": 1, "threads": None, "costs": None, "efficiency": None}
 RESULTS = Path(__file__).parent / "results"
-# Those of the native engine, and what XLA may use beside it.
+# Instruction sets of the native engine, and what XLA may then use.
 INSTRUCTION_SETS = {"avx512": "AVX512", "avx2": "AVX2", "portable": "SSE4_2"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, show, save."""
+    """Measure, print and save."""
     options = _parser().parse_args(arguments)
     if options.part:
         _measure(options)
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Whether all can be measured that is asked for, before a quarter of an hour has gone."""
+    """Check that all that was requested can be measured, before it takes a quarter of an hour."""
     if os.environ.get("XLA_FLAGS"):
         raise SystemExit("XLA_FLAGS is set: unset it, so that XLA runs as it does for a user")
     if options.data and not (options.data / "concrete.csv").is_file():
@@ -79,12 +79,12 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _is_partial(options: argparse.Namespace) -> bool:
-    """Whether the results are not to replace those of a whole run."""
+    """Whether the results are only part of a whole run, which they must not replace."""
     return options.quick or bool(options.instruction_set) or set(options.only) != set(PARTS)
 
 
 def save(found: dict[str, tables.Table], about: dict[str, Any], folder: Path) -> None:
-    """JSON, Markdown and the figure."""
+    """Write JSON, Markdown and the figure."""
     folder.mkdir(parents=True, exist_ok=True)
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     content = {"date": date, "machine": about, "tables": [t._asdict() for t in found.values()]}
@@ -97,7 +97,7 @@ def save(found: dict[str, tables.Table], about: dict[str, Any], folder: Path) ->
 
 
 def _run(part: str, options: argparse.Namespace) -> list[tables.Table]:
-    """A part in a process of its own, whose cores are set before JAX is loaded."""
+    """Run a part in its own process, which limits its cores before it imports JAX."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "tables.json"
         command = [sys.executable, "-m", "benchmarks", "--part", part, "--out", str(out)]
@@ -123,9 +123,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", type=_parts, default=list(PARTS), metavar=",".join(PARTS), help="default: all")
     add("--quick", action="store_true", help="a smoke test")
     add("--data", type=Path, help="a folder with concrete.csv, its target last")
-    add("--tensorflow", action="store_true", help="TensorFlow Probability, too, where installed")
-    add("--instruction-set", choices=INSTRUCTION_SETS, help="of both engines; default: the best")
-    add("--out", type=Path, help="folder for the results; default for a whole run: its own")
+    add("--tensorflow", action="store_true", help="also TensorFlow Probability, if it is installed")
+    add(
+        "--instruction-set",
+        choices=INSTRUCTION_SETS,
+        help="instruction set of both engines (default: the best)",
+    )
+    add(
+        "--out",
+        type=Path,
+        help="folder for the results (default for a whole run: benchmarks/results)",
+    )
     add("--part", choices=PARTS, help=argparse.SUPPRESS)
     return parser
 

@@ -1,4 +1,4 @@
-"""That all do the same work: the same log-density and gradient, the same number of steps."""
+"""Check that all do the same work: the same log-density and gradient, as many steps."""
 
 from collections.abc import Iterator
 
@@ -17,11 +17,11 @@ TOLERANCE = 1e-5
 
 
 class MismatchError(Exception):
-    """Two of them do not do the same."""
+    """Two contestants do not compute the same."""
 
 
 def check_same_density(workload: Workload, *, tensorflow: bool = False) -> None:
-    """Raise `MismatchError` where log-density or gradient differ by more than rounding."""
+    """Raise `MismatchError` if log-densities or gradients differ by more than rounding."""
     parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), workload.parameters(1))
     value, tree = jax.jit(jax.value_and_grad(plain_log_density(workload)))(parameters)
     plain = {"log-density": value, "gradient": _flat(workload, tree)}
@@ -36,10 +36,10 @@ def check_same_density(workload: Workload, *, tensorflow: bool = False) -> None:
 
 
 def check_same_length(name: str, outcome: Outcome, steps: int) -> None:
-    """Raise `MismatchError` where a transition of two or three steps was not as long as that.
+    """Raise `MismatchError` if a transition did not make the two or three steps it should.
 
-    So short a trajectory is straight: all chains together move by the step size times the number of
-    steps times the norm of the momenta, which is the root of their number to a few per cent.
+    Such a short trajectory is straight. All chains together move by step size times number of steps
+    times the norm of the momenta, which is the square root of their number within a few percent.
     """
     pairs = zip(jax.tree.leaves(outcome.start), jax.tree.leaves(outcome.end), strict=True)
     moves = [np.ravel(np.asarray(end, np.float64) - np.asarray(start)) for start, end in pairs]
@@ -50,7 +50,7 @@ def check_same_length(name: str, outcome: Outcome, steps: int) -> None:
 
 
 def _densities(workload: Workload, tensorflow: bool) -> Iterator[tuple[str, Floats, Floats]]:
-    """Log-density and gradient at the start of one chain, of all but BlackJAX and NumPyro."""
+    """Log-density and gradient at the start of one chain, except for BlackJAX and NumPyro."""
     for engine in ("jax",) if library.problem() else ("jax", "native"):
         target, positions = target_and_positions(workload, 1, engine, hierarchical=False)
         yield (

@@ -1,7 +1,7 @@
-"""What is timed: one HMC transition of all chains, by tensorbnn and by others.
+"""One HMC transition of all chains, by tensorbnn and by other libraries.
 
 Each contestant starts at the same points with the same step size and number of leapfrog steps. The
-step size is tiny, so that every trajectory stays where it is accurate.
+step size is tiny, so that every trajectory is accurate.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from tensorbnn.inference.target import TargetDensity
 
 STEP_SIZE = 1e-5
 
-# The names under which they are shown; the hierarchical one has the default priors, whose
-# hyper-parameters are sampled too, all others N(0, 1).
+# Names in tables. The hierarchical one has the default priors, whose hyper-parameters are sampled
+# too; all others have N(0, 1).
 JAX = "JAX engine"
 NATIVE = "native engine"
 HIERARCHICAL = "native, hierarchical"
@@ -33,7 +33,7 @@ TENSORFLOW = "TFP"
 
 
 class Outcome(NamedTuple):
-    """What a transition did, for each chain, and all else that is to be waited for.
+    """The result of a transition for each chain, and other arrays to wait for.
 
     `start` and `end` are positions in the coordinates of the sampler, as a pytree.
     """
@@ -52,7 +52,7 @@ Call = Callable[[], Outcome]
 def contestants(
     workload: Workload, chains: int, steps: int, *, tensorflow: bool = False
 ) -> dict[str, Call]:
-    """All that are timed against each other, by name."""
+    """All contestants by name."""
     calls = engines(workload, chains, steps)
     if library.problem() is None:
         calls[HIERARCHICAL] = tensorbnn("native", workload, chains, steps, hierarchical=True)
@@ -64,7 +64,7 @@ def contestants(
 
 
 def engines(workload: Workload, chains: int, steps: int) -> dict[str, Call]:
-    """`tb.HMC` by each engine that is there."""
+    """`tb.HMC` with each available engine."""
     calls = {JAX: tensorbnn("jax", workload, chains, steps)}
     if library.problem() is None:
         calls[NATIVE] = tensorbnn("native", workload, chains, steps)
@@ -161,7 +161,7 @@ def _tensorflow(workload: Workload, chains: int, steps: int) -> Call:
 def target_and_positions(
     workload: Workload, chains: int, engine: str, *, hierarchical: bool
 ) -> tuple[TargetDensity, Array]:
-    """The density that tensorbnn samples, and the positions of `chains` chains in it."""
+    """The density that tensorbnn samples, and the positions of `chains` chains."""
     described = posterior(workload, hierarchical=hierarchical)
     described.engine = engine
     target = TargetDensity(described.model, described.data, None)
@@ -175,7 +175,7 @@ def target_and_positions(
 
 
 def named(layers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Parameters under the names of tensorbnn."""
+    """Parameters under the names that tensorbnn uses."""
     return {
         f"dense_{i}.{key}": value for i, layer in enumerate(layers) for key, value in layer.items()
     }

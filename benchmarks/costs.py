@@ -1,6 +1,6 @@
-"""What a run costs besides its gradients: the adapter, the first draw, predictions, memory.
+"""The costs of a run besides gradients: adaptation, first draw, predictions, memory.
 
-Times to the first draw and peaks of memory are those of processes of their own, which run this file
+Times to the first draw and peaks of memory are measured in separate processes, which run this file
 with the name of a case.
 """
 
@@ -26,7 +26,7 @@ FIRST_DRAW = ("tensorbnn", "BlackJAX", "NumPyro")
 
 
 def measure(options: Options) -> list[Table]:
-    """All of it, one row each."""
+    """All costs, one row each."""
     rows: list[tuple[Cell, ...]] = [*_adapter(options), *_networks(options)]
     for name in FIRST_DRAW[:1] if options.quick else FIRST_DRAW:
         found = _child("first-draw", name)
@@ -114,7 +114,7 @@ def _posterior():
 
 
 class Child(NamedTuple):
-    """What a process of its own took."""
+    """The time and memory of a separate process."""
 
     total: float
     call: float
@@ -130,7 +130,7 @@ def _child(kind: str, case: str) -> Child:
 
 
 def _first_draw(name: str) -> Callable[[], object]:
-    """The call that makes a draw; all is imported and described when it is returned."""
+    """Return a call that makes a draw, with everything imported and described."""
     from benchmarks.workloads import WORKLOADS, plain_log_density
 
     if name == "tensorbnn":
@@ -169,7 +169,7 @@ def _save_draws(draws: int) -> None:
 
 
 def main(kind: str, case: str) -> None:
-    """One case, in this process: prints seconds of the call and the peak of memory."""
+    """Run one case in this process; print the seconds of the call and the peak of memory."""
     call = _first_draw(case) if kind == "first-draw" else partial(_save_draws, int(case))
     began = time.perf_counter()
     call()

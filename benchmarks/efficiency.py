@@ -1,4 +1,4 @@
-"""What samplers give: effective samples of the network's output per gradient and per second.
+"""Effective samples of the network's output per gradient and per second, by sampler.
 
 To add a sampler, add it to `samplers`.
 """
@@ -21,7 +21,7 @@ from tensorbnn.ensemble.diagnostics import convergence
 from tensorbnn.inference.target import TargetDensity
 
 CHAINS = 2
-# What is timed takes at least so long.
+# What is timed takes at least this long.
 LEAST_SECONDS = 2.0
 ABOUT = (
     "Bulk ESS of the network's output, median and 10 % quantile over inputs; two chains, "
@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def samplers(case: str) -> dict[str, Any]:
-    """By name; a sampler that tunes itself needs no options."""
+    """Samplers by name. A sampler that tunes itself needs no options."""
     del case
     return {
         "HMC": tb.HMC(),
@@ -50,7 +50,7 @@ def samplers(case: str) -> dict[str, Any]:
 
 
 class Case(NamedTuple):
-    """A posterior, the inputs at which it is judged, and how long it is sampled."""
+    """A posterior, the inputs at which predictions are compared, and the length of the run."""
 
     name: str
     posterior: tb.Posterior
@@ -58,11 +58,11 @@ class Case(NamedTuple):
     burn_in: int
     draws: int
     start: tb.Ensemble | None = None
-    """Where chains begin, where a burn-in of that length would not reach the posterior."""
+    """Where chains begin if a burn-in of this length would not reach the posterior."""
 
 
 class Found(NamedTuple):
-    """Outputs of the network ``(chains, draws, rows)``, and what they took."""
+    """Outputs of the network ``(chains, draws, rows)``, with their gradients and seconds."""
 
     values: Any
     gradients: float
@@ -87,7 +87,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
     """Seconds from the call until chains agree at 61 inputs, with the default sampler."""
     grid = np.linspace(-3, 3, 61)
     limit = 5.0
-    # The smoke test asks for little: a short limit could, on a busy machine, come before a draw.
+    # The smoke test needs few draws: on a busy machine, a short limit could come before any.
     chains, rhat, ess = (2, 2.0, 4) if options.quick else (8, 1.01, 400)
     times = []
     for name in ("with compilation", "again"):
@@ -155,7 +155,7 @@ def _cases(options: Options) -> list[Case]:
 
 
 def _warm(posterior: tb.Posterior) -> tb.Ensemble:
-    """Chains that have left their start behind."""
+    """Chains after burn-in."""
     return tb.sample(
         posterior, chains=CHAINS, burn_in=500, draws=1, sample_hyperparameters=False,
         progress=False,
@@ -183,7 +183,7 @@ def _table(folder: Path) -> Case:
 
 
 def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
-    """Sampled, then resumed, which is timed: all is compiled by then."""
+    """Sample, then resume and time that, when everything is compiled."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         began = time.perf_counter()
@@ -194,7 +194,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
         first = time.perf_counter() - began
         ensemble, seconds, timed = _resumed(path, ensemble, case.draws)
         burn_in, more = max(first - seconds, 0.0), case.draws
-        # What it costs to open a run and to close it should not count.
+        # The time to open and close a run should not count.
         while seconds < least_seconds:
             more = math.ceil(more * min(1.5 * least_seconds / seconds, 20))
             ensemble, seconds, timed = _resumed(path, ensemble, more)
@@ -205,7 +205,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
 
 
 def _resumed(path: Path, ensemble: tb.Ensemble, more: int) -> tuple[tb.Ensemble, float, float]:
-    """The run with so many more draws, and the seconds and gradients they took."""
+    """The run with `draws` more draws, and their seconds and gradients."""
     began = time.perf_counter()
     longer = tb.resume(path, draws=ensemble.num_draws + more, progress=False)
     seconds = time.perf_counter() - began
@@ -217,12 +217,12 @@ def _gradients(ensemble: tb.Ensemble) -> float:
 
 
 def _numpyro(case: Case) -> Found:
-    """NUTS with a diagonal mass, in the standard coordinates, hyper-parameters held."""
+    """NumPyro's NUTS with a diagonal mass matrix, in standard coordinates."""
     from numpyro.infer import MCMC, NUTS
 
     model = case.posterior.model
     phi = jnp.asarray(case.posterior.flatten_hyperparameters(model.start_hypers()))
-    # The plain JAX density: what its user would have.
+    # The plain JAX density, which a NumPyro user would have.
     described = tb.Posterior(
         case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,
         standardize=case.posterior.scaling, engine="jax",
@@ -241,7 +241,7 @@ def _numpyro(case: Case) -> Found:
     mcmc.warmup(keys[0], init_params=start, extra_fields=("num_steps",))
     jax.block_until_ready(mcmc.post_warmup_state)
     burn_in = time.perf_counter() - began
-    # Twice: the second is timed, since all is compiled by then.
+    # The second one is timed, when everything is compiled.
     gradients, draws = 0.0, []
     for state in (mcmc.post_warmup_state, None):
         began = time.perf_counter()

@@ -8,7 +8,7 @@ LABELS = ("W1", "W2", "W3", "W4")
 
 
 def draw(tables: dict[str, Table], path: Path) -> bool:
-    """Draw what is there; returns whether there was anything."""
+    """Draw the tables that exist; return whether there are any."""
     from matplotlib.figure import Figure
 
     grown = [name for name in tables if name.startswith("growth-")]

@@ -20,7 +20,7 @@ BASE = Workload("growth", "", (10, 50, 50, 1), rows=500, steps=0)
 
 
 def cases(*, quick: bool) -> dict[str, list[tuple[int, Workload, int]]]:
-    """By what grows: its value, the workload, and the number of chains."""
+    """For each quantity that grows: its value, the workload, and the number of chains."""
 
     def of(**changes: object) -> Workload:
         return dataclasses.replace(BASE, **changes)  # type: ignore[arg-type]
@@ -35,7 +35,7 @@ def cases(*, quick: bool) -> dict[str, list[tuple[int, Workload, int]]]:
 
 
 def measure(options: Options) -> list[Table]:
-    """A table for each of them."""
+    """A table for each quantity that grows."""
     return [
         _grow(name, each, 2 if options.quick else REPETITIONS)
         for name, each in cases(quick=options.quick).items()

@@ -1,4 +1,4 @@
-"""Microseconds per leapfrog step, by each engine and by others, on one core.
+"""Microseconds per leapfrog step on one core, for both engines and other libraries.
 
 Before anything is timed, all must compute the same log-density and gradient, and take the same
 number of steps.
@@ -52,17 +52,17 @@ def measure(options: Options) -> list[Table]:
 
 
 def steps_for(workload: Workload, chains: int, options: Options) -> int:
-    """Steps of a call: with several chains calls are somewhat longer.
+    """Steps of a call; calls of several chains are somewhat longer.
 
-    The smoke test has so few that their number can be checked.
+    The smoke test makes so few that it can check their number.
     """
     return 2 if options.quick else max(2, workload.steps // min(chains, 8))
 
 
 def measure_peak(budget: float) -> tuple[float, float]:
-    """Operations a second in a large matrix product, and hyperbolic tangents a second.
+    """Operations per second of a large matrix product, and hyperbolic tangents per second.
 
-    The product is NumPy's or XLA's, whichever is faster: the one may not know the processor.
+    The product is NumPy's or XLA's, whichever is faster: one may not support the processor.
     """
     size, count = 512, 8192
     matrix = np.ones((size, size), np.float32)
@@ -77,7 +77,7 @@ def measure_peak(budget: float) -> tuple[float, float]:
 
 
 def check(name: str, workload: Workload, call: Call) -> Outcome:
-    """A transition; raise where it diverged: its time would mean nothing."""
+    """Make a transition; raise if it diverged, since its time would mean nothing."""
     outcome = call()
     if np.any(outcome.divergent) or not np.all(np.isfinite(outcome.acceptance)):
         raise RuntimeError(f"{workload.name}: {name} diverged: its time means nothing")

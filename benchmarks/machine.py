@@ -1,4 +1,4 @@
-"""The machine: what the numbers depend on besides the code, and how many cores are used."""
+"""The machine on which numbers were measured, and how many cores they used."""
 
 import importlib.metadata
 import os
@@ -13,20 +13,20 @@ PACKAGES = (
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def use_cores(count: int) -> None:
-    """Use `count` cores only; to be called before JAX is imported, which counts them."""
+    """Use only `count` cores. Call it before importing JAX, which counts them."""
     if count != cores():
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-count:])
 
 
 def describe() -> dict[str, Any]:
-    """All that is saved of the machine."""
+    """The description of the machine that is saved with results."""
     from tensorbnn.engine import library
 
     return {

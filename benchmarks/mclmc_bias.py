@@ -1,12 +1,12 @@
-"""The bias of MCLMC on every posterior whose exact answer is known, as a table of Markdown.
+"""The bias of MCLMC on every posterior with a known exact answer, as a Markdown table.
 
     python -m benchmarks.mclmc_bias [--draws 20000] [--target-energy-error 0.01]
 
 For every statistic of a case (means, squares, probabilities, of weights, hyper-parameters and
 outputs) the bias is the sample's mean minus the exact one, in standard deviations of what is
 averaged; its standard error is one over the root of the effective sample size. The table shows the
-largest bias in units of its error (|z|), and that statistic's bias. Of ten statistics that are
-right, the largest |z| is below 3 in 97 % of all cases.
+largest bias in units of its error (|z|), and that statistic's bias. Of ten unbiased statistics, the
+largest |z| is below 3 in 97 % of all cases.
 """
 
 import argparse

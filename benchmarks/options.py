@@ -1,4 +1,4 @@
-"""What all parts of the benchmark are told."""
+"""Options of all parts of the benchmark."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -2,9 +2,9 @@
 
     python -m benchmarks.predict
 
-The first line is the case by which the authors' code was measured (1-10-10-1, 61 rows, 100
-networks; 4.5 ms a network there). The others show that memory is bounded: each runs in a process of
-its own, and what is reported is how far its peak rises above what it had before.
+The first line is a case for which the time of the authors' code is known (1-10-10-1, 61 rows, 100
+networks; 4.5 ms per network). The others show that memory is bounded: each runs in its own process,
+and reports by how much its peak of memory rises.
 """
 
 import resource
@@ -60,7 +60,7 @@ def milliseconds(repetitions: int = 30) -> float:
 
 
 def child(networks: int, rows: int, statistic: str) -> None:
-    """One case; a small prediction first, so that what is loaded and compiled is not counted."""
+    """Run one case, after a small prediction, so that imports and compilation do not count."""
     ensemble = made(networks)
     STATISTICS[statistic](ensemble.predict([0.0, 1.0], progress=False))
     x = np.linspace(-1, 1, rows)
@@ -74,7 +74,7 @@ def child(networks: int, rows: int, statistic: str) -> None:
 
 
 def main() -> None:
-    """All cases, each in its own process."""
+    """Run all cases, each in its own process."""
     print(f"{milliseconds():.4f} ms a network (100 networks, 61 rows)", flush=True)
     for case in CASES:
         command = [sys.executable, "-m", "benchmarks.predict", *map(str, case)]

@@ -1,14 +1,14 @@
 """Published figures for the tables of `quality`: RMSE and mean log-density of test targets.
 
-What stands after ± is copied from its source: standard errors for PBP and MC dropout; what it is
-for Deep Ensembles, their table does not say (it has the size of standard deviations over splits).
+The number after ± is copied from its source: standard errors for PBP and MC dropout. The table of
+Deep Ensembles does not say what it is; it has the size of standard deviations over splits.
 """
 
 from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """A mean and what stands after its ±."""
+    """A mean and the number after its ±."""
 
     mean: float
     error: float | None = None
@@ -18,13 +18,13 @@ class Figure(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A method on one set."""
+    """The figures of one method on one set."""
 
     rmse: Figure
     log_score: Figure
 
 
-# One hidden layer of 50 units (100 for protein) but where said otherwise; 20 splits (protein 5).
+# One hidden layer of 50 units (100 for protein) unless stated otherwise; 20 splits (protein 5).
 METHODS = ("PBP", "MC dropout", "MC dropout, 2 layers", "Deep Ensembles")
 SOURCES = (
     "PBP (Hernández-Lobato and Adams 2015) and Deep Ensembles: Table 1 of Lakshminarayanan et al. "
@@ -33,7 +33,7 @@ SOURCES = (
     "Airfoil: paper of github.com/scikit-learn-contrib/bde."
 )
 
-# For each method RMSE, its error, log score, its error; - where none is given.
+# For each method: RMSE, its error, log score, its error; - if there is none.
 _UCI = """
 boston   3.01 0.18 -2.57 0.09  2.90 0.18 -2.40 0.04  2.80 0.13 -2.34 0.02  3.28 1.00 -2.41 0.25
 concrete 5.67 0.09 -3.16 0.02  4.82 0.16 -2.93 0.02  4.50 0.18 -2.82 0.02  6.03 0.58 -3.06 0.18
@@ -56,8 +56,8 @@ def _read(line: str) -> dict[str, Published]:
 
 UCI = {line.split()[0]: _read(line) for line in _UCI.strip().splitlines()}
 
-# In units of the standard deviation of the training targets, five seeds; the log score of a method
-# that predicts only a mean is none.
+# In units of the standard deviation of the training targets, five seeds; a method that
+# predicts only a mean has no log score.
 AIRFOIL: dict[str, tuple[Figure, Figure | None]] = {
     "Linear regression": (Figure(0.6598), None),
     "Random forest": (Figure(0.2560, 0.0015), None),

@@ -1,11 +1,11 @@
-"""How good predictions are: RMSE and log score on public tables, next to published figures.
+"""Accuracy of predictions: RMSE and log score on public tables, next to published figures.
 
     python -m benchmarks.quality --data folder
     python -m benchmarks.quality --data folder --sets yacht,boston --splits 3 --minutes 2
 
-`quality_data` says what the folder holds and which rows are tested, `published` has the figures of
-others. Every fit is saved when it is done, to ``benchmarks/results/quality.json`` and ``.md``; the
-same command goes on after the last one that is there.
+`quality_data` describes the folder and the test rows, `published` has the figures of other methods.
+Every finished fit is saved, in ``benchmarks/results/quality.json`` and ``.md``; the same command
+continues after the last one.
 """
 
 import argparse
@@ -36,26 +36,26 @@ HIDDEN: dict[str, tuple[int, ...]] = {"UCI": (50,), "airfoil": (20, 20)}
 
 
 class Effort(NamedTuple):
-    """How long chains are."""
+    """The length of the chains."""
 
     minutes: float = 5.0
     gradients: float = math.inf
-    """Of a chain: unlike minutes, a limit that gives the same results on any machine."""
+    """For each chain: unlike minutes, a limit that gives the same results on any machine."""
     burn_in: int = 500
     draws: int = 250
-    """At least; more, until predictions have converged or the minutes are over."""
+    """At least; more until predictions have converged or the time is up."""
 
 
 class Results(NamedTuple):
-    """All that is saved."""
+    """Everything that is saved."""
 
     machine: dict[str, Any]
-    """Where the last fits were made."""
+    """The machine of the last fits."""
     fits: list[dict[str, Any]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit what has not been fitted yet, show and save."""
+    """Run the fits that are missing; print and save the results."""
     parser = _parser()
     options = parser.parse_args(arguments)
     console = Console()
@@ -74,12 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, case in enumerate(left, start=1):
         try:
             fits.append(fit(case, effort, progress=console.is_terminal))
-        except RunError:  # in memory, there is only the one of a limit
+        except RunError:  # the only warning of a run in memory is that of a limit
             failed += 1
             console.print(f"{number} of {len(left)}: {too_short(case, effort)}", soft_wrap=True)
             continue
         except KeyboardInterrupt:
-            console.print(f"stopped in {case.name}, split {case.split}; the same command goes on")
+            console.print(f"stopped in {case.name}, split {case.split}; the same command continues")
             return 130
         save(Results(about, fits), options.out, paired)
         console.print(f"{number} of {len(left)}: {in_words(fits[-1])}", soft_wrap=True)
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_posterior(name: str, x: Any, y: Any) -> tb.Posterior:
-    """The network of a set, the noise learned, all else as the library has it."""
+    """The network of a set and learned noise; otherwise the library's defaults."""
     units = HIDDEN.get(name, HIDDEN["UCI"])
     hidden = [layer for each in units for layer in (tb.Dense(each), tb.Tanh())]
     network = tb.Network(*hidden, tb.Dense(1), inputs=x.shape[1])
@@ -101,7 +101,7 @@ def make_posterior(name: str, x: Any, y: Any) -> tb.Posterior:
 
 
 def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]:
-    """Sample, predict the rows to be tested, and all that is saved of it."""
+    """Sample and predict the test rows; return what is saved."""
     began, began_cpu = time.monotonic(), time.process_time()
     ensemble = _sample(case, effort, progress=progress)
     if ensemble.num_draws < LEAST_DRAWS:
@@ -124,7 +124,7 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
         "ess": float(diagnosis.ess.min()),
         "burn_in": effort.burn_in,
         "minutes": effort.minutes,
-        # null for none: JSON knows no infinity
+        # null if infinite: JSON has no infinity
         "max_gradients": effort.gradients if math.isfinite(effort.gradients) else None,
         "draws": ensemble.num_draws,
         "gradients": int(ensemble.sample_stats["num_gradients"].sum()),
@@ -135,7 +135,7 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
 
 def _sample(case: Case, effort: Effort, *, progress: bool) -> Ensemble:
     with warnings.catch_warnings():
-        # How far chains got is in the results. Half a fit is none.
+        # The results say how far chains got. Half a fit does not count.
         warnings.filterwarnings("ignore", "stopped by", UserWarning)
         warnings.filterwarnings("error", "interrupted", UserWarning)
         try:
@@ -164,7 +164,7 @@ def in_words(done: dict[str, Any]) -> str:
 
 
 def too_short(case: Case, effort: Effort) -> str:
-    """What to do where there was no time for the first draws."""
+    """What to do if there was no time for the first draws."""
     return (
         f"{case.name}, split {case.split}: the limit came before {LEAST_DRAWS} draws after the "
         f"{effort.burn_in:,} transitions of burn-in: give more --minutes or --gradients"
@@ -172,7 +172,7 @@ def too_short(case: Case, effort: Effort) -> str:
 
 
 def read_results(folder: Path) -> Results:
-    """What is in a folder of results; nothing, where there are none."""
+    """The results in a folder, empty if there are none."""
     file = folder / "quality.json"
     if not file.exists():
         return Results({}, [])
@@ -189,7 +189,7 @@ def read_results(folder: Path) -> Results:
 def save(
     results: Results, folder: Path, paired: dict[tuple[str, int], tuple[float, float]]
 ) -> None:
-    """JSON and Markdown, each written whole or not at all."""
+    """Write JSON and Markdown, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {"machine": results.machine, "models": _models(), "fits": results.fits}
     text = quality_tables.page(results.fits, machine.sentence(results.machine), paired)
@@ -200,7 +200,7 @@ def save(
 
 
 def _models() -> dict[str, str]:
-    """The networks in words, whatever the number of inputs."""
+    """A description of the networks, without the number of inputs."""
     x, y = np.eye(2), np.arange(2.0)
     return {name: str(make_posterior(name, x, y).network) for name in HIDDEN}
 
@@ -212,9 +212,14 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--data", type=Path, required=True, help="folder with NAME.csv and NAME.splits.csv")
     add("--sets", type=_names, help="such as yacht,boston; default: all")
-    add("--splits", type=_count, help="only so many splits of each set, the first ones")
-    add("--minutes", type=_minutes, default=Effort().minutes, help="of a fit at most; default: 5")
-    add("--gradients", type=_count, default=math.inf, help="of a chain at most; default: any")
+    add("--splits", type=_count, help="only the first splits of each set, this many")
+    add(
+        "--minutes",
+        type=_minutes,
+        default=Effort().minutes,
+        help="minutes of a fit (default: 5)",
+    )
+    add("--gradients", type=_count, default=math.inf, help="limit for each chain (default: none)")
     add("--burn-in", type=_count, default=Effort().burn_in, help="transitions; default: 500")
     add("--out", type=Path, default=RESULTS, help="folder for the results")
     return parser

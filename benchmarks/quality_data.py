@@ -1,11 +1,10 @@
-"""Which rows a model sees and by which it is judged: the protocols of the published tables.
+"""Training and test rows: the protocols of the published tables.
 
 UCI regression: ``NAME.csv``, a header and numbers, the target last, and ``NAME.splits.csv``, a
-column for every split, 1 for the rows to be tested, 0 for those to train with. Scores are in the
-units of the target.
+column for every split: 1 for test rows, 0 for training rows. Scores are in the units of the target.
 
-``airfoil.csv``: one split, a fifth of the rows being tested, drawn as scikit-learn's
-``train_test_split(test_size=0.2, random_state=0)`` does, and five seeds of the model. Scores are in
+``airfoil.csv``: one split with a fifth of the rows for testing, which is that of scikit-learn's
+``train_test_split(test_size=0.2, random_state=0)``, and five seeds of the model. Scores are in
 units of the standard deviation of the training targets.
 """
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# The published tables' names; a folder may have others, with splits of their own.
+# Names of the published tables; a folder may have others, with their own splits.
 SETS = (
     "yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", "naval", "protein",
     "airfoil",
@@ -31,7 +30,7 @@ class DataError(ValueError):
 
 
 class Case(NamedTuple):
-    """One fit: what to train with, and what to predict."""
+    """One fit: training and test rows."""
 
     name: str
     split: int
@@ -45,7 +44,7 @@ class Case(NamedTuple):
 
 
 def find_sets(folder: Path, wanted: list[str] | None) -> list[str]:
-    """The sets that are wanted, or all of the published tables that the folder has."""
+    """The sets that were named, or all published tables that the folder has."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}: give one with CSV files by --data")
     found = wanted or [name for name in SETS if (folder / f"{name}.csv").exists()]
@@ -59,7 +58,7 @@ def find_sets(folder: Path, wanted: list[str] | None) -> list[str]:
 
 
 def read_cases(folder: Path, name: str, most: int | None = None) -> list[Case]:
-    """All splits of a set, in order, at most so many."""
+    """The splits of a set in order, at most `splits` of them."""
     table = _read(folder / f"{name}.csv")
     if table.shape[1] < 2:
         raise DataError(f"{folder / name}.csv has one column: it needs inputs, and the target last")
@@ -73,7 +72,7 @@ def read_cases(folder: Path, name: str, most: int | None = None) -> list[Case]:
 
 
 def read_paired(folder: Path) -> dict[tuple[str, int], tuple[float, float]]:
-    """RMSE and log score of MC dropout by set and split, where the folder has its file.
+    """RMSE and log score of MC dropout by set and split, if the folder has this file.
 
     ``ref_mcdropout_per_split.csv`` with the columns dataset, split, rmse_mc and ll.
     """
@@ -90,7 +89,7 @@ def _files(folder: Path, name: str) -> list[Path]:
 
 def _about(file: Path) -> str:
     if file.name.endswith(".splits.csv"):
-        return "it should have a column for every split, 1 for the rows to be tested, else 0"
+        return "it should have a column for every split, 1 for test rows, otherwise 0"
     return "it should have a header and numbers, the target last"
 
 

@@ -41,7 +41,7 @@ TITLES = {
 
 
 def make(fits: Fits, paired: Paired) -> list[Table]:
-    """All tables for which there are fits."""
+    """All tables that have fits."""
     names = list(dict.fromkeys(each["set"] for each in fits))
     tables = [name for name in names if name != "airfoil"]
     found = []
@@ -78,7 +78,7 @@ def spread(values: list[float]) -> tuple[float, float | None]:
 
 
 def with_error(values: list[float]) -> str:
-    """Mean ± standard error, which has two figures; three of a mean alone."""
+    """Mean ± standard error with two digits, or a mean alone with three."""
     mean, error = spread(values)
     size = 10 * error if error else abs(mean)
     digits = min(max(2 - math.floor(math.log10(size)), 0), 4) if size > 0 else 2

@@ -1,11 +1,11 @@
-"""What samplers give per gradient, on the paper's sparse or variable case.
+"""Effective samples per gradient, on the paper's sparse or variable case.
 
     python -m benchmarks.samplers [sparse|variable] [--hyper] [--draws 1000] [--only GHMC]
 
 Prints the bulk effective sample size of the network's output per 1,000 gradients (median and 10 %
-quantile over 51 inputs), gradients counted over all chains after burn-in, and how many gradients a
-second were made. The last line is BlackJAX's own loop around its NUTS kernel, for comparison of
-seconds. Hyper-parameters are held at their starts unless `--hyper` is given.
+quantile over 51 inputs), with the gradients of all chains after burn-in, and the gradients per
+second. The last line is BlackJAX's own loop around its NUTS kernel, to compare the speed.
+Hyper-parameters are held at their starts unless `--hyper` is given.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def blackjax_alone(posterior: tb.Posterior, step_size: float, draws: int) -> Non
     import blackjax
 
     with precision("float32"):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         position = jnp.asarray(np.random.default_rng(0).normal(0, 0.3, target.dimension), "float32")
         kernel = blackjax.nuts.build_kernel()
 

@@ -1,4 +1,4 @@
-"""What a part of the benchmark finds: tables, for people and for programs."""
+"""Results of a part of the benchmark: tables for people and programs."""
 
 from typing import Any, NamedTuple
 
@@ -23,13 +23,13 @@ class Table(NamedTuple):
 
 
 def from_json(table: dict[str, Any]) -> Table:
-    """A table that was saved."""
+    """Restore a saved table."""
     rows = [tuple(row) for row in table["rows"]]
     return Table(table["name"], table["title"], table["about"], tuple(table["columns"]), rows)
 
 
 def markdown(table: Table) -> str:
-    """A section of a page."""
+    """The table as a Markdown section."""
     lines = [f"## {table.title}", "", table.about, ""]
     lines += ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
     lines += ["| " + " | ".join(shown(cell) for cell in row) + " |" for row in table.rows]
@@ -37,7 +37,7 @@ def markdown(table: Table) -> str:
 
 
 def terminal(table: Table) -> RichTable:
-    """For the terminal."""
+    """The table as text for the terminal."""
     found = RichTable(
         title=table.title, title_justify="left", caption=table.about, caption_justify="left",
         box=None, padding=(0, 1, 0, 0),
@@ -50,7 +50,7 @@ def terminal(table: Table) -> RichTable:
 
 
 def shown(cell: Cell) -> str:
-    """Three figures, all of those before the point."""
+    """Three significant digits, and all digits before the point."""
     if cell is None:
         return ""
     if not isinstance(cell, float):

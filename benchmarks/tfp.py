@@ -1,4 +1,4 @@
-"""TensorFlow Probability's HMC, compiled by XLA: the workloads as its user writes them."""
+"""TensorFlow Probability's HMC, compiled by XLA: the workloads as a TFP user writes them."""
 
 import os
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Step = Callable[[], tuple[list[Floats], Floats]]
 
 
 def hmc(workload: Workload, chains: int, steps: int, step_size: float) -> Step:
-    """Every call begins at the start, with the same momenta."""
+    """Every call starts at the same point, with the same momenta."""
     tf, tfp = _load()
     leaves = [tf.constant(leaf) for leaf in start(workload, chains)]
     kernel = tfp.mcmc.HamiltonianMonteCarlo(log_density(workload), step_size, steps)
@@ -52,14 +52,14 @@ def log_density(workload: Workload) -> Callable[..., Any]:
 
 
 def value_and_gradient(workload: Workload) -> tuple[Floats, list[Floats]]:
-    """Of the log-density at the start of one chain."""
+    """The gradient of the log-density at the start of one chain."""
     _, tfp = _load()
     value, gradient = tfp.math.value_and_gradient(log_density(workload), start(workload, 1))
     return value.numpy(), [leaf.numpy() for leaf in gradient]
 
 
 def start(workload: Workload, chains: int) -> list[Floats]:
-    """Weights and biases of every layer; a single chain is without the axis of chains."""
+    """Weights and biases of every layer; a single chain has no axis of chains."""
     layers = workload.parameters(chains)
     leaves = [layer[name] for layer in layers for name in ("weights", "biases")]
     return [leaf[0] for leaf in leaves] if chains == 1 else leaves

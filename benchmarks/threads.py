@@ -1,4 +1,4 @@
-"""What a second core gives: to one chain, whose rows are shared, and to two chains."""
+"""The gain of a second core: for one chain, which splits its rows, and for two chains."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -63,7 +63,7 @@ def _chains(workload: Workload, engine: str, steps: int, repetitions: int) -> fl
     def run(_: int) -> Any:
         return jax.block_until_ready(call())
 
-    library.use_threads(1)  # a chain that is alone would else have its rows shared
+    library.use_threads(1)  # otherwise, a single chain would split its rows
     with ThreadPoolExecutor(max_workers=count) as pool:
         calls = {
             "one": lambda: run(0),

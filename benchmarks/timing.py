@@ -1,4 +1,4 @@
-"""Timing in turns: a disturbance of the machine hits all that are compared."""
+"""Timing in turns: a disturbance of the machine affects all contestants."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ class Timing(NamedTuple):
 
 
 def in_turns(calls: Mapping[str, Callable[[], Any]], repetitions: int) -> dict[str, Timing]:
-    """Time every call `repetitions` times, each turn begun by the next of them."""
+    """Time every call `repetitions` times, starting each turn with the next call."""
     names = list(calls)
     first = {name: seconds(calls[name]) for name in names}
     found: dict[str, list[float]] = {name: [] for name in names}

@@ -1,4 +1,4 @@
-"""The four workloads, each written twice: for tensorbnn and the way a BlackJAX user would.
+"""The four workloads, each written twice: for tensorbnn, and as a BlackJAX user would.
 
 Networks are fully connected with tanh between the layers, the likelihood is Gaussian with a
 standard deviation of 0.1, and data are random but the same in every run.
@@ -27,8 +27,8 @@ Parameters = list[dict[str, Array]]
 class Workload:
     """A network and data for it.
 
-    `steps` is the number of leapfrog steps that make a call of one chain about 50 ms long, so that
-    what a call itself costs does not count.
+    With `steps` leapfrog steps, a call of one chain takes about 50 ms, so that the overhead of a
+    call does not count.
     """
 
     name: str
@@ -39,19 +39,19 @@ class Workload:
 
     @property
     def flops(self) -> int:
-        """Of one gradient: forward, by the weights, and by all activations but the inputs."""
+        """Operations of a gradient: forward, by weights, and by activations except inputs."""
         pairs = list(zip(self.units[:-1], self.units[1:], strict=True))
         weights = sum(inputs * units for inputs, units in pairs)
         return 2 * self.rows * (3 * weights - pairs[0][0] * pairs[0][1])
 
     @property
     def tanhs(self) -> int:
-        """Activations of one gradient."""
+        """Evaluated activations of one gradient."""
         return self.rows * sum(self.units[1:-1])
 
     @property
     def network(self) -> str:
-        """Units of every layer, inputs first: ``1-10-10-10-1``."""
+        """Units of every layer, from the inputs on: ``1-10-10-10-1``."""
         return "-".join(str(units) for units in self.units)
 
     def data(self) -> tuple[Floats, Floats]:

@@ -93,9 +93,9 @@ def coefficients(ensemble: tb.Ensemble) -> np.ndarray:
     return np.moveaxis(np.concatenate([weights, ensemble.parameters["dense_0.biases"]], -1), -1, 0)
 
 
-def linear_posterior(x, y, likelihood, weight_prior, bias_prior):
+def linear_posterior(x, y, likelihood, weight_prior, bias_prior, **rows):
     network = tb.Network(tb.Dense(1, weight_prior, bias_prior), inputs=np.shape(x)[1])
-    return tb.Posterior(network, likelihood, x, y, dtype="float64")
+    return tb.Posterior(network, likelihood, x, y, **rows, dtype="float64")
 
 
 def linear_with_known_noise(x, y, xs, *, sd, weight_sd=1.0, bias_sd=1.0) -> Case:
@@ -192,8 +192,8 @@ def linear_with_measured_noise(x, y, sds, *, prior: tb.Prior | None = None) -> C
         return known
 
     likelihood = tb.MeasuredGaussian(1.0 if prior is None else tb.Hyper(1.0, prior))
-    columns = np.column_stack([y, sds])
-    posterior = linear_posterior(x, columns, likelihood, tb.Normal(0.0, 1.0), tb.Normal(0.0, 1.0))
+    prior = tb.Normal(0.0, 1.0)
+    posterior = linear_posterior(x, y, likelihood, prior, prior, y_sd=sds)
     return Case(posterior, statistics, least_ess=1000)
 
 

@@ -21,9 +21,9 @@ def test_a_part_keeps_numbers_and_names(chosen):
 
 
 def test_a_part_keeps_error_bars_and_weights():
-    data = tb.Dataset(X, Y, y_sd=Y / 10, sample_weight=Y)
+    data = tb.Dataset(X, Y, y_sd=(Y + 1) / 10, sample_weight=Y)
     part = data.take(slice(1, 4))
-    np.testing.assert_array_equal(part.y_sd, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(part.y_sd, [0.2, 0.3, 0.4])
     np.testing.assert_array_equal(part.sample_weight, [1, 2, 3])
     # A part may have no row of positive weight, as the rows that are held out may not.
     assert data.take(slice(1)).sample_weight.tolist() == [0]
@@ -32,7 +32,7 @@ def test_a_part_keeps_error_bars_and_weights():
 
 @pytest.mark.parametrize(("y", "y_sd"), [(Y, Y[:, None]), (Y[:, None], Y), (X, X)])
 def test_error_bars_take_the_shape_of_the_targets(y, y_sd):
-    assert tb.Dataset(X, y, y_sd=y_sd).y_sd.shape == y.shape
+    assert tb.Dataset(X, y, y_sd=y_sd + 1).y_sd.shape == y.shape
 
 
 @pytest.mark.parametrize(("most", "rows"), [(3, [0, 4, 8]), (10, range(10)), (99, range(10))])
@@ -65,14 +65,17 @@ def test_rows_are_called_by_few_inputs_or_by_number():
         ({"rows": [1, 2]}, "`rows` must be a number for each of the 10 rows"),
         ({"names": ["a"]}, "`names` must be one for each of the 10 rows of `x`, got 1"),
         ({"y": np.ma.masked_less(Y, 3)}, "3 values of `y` are masked"),
-        ({"y_sd": Y}, "`y_sd` is given but `y` is not"),
+        ({"y_sd": Y}, "`y_sd` must be None, as `y` is"),
         ({"y": Y, "y_sd": 0.1}, r"`y_sd` must be \(rows, columns\), got shape \(\)"),
         ({"y": Y, "y_sd": X}, r"`y_sd` must have the shape of `y`, \(10,\), got \(10, 2\)"),
-        ({"y": Y, "y_sd": Y - 2}, "`y_sd` must be finite and at least 0, but is -2 in row 0"),
-        ({"y": X, "y_sd": X * np.nan}, "`y_sd` must be finite and at least 0, but is nan in row 0"),
-        ({"sample_weight": X}, r"each of the 10 rows, shape \(10,\), got shape \(10, 2\)"),
-        ({"sample_weight": Y - 9}, "`sample_weight` must be finite and at least 0, but is -9 in"),
-        ({"sample_weight": 0 * Y}, "`sample_weight` is 0 in every row"),
+        ({"y": Y, "y_sd": Y - 2}, r"`y_sd` must be finite and positive in row 0, got -2\.0"),
+        ({"y": X, "y_sd": X * np.nan}, "`y_sd` must be finite and positive in row 0, got nan"),
+        ({"sample_weight": X}, r"the shape \(10,\), a number for each row, got \(10, 2\)"),
+        (
+            {"sample_weight": Y - 9},
+            "`sample_weight` must be finite and at least 0 in row 0",
+        ),
+        ({"sample_weight": 0 * Y}, "`sample_weight` must be positive in some row"),
     ],
 )
 def test_rows_that_do_not_fit(options, message):
@@ -90,7 +93,7 @@ def test_targets_that_are_needed():
 
 
 def test_what_a_run_keeps_comes_back():
-    data = tb.Dataset(X, Y, y_sd=Y, sample_weight=Y).take(slice(5))
+    data = tb.Dataset(X, Y, y_sd=Y + 1, sample_weight=Y).take(slice(5))
     arrays = pack_dataset(data, "validation_")
     again = unpack_dataset(arrays, "validation_")
     assert list(arrays) == [f"validation_{name}" for name in ("x", "y", "y_sd", "sample_weight")]

@@ -16,9 +16,9 @@ PYTHON = {
 }
 # Of `sample` and `Posterior` alone: data, and how a run is computed, kept and shown.
 ONLY_PYTHON = {
-    *("posterior", "network", "x", "y", "start", "thin", "engine", "metrics", "report_every"),
-    *("networks_per_file", "checkpoint_draws", "checkpoint_seconds", "sample_hyperparameters"),
-    *("store_data", "notes", "executor", "fraction", "y_sd", "sample_weight"),
+    *("posterior", "network", "x", "y", "start", "thin", "engine", "metrics"),
+    *("checkpoint_seconds", "sample_hyperparameters", "store_data", "executor", "fraction"),
+    *("y_sd", "sample_weight"),
     # Options of HMC.
     *("step_size", "num_steps", "max_steps", "trajectory_length", "jitter", "hyper_step_size"),
 }

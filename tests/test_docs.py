@@ -15,7 +15,8 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn import classic, plots
-from tensorbnn.cli.program import main
+from tensorbnn.cli.program import COMMANDS, main
+from tensorbnn.storage.manifest import FIELDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -203,6 +204,32 @@ def test_every_public_name_is_in_the_reference_once():
 @pytest.mark.parametrize("name", classic.__all__)
 def test_every_classic_name_is_on_its_page(name):
     assert re.search(rf"`{name}`|::: tensorbnn\.classic\.{name}$", PAGES["docs/classic.md"], re.M)
+
+
+FLAGS = {
+    command.name: {f"--{option.name.replace('_', '-')}" for option in command.options}
+    for command in COMMANDS
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_flags_on_a_page_exist(name):
+    for command, rest in re.findall(r"\btensorbnn ([a-z]+)\b([^`\n&;|]*)", PAGES[name]):
+        for flag in re.findall(r"(?<![\w-])--[a-z-]+", rest) if command in FLAGS else ():
+            assert flag in FLAGS[command] | {"--help"}, f"{command} {flag}"
+
+
+def test_the_page_of_the_command_line_has_every_option_of_fit():
+    page = PAGES["docs/cli.md"]
+    assert set(re.findall(r"`(--[a-z-]+)", page)) <= set().union(*FLAGS.values())
+    (table,) = re.findall(r"^## fit$(.*?)^## ", page, re.MULTILINE | re.DOTALL)
+    everywhere = {"--data", "--json", "--quiet"}
+    assert FLAGS["fit"] - everywhere == set(re.findall(r"`(--[a-z-]+)", table))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_of_a_run_is_on_its_page(name):
+    assert f"`{name}`" in PAGES["docs/runs.md"]
 
 
 @pytest.mark.parametrize("name", plots.__all__)

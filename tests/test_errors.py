@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensorbnn import errors, findings, messages, warning
+from tensorbnn.data_findings import CountsRows
 from tensorbnn.messages import Remedy, Resume
 
 RUN = Path("my run")
@@ -27,9 +28,9 @@ TEXTS = [
         "`network` must be a tb.Network, got 'Dense'",
     ),
     (
-        errors.RunMismatchError(RUN, "seed", 0, "1" * 400),
-        "the run my run has another `seed`: 0 there, '" + 299 * "1" + "... here. A run goes on as "
-        "it was begun; for another chain start a new run with tb.sample",
+        errors.RunMismatchError(RUN, "dtype", 0, "1" * 400),
+        "`dtype` is 0 in the run my run, but you gave '" + 299 * "1" + "...: a run can't change "
+        "it; start a new one with tb.sample",
     ),
     (
         errors.PathTakenError(RUN, "run"),
@@ -53,8 +54,13 @@ TEXTS = [
     ),
     (
         errors.FewerDrawsError(1, 2, RUN),
-        f"`draws` is 1, but {RUN} has 2 draws of a chain already: `draws` counts all of them, give "
-        "at least 2",
+        f"`draws` is 1, but {RUN} already has 2 draws of a chain: `draws` counts all of them, so "
+        "give at least 2",
+    ),
+    (
+        errors.FewerDrawsError(1, 2, None),
+        "`draws` is 1, but the ensemble already has 2 draws of a chain: `draws` counts all of "
+        "them, so give at least 2",
     ),
     (
         errors.DataNotKeptError(),
@@ -183,6 +189,10 @@ TEXTS = [
         warning.ChainRestarted(1, "accepted 0.0% of its proposals", 1200),
         "chain 1 accepted 0.0% of its proposals after 1,200 transitions of burn-in, and was "
         "started again from another point",
+    ),
+    (
+        warning.DataWarning(CountsRows("x", (1,), 3)),
+        "column 1 of `x` only counts the rows: if it is no measurement leave it out",
     ),
     (
         warning.CoarsePrecision(1e9, "float32", 64.0),

@@ -85,7 +85,8 @@ TEXTS = [
     (
         SlowEnergies((0, 1), 2, 0.1, 0.3),
         "energies of all chains change too slowly (E-BFMI down to 0.10, 0.3 is the limit), so that "
-        "tails may be missed: run longer, and look for a hyper-parameter that comes close to zero",
+        "tails may be missed: means are fine, but for extreme quantiles run longer, and look for a "
+        "hyper-parameter that comes close to zero",
     ),
     (
         HyperparametersDisagree(1, 2, 1.5, "likelihood.sd"),

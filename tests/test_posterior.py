@@ -113,10 +113,9 @@ def test_columns_with_noises_of_their_own_are_models_of_their_own(family, name, 
 
     def log_density(likelihood, columns):
         network = tb.Network(tb.Dense(len(columns), prior, prior), inputs=2)
-        given = y[:, columns]
-        if family is tb.MeasuredGaussian:
-            given = np.column_stack([given, sds[:, columns]])
-        posterior = tb.Posterior(network, likelihood, X, given, dtype="float64", engine=engine)
+        own = sds[:, columns] if family is tb.MeasuredGaussian else None
+        options = {"y_sd": own, "dtype": "float64", "engine": engine}
+        posterior = tb.Posterior(network, likelihood, X, y[:, columns], **options)
         named = {"dense_0.weights": weights[:, columns], "dense_0.biases": biases[columns]}
         names = [f"likelihood.{each}" for each in likelihood.hypers()]
         own = dict(zip(names, widths[columns], strict=True))
@@ -282,8 +281,8 @@ def test_positive_values_stand_by_their_logarithm(posterior):
     [
         ({"dense_0.weights": np.zeros((3, 2))}, r"dense_0\.weights must have shape \(2, 3\), got "),
         ({"dense_0.biases": [0, np.nan, 0]}, r"dense_0\.biases must be finite"),
-        ({"prelu_0.slopes": [1, -2, 1]}, r"prelu_0\.slopes must be positive, but.* is -2\.0"),
-        ({"prelu_0.slopes": [1, 0, 1]}, r"prelu_0\.slopes must be positive, but.* is 0\.0"),
+        ({"prelu_0.slopes": [1, -2, 1]}, r"prelu_0\.slopes must be positive, but.* is -2$"),
+        ({"prelu_0.slopes": [1, 0, 1]}, r"prelu_0\.slopes must be positive, but.* is 0$"),
         ({"dense_7.weights": 1.0}, r"missing \[\], unknown \['dense_7\.weights'\]"),
     ],
 )
@@ -469,7 +468,7 @@ def test_targets_that_do_not_fit(likelihood, y, message):
         tb.Posterior(tb.Network(tb.Dense(1), inputs=2), likelihood, X, y)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "double", None, np.float32])
+@pytest.mark.parametrize("dtype", ["float16", "double", None, np.float16])
 def test_an_unknown_type(dtype):
     with pytest.raises(ValueError, match="`dtype` must be 'float32' or 'float64', got "):
         tb.Posterior(HIERARCHICAL, tb.Gaussian(), dtype=dtype)

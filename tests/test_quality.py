@@ -174,7 +174,7 @@ def test_half_a_fit_is_none(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tb, "sample", warned)
     out = tmp_path / "out"
     assert quality.main(["--data", str(folder), "--sets", "plane", "--out", str(out)]) == 130
-    assert "stopped in plane, split 0; the same command goes on" in capsys.readouterr().out
+    assert "stopped in plane, split 0; the same command continues" in capsys.readouterr().out
     assert not out.exists()
 
 

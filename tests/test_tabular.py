@@ -39,7 +39,7 @@ def test_noise_that_is_known_is_in_the_units_of_the_targets():
     np.testing.assert_allclose(posterior.likelihood.sd, np.array([4.5, 9.0]) / Y.std())
     posterior = made().posterior(X, Y, y_sd=np.full_like(Y, 2.0))
     assert posterior.likelihood == tb.MeasuredGaussian()
-    np.testing.assert_allclose(posterior.data.targets[1], 2 / Y.std(), rtol=1e-6)
+    np.testing.assert_allclose(posterior._arrays.targets[1], 2 / Y.std(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("classes", "outputs"), [(2, 1), (3, 3)])
@@ -53,7 +53,8 @@ def test_classes(classes, outputs):
 def test_weights_count_in_the_scaling_too():
     weights = np.r_[np.zeros(6), np.full(6, 2.0)]
     posterior = made().posterior(X, Y, sample_weight=weights)
-    assert posterior.likelihood == tb.Weighted(tb.Gaussian(sd=tb.Hyper(0.3)))
+    assert posterior.likelihood == tb.Gaussian(sd=tb.Hyper(0.3))
+    np.testing.assert_array_equal(posterior.data.sample_weight, weights)
     np.testing.assert_allclose(posterior.scaling.x_shift, X[6:].mean(axis=0))
 
 
@@ -71,8 +72,8 @@ def test_command_line_and_estimator_agree(tmp_path, monkeypatch):
         posteriors.append(posterior)
         raise KeyboardInterrupt
 
-    for module in ("tensorbnn.cli.fit", base.__name__):
-        monkeypatch.setattr(f"{module}.sample", keep)
+    for function in ("tensorbnn.cli.fit.begin_run", f"{base.__name__}.sample"):
+        monkeypatch.setattr(function, keep)
     columns = dict(zip("abcy", [*X.T, X[:, 0] ** 2, *Y.T], strict=True))
     file = str(write(tmp_path / "t.csv", columns))
     options = [
@@ -96,4 +97,4 @@ def test_command_line_and_estimator_agree(tmp_path, monkeypatch):
         other.likelihood,
         other.scaling,
     )
-    np.testing.assert_array_equal(one.data.inputs, other.data.inputs)
+    np.testing.assert_array_equal(one._arrays.inputs, other._arrays.inputs)

@@ -17,12 +17,11 @@ FILES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 
-MAX_FILE, MAX_FUNCTION, MAX_FRAMES = 350, 50, 9
+MAX_FILE, MAX_FUNCTION, MAX_FRAMES = 400, 50, 9
 # Longer only by the docstrings of public methods, which may have this many lines besides.
 DOCUMENTED = {
-    "ensemble/ensemble.py": 430,  # the methods of `tb.Ensemble`, and their signatures
     "ensemble/scores.py": MAX_FILE,
-    "sampling/api.py": MAX_FILE,
+    "ensemble/ensemble.py": 430,  # the methods of `tb.Ensemble`, and their signatures
 }
 
 

@@ -64,7 +64,6 @@ from tensorbnn.model.priors import (
     Uniform,
 )
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import load, resume, sample
 from tensorbnn.sampling.converged import Converged
@@ -153,7 +152,6 @@ __all__ = [
     "TransitionInfo",
     "Uniform",
     "Verdict",
-    "Weighted",
     "Weights",
     "fit_variational",
     "import_original",

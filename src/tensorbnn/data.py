@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.model.checks import DType, as_rows, check_inputs, check_rows
+from tensorbnn.errors import OptionError
+from tensorbnn.model.checks import DType, as_rows, cast, check_inputs, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.model.scaling import Scaling
 
 # Messages call a row by its inputs if there are at most this many.
@@ -38,9 +40,9 @@ class Dataset:
     y
         Targets ``(rows,)`` or ``(rows, columns)``, as for `Posterior`. They keep this shape.
     y_sd
-        Standard deviations of the targets, in the shape of `y`.
+        Error bars: standard deviations of the targets, in the shape and unit of `y`.
     sample_weight
-        Weights of the rows ``(rows,)``.
+        Weights of the rows ``(rows,)``: a row of weight 2 counts as two equal rows.
     rows
         The number by which you know each row, ``(rows,)``; 0, 1, ... by default. A part of a
         dataset keeps the numbers of the whole.
@@ -182,36 +184,32 @@ class Dataset:
 def _checked_sd(y_sd: ArrayLike, y: NDArray[Any] | None) -> NDArray[Any]:
     """The user's `y_sd` in the shape of `y`, or an error."""
     if y is None:
-        raise ValueError("`y_sd` is given but `y` is not: give both, or `y` alone")
+        raise OptionError("y_sd", "None, as `y` is", np.shape(y_sd))
     sds = as_rows("y_sd", y_sd)
     if sds.shape != (len(y), y.size // len(y)):
-        raise ValueError(f"`y_sd` must have the shape of `y`, {y.shape}, got {np.shape(y_sd)}")
-    _check_not_negative("y_sd", sds)
+        raise OptionError("y_sd", f"the shape of `y`, {y.shape}", np.shape(y_sd), "have")
+    _check_each("y_sd", sds, sds > 0, "positive")
     return sds.reshape(y.shape)
 
 
 def _checked_weight(sample_weight: ArrayLike, count: int) -> NDArray[Any]:
     """The user's `sample_weight` ``(rows,)``, or an error."""
     if np.shape(sample_weight) != (count,):
-        raise ValueError(
-            f"`sample_weight` must be a number for each of the {count} rows, shape ({count},), "
-            f"got shape {np.shape(sample_weight)}"
-        )
+        wanted = f"the shape ({count},), a number for each row"
+        raise OptionError("sample_weight", wanted, np.shape(sample_weight), "have")
     weights = as_rows("sample_weight", sample_weight)
-    _check_not_negative("sample_weight", weights)
+    _check_each("sample_weight", weights, weights >= 0, "at least 0")
     if not np.any(weights > 0):
-        raise ValueError("`sample_weight` is 0 in every row: give some row a positive weight")
+        raise OptionError("sample_weight", "positive in some row", 0.0)
     return weights[:, 0]
 
 
-def _check_not_negative(name: str, values: NDArray[Any]) -> None:
-    """Raise where some of these ``(rows, columns)`` are negative or not finite."""
-    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+def _check_each(name: str, values: NDArray[Any], fits: NDArray[Any], wanted: str) -> None:
+    """Raise at the first of ``(rows, columns)`` that is not finite or does not fit."""
+    bad = np.argwhere(~(np.isfinite(values) & fits))
     if len(bad):
         row, column = bad[0]
-        raise ValueError(
-            f"`{name}` must be finite and at least 0, but is {values[row, column]:g} in row {row}"
-        )
+        raise OptionError(name, f"finite and {wanted} in row {row}", float(values[row, column]))
 
 
 def pack_dataset(dataset: Dataset | None, prefix: str = "") -> dict[str, NDArray[Any]]:
@@ -234,14 +232,16 @@ class Prepared(NamedTuple):
 
     dataset: Dataset
     inputs: NDArray[Any]  # (rows, inputs)
-    targets: NDArray[Any]  # (rows, n) for the likelihood; no columns where they are unknown
+    targets: NDArray[Any]  # (rows, n) for `likelihood`; no columns where they are unknown
+    likelihood: Likelihood  # of rows with these error bars and weights
 
     @property
     def dtype(self) -> DType:
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
     def take(self, chosen: Index) -> "Prepared":
-        return Prepared(self.dataset.take(chosen), self.inputs[chosen], self.targets[chosen])
+        dataset, targets = self.dataset.take(chosen), self.targets[chosen]
+        return Prepared(dataset, self.inputs[chosen], targets, self.likelihood)
 
 
 def follow_y(values: NDArray[Any], output_shape: tuple[int, ...]) -> NDArray[Any]:
@@ -285,24 +285,61 @@ def prepare(
     dataset: Dataset, network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
 ) -> Prepared:
     """The user's rows, checked, and as a model takes them, in the type `dtype`."""
-    user_dtype = scaling.user_dtype(dtype)
-    x = check_rows("x", dataset.x, user_dtype)
-    check_inputs(x, network)
-    y, targets = None, np.empty((len(x), 0), dtype)
+    checked = _as_type(dataset, scaling.user_dtype(dtype))
+    check_inputs(checked.x, network)
+    targets: tuple[NDArray[Any], Likelihood] = np.empty((len(checked), 0), dtype), likelihood
     if dataset.y is not None:
-        columns = check_rows("y", dataset.y, user_dtype)
-        targets = model_targets(columns, network, likelihood, scaling, dtype)
-        y = columns.reshape(dataset.y.shape)
-    checked = dataset._with(x=x, y=y)
-    return Prepared(checked, scaling.inputs(x, dtype), targets)
+        targets = prepare_targets(checked, network, likelihood, scaling, dtype)
+    return Prepared(checked, scaling.inputs(checked.x, dtype), *targets)
 
 
-def model_targets(
-    y: NDArray[Any], network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
+def prepare_targets(
+    dataset: Dataset, network: Network, likelihood: Likelihood, scaling: Scaling, dtype: DType
+) -> tuple[NDArray[Any], Likelihood]:
+    """Targets ``(rows, n)``, with error bars and weights, and the likelihood that takes them."""
+    given = _as_type(dataset, scaling.user_dtype(dtype))
+    of_rows = likelihood_of(given, likelihood)
+    columns = [_model_targets(given.targets, network, likelihood, scaling)]
+    if given.y_sd is not None:
+        sds = given.y_sd.reshape(len(given), -1)
+        inside = cast(sds / np.asarray(scaling.y_scale or 1.0), dtype)
+        _check_each("y_sd", inside, inside > 0, f"positive in {dtype}")
+        columns.append(inside)
+    weights = given.sample_weight
+    if weights is None:
+        return np.column_stack(columns).astype(dtype), of_rows
+    # In place of what stands in rows that do not count, such as 1e30 for what is missing: even a
+    # gradient times zero may be NaN there.
+    own = np.column_stack(columns)
+    own[weights == 0] = own[np.argmax(weights > 0)]
+    return np.column_stack([own, weights]).astype(dtype), of_rows
+
+
+def likelihood_of(dataset: Dataset, likelihood: Likelihood) -> Likelihood:
+    """The likelihood of rows with these error bars and weights, or an error naming `y_sd`."""
+    name = type(likelihood).__name__
+    if dataset.y_sd is None and not likelihood.knows_noise:
+        raise OptionError("y_sd", f"given for a {name} likelihood", None)
+    if dataset.y_sd is not None and type(likelihood).sd_of_rows is Likelihood.sd_of_rows:
+        wanted = f"None for a {name} likelihood, which has no standard deviation to add it to"
+        raise OptionError("y_sd", wanted, dataset)
+    if dataset.y_sd is None and dataset.sample_weight is None:
+        return likelihood
+    num_sds = 0 if dataset.y_sd is None else dataset.targets.shape[1]
+    return RowLikelihood(likelihood, num_sds, dataset.sample_weight is not None)
+
+
+def _as_type(dataset: Dataset, dtype: DType) -> Dataset:
+    """The same rows in a floating type, in which all values are finite."""
+    given = dataset._given().items()
+    return dataset._with(**{n: check_rows(n, each, dtype).reshape(each.shape) for n, each in given})
+
+
+def _model_targets(
+    y: NDArray[Any], network: Network, likelihood: Likelihood, scaling: Scaling
 ) -> NDArray[Any]:
     """The user's targets ``(rows, n)`` as a likelihood, maybe the user's own, takes them."""
-    outputs = network.outputs
-    targets = likelihood.targets(likelihood.inside(y, scaling, outputs), outputs)
+    targets = likelihood.targets(scaling.targets(y), network.outputs)
     shape: tuple[int, ...] = getattr(targets, "shape", ())
     if len(shape) != 2 or shape[0] != len(y):
         raise TypeError(
@@ -310,4 +347,4 @@ def model_targets(
             f"({len(y)}, n), with a row for each of `y`, but returned "
             f"{f'one of shape {shape}' if shape else repr(targets)}"
         )
-    return targets.astype(dtype)
+    return targets

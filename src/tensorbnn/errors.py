@@ -29,7 +29,7 @@ class OptionTypeError(OptionError, TypeError):
 
 
 class RunMismatchError(Raised, ValueError):
-    """An option that is not what the run at `path` was begun with."""
+    """An option that differs from that of the run at `path`."""
 
     path: Path
     name: str
@@ -38,9 +38,8 @@ class RunMismatchError(Raised, ValueError):
 
     def message(self, words: Words = PYTHON) -> str:
         return (
-            f"the run {self.path} has another {words.option(self.name)}: {_short(self.there)} "
-            f"there, {_short(self.here)} here. A run goes on as it was begun; for another chain "
-            "start a new run with tb.sample"
+            f"{words.option(self.name)} is {_short(self.there)} in the run {self.path}, but you "
+            f"gave {_short(self.here)}: a run can't change it; start a new one with tb.sample"
         )
 
 
@@ -92,15 +91,20 @@ class OtherModelError(Raised, ValueError):
 
 
 class FewerDrawsError(Raised, ValueError):
-    """A run has more draws of a chain than it is to have."""
+    """A run already has more draws of a chain than you want it to have."""
 
     text = (
-        "{words[draws]} is {draws}, but {path} has {drawn} draws of a chain already: "
-        "{words[draws]} counts all of them, give at least {drawn}"
+        "{words[draws]} is {draws}, but {run} already has {drawn} draws of a chain: "
+        "{words[draws]} counts all of them, so give at least {drawn}"
     )
     draws: int
     drawn: int
-    path: Path
+    path: Path | None
+    """``None`` for a run in memory."""
+
+    @property
+    def run(self) -> str:
+        return "the ensemble" if self.path is None else str(self.path)
 
 
 class DataNotKeptError(Raised, ValueError):

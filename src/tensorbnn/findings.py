@@ -33,9 +33,13 @@ class Finding(Message):
         """What was found."""
         return super().message()
 
-    def message(self, words: Words = PYTHON) -> str:
-        text = "but " * self.doubtful + self.found()
+    def advice(self, words: Words = PYTHON) -> str:
+        """What was found, and what to do about it."""
+        text = self.found()
         return text if self.remedy is None else f"{text}: {words.remedy(self.remedy)}"
+
+    def message(self, words: Words = PYTHON) -> str:
+        return "but " * self.doubtful + self.advice(words)
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and fields, for a program."""

@@ -1,6 +1,7 @@
 """What a user is told, and what to do: each front-end has its own words for the same remedies."""
 
 import enum
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -31,17 +32,40 @@ class Remedy(enum.Enum):
     SMALLER_STEPS = "use smaller steps"
     HALF_STEPS = "compare with a run with half the step size"
     LESS_NOISE = "use smaller steps, larger batches or more friction"
-    LONGER_TAILS = "run longer, and look for a hyper-parameter that comes close to zero"
+    LONGER_TAILS = (
+        "means are fine, but for extreme quantiles run longer, and look for a hyper-parameter that "
+        "comes close to zero"
+    )
     DO_NOT_INTERPRET = "don't interpret these"
     COMPARE_SAMPLE = "compare them with those of tb.sample"
     READ = "reading with tb.load is possible at any time"
+    STANDARDIZE = "give tb.Posterior `standardize=True`, or change the unit"
+    MISSING_VALUES = (
+        "leave these rows out, or replace the code and add a column of 0 and 1 that says where"
+    )
+    CHECK_VALUE = "correct it or leave the row out, or take the logarithm of such a column"
+    LEAVE_COLUMN_OUT = "leave out what never varies"
+    KEEP_ONE_COLUMN = "keep one of them"
+    NO_MEASUREMENT = "if it is no measurement leave it out"
+    CATEGORIES = "if their order means nothing, give a column of 0 and 1 for each value"
+    VARYING_TARGETS = "check that these are the targets"
+    FINER_TYPE = "give tb.Posterior dtype='float64', or a larger sd"
+    LARGER_NOISE = "give a larger sd"
+    MORE_ROWS = "give more rows"
+    NOISE_FLOOR = "fix it (`sd=0.01`), or give it a prior with a floor such as tb.Uniform(0.01, 1)"
+    OTHER_PRIOR = "give it a wider prior, or change the unit of the data"
+    LEARN_NOISE = "learn it, as tb.Gaussian(sd=tb.Hyper(0.1)) does, or give a larger one"
+    UNEVEN_NOISE = "try tb.HeteroscedasticGaussian"
+    TRANSFORM = "try the logarithm of the targets, or another transform that makes them even"
+    HEAVY_TAILS = "try tb.StudentTNoise"
 
 
 @dataclass(frozen=True)
 class Resume:
-    """Go on with the run at `path`, with another value of an option if one is named."""
+    """Resume the run at `path`, with another value of an option if one is named."""
 
-    path: Path
+    path: Path | None
+    """``None`` for a run in memory."""
     option: str | None = None
     value: str = ""
 
@@ -56,11 +80,22 @@ class Words:
         if isinstance(remedy, Remedy):
             return str(remedy.value)
         aim = "" if remedy.option is None else f", {remedy.option}={remedy.value}"
-        return f"tb.resume({str(remedy.path)!r}{aim})"
+        run = "ensemble" if remedy.path is None else repr(str(remedy.path))
+        return f"tb.resume({run}{aim})"
 
     def point(self, row: int, name: str) -> str:
         """What `row`, of the points at which predictions are compared, is called; `name` by us."""
         return name
+
+    def columns(self, argument: str, columns: Sequence[int], of: int) -> str:
+        """What some of the `of` columns of ``x`` or ``y`` are called."""
+        if of == 1:
+            return f"`{argument}`"
+        return f"column{'s' * (len(columns) > 1)} {listed(list(map(str, columns)))} of `{argument}`"
+
+    def in_row(self, row: int) -> str:
+        """Where a value is, as part of a sentence."""
+        return f" in row {row}"
 
     def reading(self, path: Path) -> str:
         """How a run is read."""
@@ -68,6 +103,19 @@ class Words:
 
     def __getitem__(self, name: str) -> str:
         return self.option(name)
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """At most so many names in a sentence.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 PYTHON = Words()

@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_type
 from tensorbnn.data import Dataset, Prepared, as_dataset, in_argument, prepare
+from tensorbnn.data_checks import check_data
 from tensorbnn.density import Model
 from tensorbnn.engine import forward, native
 from tensorbnn.engine.forward import Data
 from tensorbnn.engine.native import Engine
+from tensorbnn.errors import OptionError
+from tensorbnn.findings import Finding
 from tensorbnn.model.checks import (
     DType,
     DTypeLike,
@@ -32,6 +35,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling, standardization
 from tensorbnn.model.shapes import check_shapes
+from tensorbnn.warning import DataWarning, warn
 
 
 @final
@@ -51,6 +55,13 @@ class Posterior:
     y
         Targets ``(rows,)`` or ``(rows, outputs)``; class labels ``(rows,)`` for `Categorical`, half
         as many columns as outputs for `HeteroscedasticGaussian`.
+    y_sd
+        Error bars: standard deviations of the targets, in the shape and unit of `y`. Their
+        variances and those of the likelihood's own Gaussian noise add; likelihoods without a
+        standard deviation, such as `Poisson`, refuse them.
+    sample_weight
+        Weights of the rows ``(rows,)``, which multiply their log-likelihoods: a row of weight 2
+        counts as two equal rows, a row of weight 0 does not count.
     standardize
         Whether the columns of `x`, and of `y` where targets are real numbers (`Gaussian`), are
         shifted and scaled to mean 0 and standard deviation 1; constant ones are only shifted. The
@@ -69,6 +80,8 @@ class Posterior:
         The engine in use, ``"jax"`` or ``"native"``; it can be set.
     scaling : Scaling
         The shifts and scales of `standardize`.
+    data : Dataset or None
+        The rows, in your units; ``None`` without data.
     num_parameters, num_hyperparameters : int
         Lengths of theta and phi.
 
@@ -95,6 +108,8 @@ class Posterior:
         x: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
+        y_sd: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         standardize: bool | Scaling = False,
         dtype: DTypeLike = "float32",
         engine: Literal["auto", "jax", "native"] = "auto",
@@ -106,27 +121,29 @@ class Posterior:
         likelihood.columns(self.network.outputs)  # or an error, without data, too
         self.likelihood = likelihood
         self.dtype: DType = named_dtype(dtype)
-        given = _given(x, y, self.network)
+        given = _given(x, y, y_sd, sample_weight, self.network)
         self.scaling = _scaling(standardize, given, likelihood, self.network)
         own = None if given is None else self.prepare(given)
-        self.dataset = None if own is None else own.dataset
-        self.data = None if own is None else self.arrange(own)
+        self.data = None if own is None else own.dataset
+        self._arrays = None if own is None else self.arrange(own)
+        self._row_likelihood = likelihood if own is None else own.likelihood
         self.engine = engine
         self.num_parameters = self.model.theta.size
         self.num_hyperparameters = self.model.phi.size
-        columns = None if self.data is None else self.data.targets.shape[0]
+        columns = None if own is None else own.targets.shape[1]
         with precision(self.dtype):
-            check_shapes(self.network, likelihood, self.model.theta, self.model.phi, columns)
+            model = self.model
+            check_shapes(self.network, model.likelihood, model.theta, model.phi, columns)
 
     @property
     def x(self) -> NDArray[Any] | None:
         """Inputs ``(rows, inputs)``; ``None`` for the prior."""
-        return None if self.dataset is None else self.dataset.x
+        return None if self.data is None else self.data.x
 
     @property
     def y(self) -> NDArray[Any] | None:
         """Targets in the shape they were given in; ``None`` for the prior."""
-        return None if self.dataset is None else self.dataset.y
+        return None if self.data is None else self.data.y
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -155,19 +172,19 @@ class Posterior:
 
     @engine.setter
     def engine(self, engine: Literal["auto", "jax", "native"]) -> None:
-        rows = 0 if self.dataset is None else len(self.dataset)
-        chosen = native.choose(engine, self.network, self.likelihood, rows)
-        self.model = Model(self.network, self.likelihood, chosen)
+        rows = 0 if self.data is None else len(self.data)
+        chosen = native.choose(engine, self.network, self._row_likelihood, rows)
+        self.model = Model(self.network, self._row_likelihood, chosen)
 
     def log_density(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """Log posterior density (up to the evidence) at unconstrained `theta` and `phi`."""
         with precision(self.dtype):
-            return _concrete(_log_density(self.model, *self._vectors(theta, phi), self.data))
+            return _concrete(_log_density(self.model, *self._vectors(theta, phi), self._arrays))
 
     def log_likelihood(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """``log p(D | theta, phi)``: the sum over rows; zero without data."""
         with precision(self.dtype):
-            return _concrete(_log_likelihood(self.model, *self._vectors(theta, phi), self.data))
+            return _concrete(_log_likelihood(self.model, *self._vectors(theta, phi), self._arrays))
 
     def log_prior(self, theta: ArrayLike, phi: ArrayLike) -> NDArray[Any]:
         """``log p(theta | phi)``, normalized, with the log-Jacobians of positive parameters."""
@@ -184,7 +201,7 @@ class Posterior:
     ) -> tuple[NDArray[Any], tuple[NDArray[Any], NDArray[Any]]]:
         """`log_density` and its gradients with respect to `theta` and `phi`."""
         with precision(self.dtype):
-            return _concrete(_value_and_grad(self.model, *self._vectors(theta, phi), self.data))
+            return _concrete(_value_and_grad(self.model, *self._vectors(theta, phi), self._arrays))
 
     def flatten(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
         """Natural values of the network's parameters by name to the unconstrained theta.
@@ -222,12 +239,12 @@ class Posterior:
 
     def prepare_own(self) -> Prepared:
         """The rows of this posterior, to train on; an error for the prior."""
-        if self.dataset is None:
+        if self.data is None:
             raise ValueError(
                 "`posterior` has no data to train on: build it as "
                 "tb.Posterior(network, likelihood, x, y)"
             )
-        return self.prepare(self.dataset)
+        return self.prepare(self.data)
 
     def prepare_validation(self, validation: Dataset | tuple[ArrayLike, ArrayLike]) -> Prepared:
         """The rows that the user gave as `validation`."""
@@ -235,13 +252,24 @@ class Posterior:
         with in_argument("validation"):
             return self.prepare(dataset)
 
+    def check_data(self) -> tuple[Finding, ...]:
+        """What is odd about the rows, such as codes for missing values; `sample` warns of it."""
+        return check_data(self.data, self.likelihood, self.scaling, self.dtype)
+
     def arrange(self, rows: Prepared) -> Data:
         """Rows as the engine takes them."""
         with precision(self.dtype):
             return forward.arrange(self.network, rows.inputs, rows.targets)
 
+    def model_of(self, rows: Prepared) -> Model:
+        """The density for other rows, which may have other error bars and weights."""
+        if rows.likelihood == self.model.likelihood:
+            return self.model
+        problem = native.unsupported(self.network, rows.likelihood)
+        return Model(self.network, rows.likelihood, self.engine if problem is None else "jax")
+
     def __repr__(self) -> str:
-        rows = "no data" if self.dataset is None else f"{len(self.dataset)} rows"
+        rows = "no data" if self.data is None else f"{len(self.data)} rows"
         return (
             f"Posterior({rows}, {self.num_parameters} parameters, "
             f"{self.num_hyperparameters} hyper-parameters, {self.likelihood}, {self.dtype})"
@@ -274,6 +302,12 @@ def check_posterior(posterior: object) -> None:
         )
 
 
+def warn_of_data(posterior: Posterior) -> None:
+    """Warn of what is odd about the data of `posterior`."""
+    for finding in posterior.check_data():
+        warn(DataWarning(finding))
+
+
 def precision(dtype: DType) -> AbstractContextManager[None]:
     """Make `dtype` JAX's default floating type inside the block, whatever it is outside."""
     return jax.enable_x64(dtype == "float64")
@@ -286,14 +320,23 @@ def _concrete(result: Any) -> Any:
     )
 
 
-def _given(x: ArrayLike | None, y: ArrayLike | None, network: Network) -> Dataset | None:
+def _given(
+    x: ArrayLike | None,
+    y: ArrayLike | None,
+    y_sd: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    network: Network,
+) -> Dataset | None:
     if x is None and y is None:
+        for name, value in (("y_sd", y_sd), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise OptionError(name, "None without `x` and `y`", np.shape(value))
         return None
     if x is None or y is None:
         known, missing = ("y", "x") if x is None else ("x", "y")
         raise ValueError(f"`{known}` is given but `{missing}` is not: give both or neither")
     check_inputs(as_rows("x", x), network)  # before rows are counted: `x` may be one row
-    return Dataset(x, y)
+    return Dataset(x, y, y_sd=y_sd, sample_weight=sample_weight)
 
 
 def _scaling(
@@ -311,8 +354,8 @@ def _scaling(
             "give `x` and `y`, or a tb.Scaling"
         )
     x, y = check_rows("x", given.x, "float64"), check_rows("y", given.y, "float64")
-    observed, weights = likelihood.observed(y, network.outputs), likelihood.weights(y)
-    return standardization(x, observed, targets=likelihood.real_targets, weights=weights)
+    scaled = likelihood.real_targets
+    return standardization(x, y, targets=scaled, weights=given.sample_weight)
 
 
 def _check_scaling(scaling: Scaling, likelihood: Likelihood, network: Network) -> None:

@@ -20,7 +20,6 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.model.priors import HalfNormal, Normal
 from tensorbnn.model.scaling import standardization
-from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import Posterior
 
 
@@ -117,7 +116,7 @@ class TabularModel:
         if likelihood is None:
             start = self.noise_sd if isinstance(self.noise_sd, Hyper) else 1.0
             likelihood = Gaussian(sd=for_each_column(start, targets))
-            if y_sd is not None:
+            if y_sd is not None and isinstance(self.noise_sd, Hyper):
                 likelihood = MeasuredGaussian()
             elif classes is not None:
                 likelihood = Bernoulli() if classes == 2 else Categorical()
@@ -130,10 +129,6 @@ class TabularModel:
         outputs = likelihood.outputs_per_column * targets
         if isinstance(likelihood, Categorical) and classes is not None:
             outputs = classes
-        if y_sd is not None:
-            y = np.column_stack([y, y_sd])
-        if sample_weight is not None:
-            likelihood, y = Weighted(likelihood), np.column_stack([y, sample_weight])
         layers: list[Layer | str] = [Relevance()] if self.relevance else []
         before = x.shape[1]
         for units in (*self.hidden_layer_sizes, outputs):
@@ -141,7 +136,16 @@ class TabularModel:
             layers += [Dense(units, prior, self.bias_prior), self.activation]
             before = units
         network = Network(*layers[:-1], inputs=x.shape[1])
-        return Posterior(network, likelihood, x, y, standardize=scaling, dtype=dtype)
+        return Posterior(
+            network,
+            likelihood,
+            x,
+            y,
+            y_sd=y_sd,
+            sample_weight=sample_weight,
+            standardize=scaling,
+            dtype=dtype,
+        )
 
 
 def scaled_prior(inputs: int) -> Normal:

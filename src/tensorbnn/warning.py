@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from tensorbnn.errors import DamagedFileError, RunError
-from tensorbnn.findings import rounded_up
+from tensorbnn.findings import Finding, rounded_up
 from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, go_on
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
@@ -165,6 +165,15 @@ class CoarsePrecision(Raised, RunWarning):
     @property
     def other(self) -> str:
         return "dtype='float64', or " * (self.dtype == "float32")
+
+
+class DataWarning(Raised, RunWarning):
+    """Something is odd about the data, which is known before sampling."""
+
+    finding: Finding
+
+    def message(self, words: Words = PYTHON) -> str:
+        return self.finding.advice(words)
 
 
 class OtherVersion(Raised, RunWarning):

@@ -9,6 +9,7 @@ import tensorbnn as tb
 from tensorbnn import classic
 from tensorbnn.classic.arguments import as_dtype
 from tensorbnn.inference.adaptive_hmc import AdaptiveHMC
+from tensorbnn.sampling.api import begin_run
 
 X = np.linspace(-1, 1, 9)
 FAST = {
@@ -48,9 +49,9 @@ def sampled(monkeypatch):
 
     def sample(posterior, sampler, **options):
         seen.update(options, posterior=posterior, sampler=sampler)
-        return tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
+        return begin_run(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
-    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    monkeypatch.setattr("tensorbnn.classic.training.begin_run", sample)
     return seen
 
 
@@ -182,8 +183,7 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     expected = {
         "chains": 2, "burn_in": 20, "draws": 5, "thin": 4, "path": "folder",
         "networks_per_file": 3, "report_every": 10, "seed": 4, "sample_hyperparameters": False,
-        "overwrite": True, "progress": False,
-        "metrics": metrics,
+        "overwrite": True, "metrics": metrics,
     }  # fmt: skip
     assert {name: sampled[name] for name in expected} == expected
     assert np.array_equal(sampled["start"]["dense_0.weights"].T, start[0])
@@ -287,10 +287,13 @@ def test_mistakes_are_told(tmp_path, sampled):
 def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
         quick = {"draws": 3, "burn_in": 2, "metrics": None, "validation": None}
-        tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **(options | quick))
+        run, backend = begin_run(
+            posterior, tb.HMC(step_size=0.02, num_steps=3), **(options | quick)
+        )
+        run.run(backend, progress=False)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)
+    monkeypatch.setattr("tensorbnn.classic.training.begin_run", sample)
     model = small()
     model.setupMCMC(**FAST)
     folder = tmp_path / "run"

@@ -9,6 +9,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn import classic
+from tensorbnn.sampling.api import begin_run
 from tests.interop.old_runs import DATA, NAMES, WIDE, said
 
 pytestmark = [
@@ -129,9 +130,9 @@ class Softplus(tb.Layer):
 
 def test_layers_of_the_librarys_own_kind(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
-        return tb.sample(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
+        return begin_run(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
-    monkeypatch.setattr("tensorbnn.classic.training.sample", sample)  # compiles faster
+    monkeypatch.setattr("tensorbnn.classic.training.begin_run", sample)  # compiles faster
     x = np.linspace(-1, 1, 5)
     model = classic.network("float32", 1, x, x, x, x)
     for layer in (classic.GaussianDenseLayer(1, 2), Softplus(), classic.GaussianDenseLayer(2, 1)):

@@ -15,6 +15,7 @@ from tensorbnn.cli.messages import CommandLine, render
 from tensorbnn.cli.saved_run import training_points
 from tensorbnn.storage.directory import DirectoryStore
 from tests.cli.running import result, table, write
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +133,9 @@ def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
     assert result(capsys, "info", str(tmp_path / "run"))["status"] == "running"
     store.close()
     assert main(["info", str(tmp_path / "run")]) == 0
-    assert "killed while it ran; go on with it by: tensorbnn resume" in capsys.readouterr().out
+    assert (
+        "killed while it was running; continue it with: tensorbnn resume" in capsys.readouterr().out
+    )
 
 
 def test_a_run_of_python(tmp_path, monkeypatch, capsys):
@@ -146,10 +149,8 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
         burn_in=20,
         draws=20,
         path="run",
-        notes={"from": "me"},
         progress=False,
     )
-    assert DirectoryStore("run").manifest["notes"] == {"from": "me"}
     (tmp_path / "x.csv").write_text("anything\n0.5\n")
     result(capsys, "predict", "run", "x.csv", "--out", "p.csv")
     mean = float(table("p.csv")["mean"][0])
@@ -158,7 +159,7 @@ def test_a_run_of_python(tmp_path, monkeypatch, capsys):
     assert "has 1 input and 1 target, but x.csv has 1 column" in capsys.readouterr().err
     for bad in ({"a": object()}, {"a": float("nan")}, "text"):
         with pytest.raises(ValueError, match="`notes` must be a dict"):
-            tb.sample(posterior, path="other", notes=bad, **{"draws": 1, "burn_in": 0})
+            sample_run(posterior, path="other", notes=bad, **{"draws": 1, "burn_in": 0})
 
 
 @pytest.mark.parametrize(
@@ -175,8 +176,10 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
     monkeypatch.chdir(tmp_path)
     x, y = np.linspace(-1, 1, 12), np.tile([0.0, 1.0], 6)
     network = tb.Network(tb.Dense(outputs), inputs=1)
-    both = isinstance(likelihood, tb.Gaussian | tb.MeasuredGaussian)
-    posterior = tb.Posterior(network, likelihood, x, np.column_stack([y, 1 + y]) if both else y)
+    rows = {"y_sd": 1 + y} if isinstance(likelihood, tb.MeasuredGaussian) else {}
+    both = isinstance(likelihood, tb.Gaussian)
+    y = np.column_stack([y, 1 + y]) if both else y
+    posterior = tb.Posterior(network, likelihood, x, y, **rows)
     if isinstance(likelihood, tb.MeasuredGaussian):
         write(tmp_path / "xy.csv", {"x": [0.5], "y": [1.0], "error": [-1.0]})
     tb.sample(
@@ -238,16 +241,18 @@ def test_resume_of_what_is_complete(inside, tmp_path, capsys):
     draws = str(tb.load("kinds").num_draws)
     for arguments in ([], ["--draws", draws], ["--max-minutes", "1"]):
         assert main(["resume", str(tmp_path / "run"), "--quiet", *arguments]) == 0
-        assert "none: it has reached its aim; give it another" in capsys.readouterr().out
+        assert (
+            "none: the run is complete; extend it with --draws or --ess" in capsys.readouterr().out
+        )
     more = ["--draws", str(int(draws) + 5)]
     assert main(["resume", str(tmp_path / "run"), "--quiet", *more]) == 0
-    assert "s since it went on" in capsys.readouterr().out
+    assert "s since it was resumed" in capsys.readouterr().out
 
 
 def test_weights_that_cannot_be_trusted(inside, capsys):
     assert main(["reweight", "prices", "--prior", "Normal(0, 0.01)", "--quiet"]) == 3
     told = capsys.readouterr().err
-    assert "sampled: fit it anew, by `tensorbnn fit`" in told
+    assert "sampled: fit it with `tensorbnn fit`" in told
     assert "tb." not in told
 
 
@@ -267,7 +272,7 @@ def test_notes_of_a_user(tmp_path, capsys):
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
     options = {"chains": 2, "burn_in": 10, "draws": 5, "progress": False}
     run = tmp_path / "run"
-    tb.sample(posterior, path=run, notes={"table": {"number": 3}, "command": 1}, **options)
+    sample_run(posterior, path=run, notes={"table": {"number": 3}, "command": 1}, **options)
     assert result(capsys, "info", str(run))["manifest"]["notes"]["table"] == {"number": 3}
     write(tmp_path / "new.csv", {"x": [0.5, 1.5]})
     out = ["--out", str(tmp_path / "out.csv")]

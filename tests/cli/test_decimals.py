@@ -83,7 +83,7 @@ def test_columns_that_are_no_numbers(tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     noted = []
-    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.setattr("tensorbnn.cli.fit.begin_run", stop)
     file = tmp_path / "t.csv"
     file.write_text("version;size;y\n1.5;1,5;2\n2.5;2,5;1\n1.5;1,5;7\n1.5;0,5;1\n")
     fit = ["fit", str(file), "--target", "y", "--out", str(tmp_path / "r"), "--quiet"]

@@ -84,7 +84,7 @@ def test_each_of_several_targets_has_its_own_noise(counts, monkeypatch, capsys):
     [
         (["--target", "y"], "whole numbers of at least 0 for a Poisson likelihood"),
         (["--target", "n", "--task", "classification"],
-         "Poisson() is a likelihood of numbers, but the target has classes"),
+         "Poisson() is for numbers, but the target has classes"),
         (["--target", "y", "--likelihood", "Gaussian(sd=[0.1, 0.2])"],
          "`sd` of Gaussian has 2 numbers, one for each column of `y`, but the network predicts 1"),
     ],

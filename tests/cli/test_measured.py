@@ -79,7 +79,7 @@ def numbers(file, *names):
 def test_the_posterior_is_that_of_weighted_least_squares(at_lines, capsys):
     """Of a ridge of 1 in standardized units, and with each row's own error."""
     data = DirectoryStore("lines").data()
-    x, (y, sd) = data["x"][:, 0], data["y"].T
+    x, y, sd = data["x"][:, 0], data["y"][:, 0], data["y_sd"][:, 0]
     center, scale = np.array([x.mean(), y.mean()]), np.array([x.std(), y.std()])
 
     def design(values):
@@ -122,7 +122,8 @@ def test_the_run_knows_its_error_bars(at_lines, capsys):
     assert (noted["targets"], noted["target_sds"]) == (["y"], ["y_sd"])
     assert noted["inputs"] == [{"name": "x", "categories": None}]
     assert tb.load("lines").likelihood == tb.MeasuredGaussian()
-    held, kept = store.data()["validation_y"], store.data()["y"]
+    data = store.data()
+    held, kept = (np.hstack([data[f"{own}y"], data[f"{own}y_sd"]]) for own in ("validation_", ""))
     assert (held.shape, kept.shape) == ((8, 2), (32, 2))
     both = np.concatenate([held, kept]).tolist()
     assert sorted(both) == sorted(numbers("lines.csv", "y", "y_sd").tolist())
@@ -139,7 +140,7 @@ def test_validation_rows_are_scored_with_their_own_error(at_lines):
     assert (found["targets"], found["target_sds"]) == (["y"], ["y_sd"])
     data = DirectoryStore("lines").data()
     networks = tb.load("lines").predict(data["validation_x"], progress=False).samples[..., 0]
-    y, sd = data["validation_y"].T
+    y, sd = data["validation_y"][:, 0], data["validation_y_sd"][:, 0]
     expected = np.log(stats.norm.pdf(y, networks, sd).mean(axis=0)).mean()
     assert found["log_score"] == pytest.approx(expected, rel=1e-5)
 
@@ -232,7 +233,7 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         asked.update(options, posterior=posterior)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorbnn.cli.fit.sample", stop)
+    monkeypatch.setattr("tensorbnn.cli.fit.begin_run", stop)
     monkeypatch.chdir(tmp_path)
     settings = 'data = "two.csv"\nout = "run"\ntarget = ["z", "y"]\ntarget-sd = ["b", "a"]\n'
     (tmp_path / "fit.toml").write_text(settings)
@@ -241,10 +242,12 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
     posterior = asked["posterior"]
     assert (posterior.network.inputs, posterior.network.outputs) == (1, 2)
     assert posterior.likelihood == tb.MeasuredGaussian()
-    np.testing.assert_array_equal(posterior.y, np.column_stack([-y, y, 3 * sd, 2 * sd]))
+    np.testing.assert_array_equal(posterior.y, np.column_stack([-y, y]))
+    np.testing.assert_array_equal(posterior.data.y_sd, np.column_stack([3 * sd, 2 * sd]))
     assert "--target z --target y --target-sd b --target-sd a" in asked["notes"]["command"]
     assert main(["fit", *options, "--target-sd", "a", "--target-sd", "a", "--ignore", "b"]) == 130
-    np.testing.assert_array_equal(asked["posterior"].y[:, 2:], np.column_stack([2 * sd, 2 * sd]))
+    shared = np.column_stack([2 * sd, 2 * sd])
+    np.testing.assert_array_equal(asked["posterior"].data.y_sd, shared)
     capsys.readouterr()
 
 
@@ -253,7 +256,6 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
     [
         ([*FIT, "--likelihood", "Gaussian(sd=0.1)"], "does not go with --target-sd"),
         ([*FIT, "--likelihood", "gaussian"], "leave one of them out, or use --likelihood 'Meas"),
-        ([*FIT, "--likelihood", "Weighted(MeasuredGaussian())"], "does not go with --target-sd"),
         (
             [*FIT, "--target-sd", "x"],
             "2 columns of standard deviations (y_sd, x) for 1 target (y): give one --target-sd",
@@ -293,7 +295,7 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ),
         (
             ["fit", "classes.csv", *FIT[2:4], *FIT[6:], "--likelihood", "MeasuredGaussian()"],
-            "is a likelihood of numbers, but the target has classes",
+            "is for numbers, but the target has classes",
         ),
     ],
 )

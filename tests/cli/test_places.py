@@ -12,6 +12,7 @@ import tensorbnn as tb
 from tensorbnn.cli import main
 from tensorbnn.cli.messages import CommandLine, render
 from tensorbnn.report.context import diagnosed_rows
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.warning import Point, StoppedUnconverged
 from tests.cli.running import result, write
@@ -24,7 +25,7 @@ SHORT = ["--hidden-layer-sizes", "3", "--chains", "2", "--burn-in", "20", "--dra
 def sample_apart(posterior, sampler, **options):
     """Two chains that begin far from each other and hardly move: they disagree everywhere."""
     still = tb.HMC(step_size=1e-4, num_steps=3)
-    return tb.sample(posterior, still, start={"dense_1.biases": [[-3.0], [3.0]]}, **options)
+    return begin_run(posterior, still, start={"dense_1.biases": [[-3.0], [3.0]]}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def runs(tmp_path_factory):
     write(folder / "at.csv", {"rock": ["clay", "chalk", "clay"], "depth": [10, "", 390]})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("tensorbnn.cli.fit.sample", sample_apart)
+        patch.setattr("tensorbnn.cli.fit.begin_run", sample_apart)
         options = ["--missing", "drop", "--validation", "0.2", *SHORT]
         assert main(["fit", "wells.csv", "--target", "flow", "--out", "wells", *options]) == 0
         assert main(["fit", "many.csv", "--target", "y", "--out", "many", *SHORT]) == 0

@@ -136,7 +136,7 @@ def test_messages_name_options():
         OptionError("other", "whole", 0.5): "`other` must be whole, got 0.5",
         ValueError("two\nlines"): "two lines",
         LockedError("it", None): "it is being written by another process: wait for it or stop it; "
-        "tensorbnn info, diagnose, predict and report can read it at any time",
+        "tensorbnn info, diagnose, predict and report can read it meanwhile",
     }.items():
         assert render(said, words) == meant
     for path, option, meant in (
@@ -180,13 +180,20 @@ def test_every_advice_can_be_followed():
 def test_doctor(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    for word in ("native", "cores", "JAX on", "python", f"tensorbnn    {tb.__version__}", "jaxlib"):
+    for word in (
+        "native",
+        "cores",
+        "JAX device",
+        "python",
+        f"tensorbnn    {tb.__version__}",
+        "jaxlib",
+    ):
         assert word in text
     assert f"matplotlib   {matplotlib.__version__}" in text
     for package in ("optax", "blackjax", "safetensors", "arviz-stats", "arviz-base", "rich"):
         assert f"{package:<12} {version(package)}\n" in text
     assert f"scikit-learn {version('scikit-learn')}\n" in text
-    assert "threads      of one call, a fair share of the cores" in text
+    assert "threads      a fair share of the cores for each call" in text
     monkeypatch.setenv("TENSORBNN_THREADS", "3")
     missing = library.Library(None, "it was not compiled")
     monkeypatch.setitem(OPTIONAL, "no-such-package", ("plots", "figures"))
@@ -195,7 +202,7 @@ def test_doctor(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "not used: it was not compiled" in text
     assert "instructions" not in text
-    assert " 3 of one call, by TENSORBNN_THREADS" in text
+    assert " 3 for each call, set by TENSORBNN_THREADS" in text
     assert "not installed, only for figures: pip install 'tensorbnn[plots]'" in text
     assert main(["doctor", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["native"] == "not used: it was not compiled"

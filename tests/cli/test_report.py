@@ -11,6 +11,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.cli import main
+from tensorbnn.findings import VerdictKind
 from tensorbnn.report.context import read_context
 from tensorbnn.report.figures import (
     draw_confusion,
@@ -20,6 +21,7 @@ from tensorbnn.report.figures import (
     new_axes,
 )
 from tensorbnn.report.html import table
+from tensorbnn.report.model import TITLES
 from tests.cli.conftest import QUICK
 from tests.cli.running import write
 
@@ -163,3 +165,9 @@ def test_tables_align_numbers():
     text = table(("name", "n", "words"), [("a", "-1.5", "x"), ("b", "nan", "2 < 3")]).text
     assert '<th scope="col" class="number">n</th>' in text
     assert '<td class="number">nan</td><td class="text">2 &lt; 3</td>' in text
+
+
+def test_every_verdict_has_a_title_that_does_not_contradict_it():
+    assert set(TITLES) == set(VerdictKind)
+    trusted = [kind for kind, title in TITLES.items() if title.startswith("You can trust")]
+    assert trusted == [VerdictKind.TRUSTWORTHY]

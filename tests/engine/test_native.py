@@ -49,21 +49,24 @@ def as_before():
 
 
 def targets(likelihood, rows, outputs, rng):
-    if isinstance(likelihood, tb.Gaussian):
-        return rng.normal(size=(rows, outputs)).astype("float32")
+    """What a posterior takes besides `x`."""
     if isinstance(likelihood, tb.MeasuredGaussian):
-        values, sds = rng.normal(size=(rows, outputs)), rng.uniform(0.1, 2, size=(rows, outputs))
-        return np.column_stack([values, sds]).astype("float32")
-    if isinstance(likelihood, tb.Bernoulli):
-        return rng.integers(0, 2, size=(rows, outputs))
-    return rng.integers(0, outputs, size=rows)
+        y, sds = rng.normal(size=(rows, outputs)), rng.uniform(0.1, 2, size=(rows, outputs))
+        return {"y": y.astype("float32"), "y_sd": sds.astype("float32")}
+    if isinstance(likelihood, tb.Gaussian):
+        y = rng.normal(size=(rows, outputs)).astype("float32")
+    elif isinstance(likelihood, tb.Bernoulli):
+        y = rng.integers(0, 2, size=(rows, outputs))
+    else:
+        y = rng.integers(0, outputs, size=rows)
+    return {"y": y}
 
 
 def compiled(posterior):
     """Likelihood and gradient, without the prior, that would hide errors."""
 
     def log_likelihood(theta, phi):
-        return posterior.model.log_likelihood(theta, phi, posterior.data)
+        return posterior.model.log_likelihood(theta, phi, posterior._arrays)
 
     both = jax.jit(jax.value_and_grad(log_likelihood, argnums=(0, 1)))
 
@@ -80,12 +83,12 @@ def check_agreement(network, likelihood, rows, dtypes=("float32", "float64"), sc
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, network.inputs)).astype("float32")
     y = targets(likelihood, rows, network.outputs, rng)
-    reference = tb.Posterior(network, likelihood, x, y, dtype="float64", engine="jax")
+    reference = tb.Posterior(network, likelihood, x, **y, dtype="float64", engine="jax")
     theta = scale * rng.normal(size=reference.num_parameters).astype("float32") / 2
     phi = 0.2 * rng.normal(size=reference.num_hyperparameters).astype("float32")
     expected = compiled(reference)(theta, phi)
     for dtype in dtypes:
-        ours = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine="native")
+        ours = tb.Posterior(network, likelihood, x, **y, dtype=dtype, engine="native")
         evaluate = compiled(ours)
         for name in SETS:
             library.use_instruction_set(name)
@@ -203,7 +206,7 @@ def test_extreme_parameters(activation, likelihood, dtype):
     x, y = rng.normal(size=(18, 2)).astype("float32"), targets(likelihood, 18, 2, rng)
     network = tb.Network(tb.Dense(3, **FIXED), activation, tb.Dense(2, **FIXED), inputs=2)
     ours, theirs = (
-        tb.Posterior(network, likelihood, x, y, dtype=dtype, engine=engine)
+        tb.Posterior(network, likelihood, x, **y, dtype=dtype, engine=engine)
         for engine in ("native", "jax")
     )
     evaluate, reference = compiled(ours), compiled(theirs)
@@ -247,7 +250,7 @@ def test_threads_change_no_bit(rows):
     phi = jnp.zeros(posterior.num_hyperparameters)
 
     def log_likelihood(theta):
-        return posterior.model.log_likelihood(theta, phi, posterior.data)
+        return posterior.model.log_likelihood(theta, phi, posterior._arrays)
 
     alone = jax.jit(jax.value_and_grad(log_likelihood))
     together = jax.jit(jax.vmap(jax.value_and_grad(log_likelihood)))
@@ -270,8 +273,8 @@ def test_many_chains(dtype, likelihood):
     )  # fmt: skip
     for rows in (1, 11, 100):
         x, y = rng.normal(size=(rows, 2)), targets(likelihood, rows, 2, rng)
-        posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine="native")
-        model, data = posterior.model, posterior.data
+        posterior = tb.Posterior(network, likelihood, x, **y, dtype=dtype, engine="native")
+        model, data = posterior.model, posterior._arrays
         thetas = rng.normal(size=(35, posterior.num_parameters)).astype(dtype)
         phis = 0.3 * rng.normal(size=(35, posterior.num_hyperparameters)).astype(dtype)
 
@@ -298,10 +301,10 @@ def test_which_chains_are_together_changes_nothing(dtype, likelihood):
     hypers = {name: hyper.start for name, hyper in likelihood.hypers().items()}
     for rows in (1, 11, 100):
         x, y = rng.normal(size=(rows, 2)), targets(likelihood, rows, 2, rng)
-        posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine="native")
+        posterior = tb.Posterior(network, likelihood, x, **y, dtype=dtype, engine="native")
         values = rng.normal(size=(35, posterior.num_parameters)).astype(dtype)
 
-        def log_likelihood(own, data=posterior.data):
+        def log_likelihood(own, data=posterior._arrays):
             return native.log_likelihood(network, likelihood, own, hypers, data)
 
         together = jax.jit(jax.vmap(jax.value_and_grad(log_likelihood)))
@@ -325,9 +328,9 @@ def test_nested_batches_and_batched_data():
         return posterior.model.log_likelihood(theta, phi, data)
 
     nested = jax.jit(jax.vmap(jax.vmap(log_likelihood, (0, None)), (0, None)))
-    expected = [[log_likelihood(theta, posterior.data) for theta in row] for row in thetas]
-    np.testing.assert_array_equal(nested(thetas, posterior.data), expected)
-    two = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), posterior.data)
+    expected = [[log_likelihood(theta, posterior._arrays) for theta in row] for row in thetas]
+    np.testing.assert_array_equal(nested(thetas, posterior._arrays), expected)
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), posterior._arrays)
     by_data = jax.jit(jax.vmap(log_likelihood, (None, 0)))(thetas[0, 0], two)
     each = [
         log_likelihood(thetas[0, 0], jax.tree.map(lambda leaf, i=i: leaf[i], two)) for i in (0, 1)
@@ -340,7 +343,7 @@ def test_second_derivatives_are_refused():
     posterior = tb.Posterior(network, tb.Gaussian(0.3), [0.0, 1.0], [0.0, 1.0], engine="native")
 
     def log_likelihood(theta):
-        return posterior.model.log_likelihood(theta, jnp.zeros(4), posterior.data)
+        return posterior.model.log_likelihood(theta, jnp.zeros(4), posterior._arrays)
 
     with pytest.raises(NotImplementedError, match=r"first derivatives only.*engine='jax'"):
         jax.jacrev(jax.grad(log_likelihood))(jnp.zeros(2))

@@ -48,7 +48,7 @@ def estimates(posterior, estimator, count, *, seed=0, side=1.0):
         mean, log_sd, phi = (jnp.asarray(each) for each in point(posterior))
         keys = jax.random.split(jax.random.key(seed), count)
         return np.asarray(
-            _estimates(posterior.model, estimator, posterior.data, keys, mean, log_sd, phi, side)
+            _estimates(posterior.model, estimator, posterior._arrays, keys, mean, log_sd, phi, side)
         )
 
 
@@ -93,7 +93,7 @@ def test_rows_in_tiles_too(estimator, monkeypatch):
     monkeypatch.setattr(forward, "TILE_ABOVE", 0)
     monkeypatch.setattr(forward, "TILE_ELEMENTS", 32)
     posterior = linear()
-    assert posterior.data.tile_targets.shape == (2, 1, 16)  # and eight rows more
+    assert posterior._arrays.tile_targets.shape == (2, 1, 16)  # and eight rows more
     found = estimates(posterior, estimator, 8000)
     assert agree(found, exact_linear())
     # Tiles have noise of their own: their errors do not add up to more than those of all at once.

@@ -88,14 +88,14 @@ def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
     rng = np.random.default_rng(0)
     columns = network.outputs
     x, y = rng.normal(size=(rows, 2)), rng.normal(size=(rows, columns))
-    if isinstance(likelihood, tb.MeasuredGaussian):
-        y = np.column_stack([y, rng.uniform(0.2, 2, size=(rows, columns))])
+    own = {"y_sd": rng.uniform(0.2, 2, size=(rows, columns))}
+    own = own if isinstance(likelihood, tb.MeasuredGaussian) else {}
     found = []
     for engine in ("native", "jax"):
-        posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype, engine=engine)
+        posterior = tb.Posterior(network, likelihood, x, y, **own, dtype=dtype, engine=engine)
         hypers = posterior.flatten_hyperparameters(posterior.model.start_hypers())
         found.append(
-            TargetDensity(posterior.model, posterior.data, jnp.asarray(hypers) if held else None)
+            TargetDensity(posterior.model, posterior._arrays, jnp.asarray(hypers) if held else None)
         )
     return found
 
@@ -243,7 +243,7 @@ def test_threads_change_no_bit(rows, likelihood):
 def test_priors_outside():
     own = tb.Network(tb.Dense(1, tb.StudentT(Hyper(3.0))), inputs=1)
     posterior = tb.Posterior(own, tb.Gaussian(), [0.0], [1.0], engine="native")
-    assert posterior.model.follow(None, posterior.data) is None
+    assert posterior.model.follow(None, posterior._arrays) is None
     truncated = tb.Normal(0.0, Hyper(1.0, tb.Normal(Hyper(1.0, tb.Normal()), 1.0)))
     network = tb.Network(tb.Dense(1, truncated), inputs=1)
     model = tb.Posterior(network, tb.Gaussian(), engine="native").model
@@ -254,8 +254,8 @@ def test_priors_outside():
 def test_a_network_without_parameters():
     network = tb.Network("tanh", inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(Hyper(1.0)), [0.5], [1.0], engine="native")
-    assert posterior.model.follow(None, posterior.data) is not None
-    assert posterior.model.follow(jnp.zeros(1), posterior.data) is None  # nothing moves
+    assert posterior.model.follow(None, posterior._arrays) is not None
+    assert posterior.model.follow(jnp.zeros(1), posterior._arrays) is None  # nothing moves
 
 
 SHORT = {"num_steps_start": 10, "num_steps_min": 5, "num_steps_max": 20, "num_steps_increment": 5}

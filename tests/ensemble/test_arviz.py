@@ -9,16 +9,18 @@ from scipy import special, stats
 
 import tensorbnn as tb
 from tensorbnn.ensemble.arviz import loo, waic
+from tests.sampled import sample_run
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2))
 Y = np.stack([X[:, 0], X[:, 1] ** 2], axis=1) + RNG.normal(0, 0.3, (12, 2))
 
 
-def sampled(outputs, likelihood, y, **options):
+def sampled(outputs, likelihood, y, sample_weight=None, **options):
     network = tb.Network(tb.Dense(2), tb.Tanh(), tb.Dense(outputs), inputs=2)
-    posterior = tb.Posterior(network, likelihood, X, y, dtype="float64")
-    return tb.sample(
+    rows = {"sample_weight": sample_weight, "dtype": "float64"}
+    posterior = tb.Posterior(network, likelihood, X, y, **rows)
+    return sample_run(
         posterior, chains=2, burn_in=60, draws=40, networks_per_file=17, progress=False, **options
     )
 
@@ -171,7 +173,7 @@ def test_loo_of_rows_that_have_no_tail():
 @pytest.mark.slow
 def test_loo_and_waic_of_a_weight_of_zero():
     weights = np.r_[0.0, np.ones(11)]
-    ensemble = sampled(1, tb.Weighted(tb.Gaussian(sd=0.3)), np.column_stack([Y[:, 0], weights]))
+    ensemble = sampled(1, tb.Gaussian(sd=0.3), Y[:, 0], sample_weight=weights)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 80 draws are too few, and it says so
         assert ensemble.loo().elpd_i[0] == 0.0

@@ -143,7 +143,8 @@ def test_a_partial_function_is_a_metric():
 @pytest.mark.parametrize("kind", [tb.MeanSquaredError, tb.MeanAbsolutePercentageError, tb.Accuracy])
 def test_masked_and_ragged_values_are_refused(kind):
     good, masked = [0.0, 1.0], np.ma.masked_array([0.0, 1.0], mask=[False, True])
-    for bad, message in ((masked, "1 values of `{}` are masked"), ([[1], [2, 3]], "`{}` must be an")):
+    ragged = [[1], [2, 3]]
+    for bad, message in ((masked, "1 values of `{}` are masked"), (ragged, "`{}` must be an")):
         with pytest.raises(ValueError, match=message.format("predictions")):
             kind()(bad, good)
         with pytest.raises(ValueError, match=message.format("targets")):

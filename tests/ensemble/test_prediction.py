@@ -9,6 +9,7 @@ from scipy import special, stats
 import tensorbnn as tb
 from tensorbnn.ensemble import prediction as prediction_module
 from tests.ensemble.made import coefficients, ensemble_of, linear
+from tests.sampled import sample_run
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -18,7 +19,9 @@ NEW = RNG.normal(size=(45, 2))
 def sampled(last, likelihood, y, **options):
     network = tb.Network(tb.Dense(3), tb.Tanh(), *last, inputs=2)
     posterior = tb.Posterior(network, likelihood, X, y, **options)
-    return tb.sample(posterior, chains=3, burn_in=50, draws=17, networks_per_file=5, progress=False)
+    return sample_run(
+        posterior, chains=3, burn_in=50, draws=17, networks_per_file=5, progress=False
+    )
 
 
 def outputs_by_hand(ensemble, x):

@@ -210,6 +210,7 @@ def test_several_outputs():
 @pytest.mark.parametrize(
     ("noise", "expected"), [(0.5, (0.5, 0.5)), ([0.5, 30.0], (0.5, 30.0)), ((0.5,), (0.5, 0.5))]
 )
+@pytest.mark.filterwarnings("ignore::tensorbnn.RunWarning")  # which says that 5e-6 is small
 def test_known_noise_of_several_outputs(noise, expected):
     y = np.column_stack([X["a"], 1000 * X["b"]])
     regressor = tb.BNNRegressor(**FEW, noise_sd=noise, sampler=QuickHMC()).fit(X, y)

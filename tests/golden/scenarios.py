@@ -29,6 +29,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 import tensorbnn as tb
+from tensorbnn.sampling.api import begin_run
 
 ORIGINAL = Path(__file__).parents[1] / "data" / "original"
 X = np.linspace(-1, 1, 9)
@@ -56,6 +57,12 @@ FIXED = tb.HMC(step_size=0.02, num_steps=5)
 SCENARIOS = {}
 
 
+def sample_run(posterior, sampler, *, progress, **options):
+    """`tensorbnn.sample`, with details such as small files."""
+    run, backend = begin_run(posterior, sampler, **options)
+    return run.run(backend, progress=progress)
+
+
 def scenario(function):
     SCENARIOS[function.__name__.replace("_", "-")] = function
     return function
@@ -71,7 +78,7 @@ def posterior(data=(X, Y), **options):
 
 def whole_and_cut(folder, model, sampler, *, name="run", executor=None, **options):
     """Sample; then again, stopped in burn-in, at its end and among the draws, and resumed."""
-    sample = functools.partial(tb.sample, model, sampler, executor=executor, **PLAN | options)
+    sample = functools.partial(sample_run, model, sampler, executor=executor, **PLAN | options)
     path, cut = folder / name, folder / f"{name}.cut"
     ensemble = sample(path=path)
     drawn = int(ensemble.sample_stats["num_gradients"][0].sum())
@@ -154,7 +161,7 @@ def large_files(folder):
 
 @scenario
 def memory(folder):
-    ensemble = tb.sample(posterior(), SAMPLERS["hmc"], **PLAN | LONG | METRICS)
+    ensemble = sample_run(posterior(), SAMPLERS["hmc"], **PLAN | LONG | METRICS)
     save_draws(folder / "draws.npz", ensemble)
     save_json(folder / "reports.json", ensemble.reports)
 
@@ -188,7 +195,7 @@ def until(folder):
 def longer(folder):
     """A run that is complete is made longer, once by a number and once by a goal."""
     options = UNTIL | {"until": None, "draws": 50}
-    tb.sample(line(), SLOW, path=folder / "run", **PLAN | options)
+    sample_run(line(), SLOW, path=folder / "run", **PLAN | options)
     tb.resume(folder / "run", draws=90, progress=False)
     assert tb.resume(folder / "run", until=UNTIL["until"], progress=False).num_draws > 90
 
@@ -225,9 +232,9 @@ def dask(folder):
 def begun_here_resumed_by_an_executor(folder):
     """The pooling rounds come first, in this process, then the chains go apart."""
     model, sampler = posterior(), SAMPLERS["hmc"]
-    tb.sample(model, sampler, path=folder / "run", **PLAN | LONG)
+    sample_run(model, sampler, path=folder / "run", **PLAN | LONG)
     with contextlib.suppress(tb.RunError):
-        tb.sample(model, sampler, path=folder / "run.cut", max_gradients=500, **PLAN | LONG)
+        sample_run(model, sampler, path=folder / "run.cut", max_gradients=500, **PLAN | LONG)
     with ThreadPoolExecutor(2) as executor:
         tb.resume(folder / "run.cut", max_gradients=math.inf, executor=executor, progress=False)
 
@@ -275,7 +282,7 @@ def import_original(folder):
 @scenario
 def ensemble(folder):
     """Predictions, scores and diagnosis."""
-    made = tb.sample(posterior(), SAMPLERS["hmc"], **PLAN | {"burn_in": 200, "draws": 60})
+    made = sample_run(posterior(), SAMPLERS["hmc"], **PLAN | {"burn_in": 200, "draws": 60})
     predicted, diagnosis = made.predict(X, progress=False), made.diagnose(X, progress=False)
     wider = made.reweight(likelihood=tb.Gaussian(sd=tb.Hyper(0.12)), progress=False)
     arrays = {name: getattr(predicted, name) for name in ("mean", "sd", "sd_total")}
@@ -375,7 +382,16 @@ def command_line(folder):
         command = ["fit", "table.csv", "--target", target, "--out", run, *small, *draws]
         tensorbnn(folder, f"fit-{run}", *command)
         tensorbnn(folder, f"diagnose-{run}", "diagnose", run)
-        tensorbnn(folder, f"predict-{run}", "predict", run, "table.csv", "--out", f"{run}.csv")
+        tensorbnn(
+            folder,
+            f"predict-{run}",
+            "predict",
+            run,
+            "table.csv",
+            "--out",
+            f"{run}.csv",
+            *OLD_QUANTILES,
+        )
     tensorbnn(folder, "resume", "resume", "prices", "--draws", "60")
 
 
@@ -384,7 +400,12 @@ def tensorbnn(folder, name, *arguments):
     words = [sys.executable, "-m", "tensorbnn", *arguments, "--json", "--quiet"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
-    save_json(folder / f"{name}.json", {"code": done.returncode, **json.loads(done.stdout)})
+    facts = json.loads(done.stdout)
+    if "validation" in facts:
+        facts["held_out"] = facts.pop("validation")
+    if arguments[0] == "resume":  # it did not have the score of the rows held out
+        facts.pop("log_score")
+    save_json(folder / f"{name}.json", {"code": done.returncode, **facts})
 
 
 def save_draws(file, ensemble):
@@ -398,6 +419,7 @@ def save_draws(file, ensemble):
     )
 
 
+OLD_QUANTILES = ("--quantiles", "0.05,0.5,0.95")
 OLD_STATISTICS = {
     "acceptance_rate": "acceptance",
     "diverging": "divergent",

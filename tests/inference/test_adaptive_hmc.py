@@ -144,7 +144,7 @@ def test_candidates_change_during_burn_in_every_averaging_steps():
     """The chain before and after burn-in is one: a longer burn-in shows what a shorter one did."""
     posterior = small_posterior()
     with precision("float32"):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         state = STEADY.init(target, jnp.full((1, target.dimension), 0.1), burn_in=40)
         step = jax.jit(STEADY.step)
         sizes = []
@@ -167,7 +167,7 @@ def test_candidates_change_during_burn_in_every_averaging_steps():
 def test_protocol(chains):
     posterior = small_posterior(dtype="float64")
     with precision("float64"):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         state = SMALL.init(target, jnp.full((chains, target.dimension), 0.1), burn_in=10)
         keys = jax.random.split(jax.random.key(0), chains)
         after, info = jax.jit(SMALL.step)(keys, state, target)
@@ -189,7 +189,7 @@ def test_the_energy_is_that_of_parameters_and_hyper_parameters(held):
     posterior = small_posterior(dtype="float64")
     with precision("float64"):
         phi = jnp.full(posterior.num_hyperparameters, 0.1) if held else None
-        target = TargetDensity(posterior.model, posterior.data, phi)
+        target = TargetDensity(posterior.model, posterior._arrays, phi)
         state = SMALL.init(target, jnp.full((1, target.dimension), 0.3), burn_in=10)
         _, info = jax.jit(SMALL.step)(jax.random.key(0)[None], state, target)
         size = posterior.num_parameters

@@ -106,7 +106,7 @@ def test_leapfrog_preserves_volume(start):
 def linear_target(dtype="float64"):
     network = tb.Network(tb.Dense(1, UNIT, UNIT), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.5), [0.0, 1.0], [1.0, 2.0], dtype=dtype)
-    return TargetDensity(posterior.model, posterior.data, None)
+    return TargetDensity(posterior.model, posterior._arrays, None)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ def target(rows, inputs=2, outputs=1):
     network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(outputs), inputs=inputs)
     x = np.random.default_rng(0).normal(size=(rows, inputs))
     posterior = tb.Posterior(network, tb.Gaussian(sd=1.0), x, np.zeros((rows, outputs)))
-    return TargetDensity(posterior.model, posterior.data, None), x
+    return TargetDensity(posterior.model, posterior._arrays, None), x
 
 
 @pytest.mark.parametrize("rows", [1, 2, 11, 300])

@@ -38,7 +38,7 @@ def small_target():
     x = np.linspace(-1, 1, 9)
     network = tb.Network(tb.Dense(3, unit, unit), tb.Tanh(), tb.Dense(1, unit, unit), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.2), x, np.sin(2 * x), dtype="float64")
-    return TargetDensity(posterior.model, posterior.data, None)
+    return TargetDensity(posterior.model, posterior._arrays, None)
 
 
 @pytest.mark.parametrize("depth", [3, 10])

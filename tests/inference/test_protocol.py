@@ -33,6 +33,9 @@ OTHERS = {
     "mclmc": [tb.MCLMC(step_size=0.02, decoherence_time=0.1), tb.MCLMC(target_energy_error=0.1)],
     "sghmc": [tb.SGHMC(batch_size=8, num_steps=7, friction=1.0, step_size=0.001)],
 }
+SMALL_ADAPTIVE = tb.AdaptiveHMC(
+    num_steps_start=5, num_steps_min=2, num_steps_max=10, num_steps_increment=1
+)
 UNIT = tb.Normal(0.0, 1.0)
 X = np.linspace(-1, 1, 20)
 POSTERIOR = {
@@ -49,7 +52,7 @@ POSTERIOR = {
 
 def some_target(dtype="float64"):
     posterior = POSTERIOR[dtype]
-    return TargetDensity(posterior.model, posterior.data, None)
+    return TargetDensity(posterior.model, posterior._arrays, None)
 
 
 # Facts of each sampler, and the fields of its state, which are names on disk.
@@ -132,7 +135,8 @@ def test_facts_and_fields_of_the_state(name):
     assert (sampler.share is None) == (sampler.pool is None)
     # Facts are of the class: what identifies a run is only its options.
     assert set(describe(sampler)) == {"type", *(each.name for each in dataclasses.fields(sampler))}
-    assert not {"exact", "packages", "learned", "share", "pool"} & set(describe(sampler))
+    facts = {"exact", "packages", "learned", "share", "pool", "most_gradients"}
+    assert not facts & set(describe(sampler))
     with precision("float64"):
         target = some_target()
         state = sampler.init(target, jnp.full((1, target.dimension), 0.1), burn_in=200)
@@ -258,6 +262,26 @@ def test_the_gradients_that_are_counted_are_those_that_were_spent(name):
             spent += int(info.num_gradients[0])
         jax.effects_barrier()
     assert len(target.calls) == spent > 20
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, "adaptive"])
+def test_no_transition_takes_more_gradients_than_announced(name):
+    """In burn-in and after it; the bound is tight where nothing is random."""
+    sampler, found = SAMPLERS.get(name, SMALL_ADAPTIVE), []
+    with precision("float64"):
+        target = some_target()
+        positions = jnp.asarray(np.random.default_rng(0).normal(0, 0.3, (3, target.dimension)))
+        state = sampler.init(target, positions, burn_in=20)
+        step, most_gradients = jax.jit(sampler.step), jax.jit(sampler.most_gradients)
+        for index in range(40):
+            most = most_gradients(state)
+            assert most.shape == (3,)
+            assert most.dtype == np.int32
+            state, info = step(keys(3, index), state, target)
+            found.append(np.asarray(info.num_gradients / most))
+    assert np.max(found) <= 1
+    if name in ("adaptive", "mclmc", "sghmc"):
+        assert np.min(found) == 1
 
 
 def draw(sampler, **options):

@@ -48,7 +48,7 @@ def test_estimates_are_unbiased(rows):
         network, tb.Gaussian(sd=tb.Hyper(0.5)), *data_of(rows), dtype="float64"
     )
     with precision("float64"):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         position = jnp.full(target.dimension, 0.1)
         batches = jnp.arange(rows, dtype=jnp.int32).reshape(-1, 20)
 
@@ -115,7 +115,7 @@ def test_batches_are_drawn_evenly_from_all_rows():
     )
     sampler = tb.SGHMC(batch_size=10, num_steps=1)
     with precision("float64"):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         state = sampler.init(target, jnp.zeros((1, target.dimension)), burn_in=0)
         step, seen = jax.jit(sampler.step), []
         for index in range(600):

@@ -41,7 +41,7 @@ every_network = pytest.mark.parametrize(
 @precision("float64")
 def test_log_density_is_that_of_the_posterior_in_other_coordinates(network):
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
-    target = TargetDensity(posterior.model, posterior.data, None)
+    target = TargetDensity(posterior.model, posterior._arrays, None)
     assert target.dimension == posterior.num_parameters + posterior.num_hyperparameters
 
     @jax.jit
@@ -70,7 +70,7 @@ def test_log_density_is_that_of_the_posterior_in_other_coordinates(network):
 def test_held_hyper_parameters(network):
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
     held = posterior.flatten_hyperparameters(posterior.model.start_hypers())
-    target = TargetDensity(posterior.model, posterior.data, held)
+    target = TargetDensity(posterior.model, posterior._arrays, held)
     assert target.dimension == posterior.num_parameters
 
     @jax.jit
@@ -106,7 +106,7 @@ def test_without_data_it_is_the_prior():
 def test_named_values_are_natural():
     network = NETWORKS["the paper's Gaussian and PReLU"]
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.5)), X, Y, dtype="float64")
-    target = TargetDensity(posterior.model, posterior.data, None)
+    target = TargetDensity(posterior.model, posterior._arrays, None)
     parameters = {
         "dense_0.weights": np.array([[0.1, -0.2], [0.3, 0.4]]),
         "dense_0.biases": np.array([0.5, -0.6]),
@@ -127,7 +127,7 @@ def test_types_are_kept(dtype):
     network = NETWORKS["the paper's Gaussian and PReLU"]
     posterior = tb.Posterior(network, tb.Gaussian(), X, Y, dtype=dtype)
     with precision(dtype):
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         position = jax.ShapeDtypeStruct((target.dimension,), dtype)
         value, gradient = jax.eval_shape(
             jax.value_and_grad(TargetDensity.log_density, 1), target, position
@@ -152,7 +152,7 @@ def test_target_is_compiled_once_for_other_data():
     values = []
     for y in (Y, Y + 1):
         posterior = tb.Posterior(network, tb.Gaussian(), X, y)
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         values.append(log_density(target, jnp.zeros(6)))
     assert len(traced) == 1
     assert values[0] != values[1]

@@ -235,7 +235,7 @@ def test_chains_that_share_the_same_continue_alike():
     """What a chain does next depends on what all shared, not on which of them it is."""
     with precision("float32"):
         posterior = small_posterior()
-        target = TargetDensity(posterior.model, posterior.data, None)
+        target = TargetDensity(posterior.model, posterior._arrays, None)
         state = tb.HMC().init(target, jnp.zeros((3, target.dimension)), burn_in=400)
         shared = np.random.default_rng(0).uniform(0.1, 1, size=(3, POOLING_ROUNDS, 4 + 10 * 32))
         after = tb.HMC.pool(state, jnp.asarray(shared, dtype=float), jnp.asarray(9))

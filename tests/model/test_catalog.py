@@ -110,7 +110,11 @@ def add_likelihood(copy):
     copy.append("model/failures.py", f"{head}\n\n\n{skeleton('Geometric')}")
     line = "from tensorbnn.model.failures import Geometric\n"
     copy.edit("model/catalog.py", "from tensorbnn.model.hy", f"{line}from tensorbnn.model.hy")
-    copy.edit("model/catalog.py", "Poisson, Weighted)", "Poisson, Weighted, Geometric)")
+    copy.edit(
+        "model/catalog.py",
+        "HeteroscedasticGaussian, Poisson)",
+        "HeteroscedasticGaussian, Poisson, Geometric)",
+    )
     copy.export("failures", "Geometric")
 
 

@@ -160,7 +160,7 @@ def test_posterior_of_one_weight(tmp_path):
     [
         (lambda: POISSON.targets(np.array([[0.5], [-1.0], [2.0]]), 1),
          r"whole numbers of at least 0 for a Poisson likelihood, but has -1, 0\.5: give counts"),
-        (lambda: tb.Posterior(WEIGHT, tb.Weighted(POISSON), X, np.column_stack([Y + 0.1, Y])),
+        (lambda: tb.Posterior(WEIGHT, POISSON, X, Y + 0.1, sample_weight=Y),
          r"but has 0\.1, 1\.1, 2\.1, \.\.\.: give counts, not rates"),
         (lambda: tb.Posterior(WEIGHT, POISSON, standardize=tb.Scaling((), (), (0.0,), (1.0,))),
          "those of a Poisson likelihood are no real numbers in some unit"),

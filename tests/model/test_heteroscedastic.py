@@ -53,9 +53,9 @@ def test_extreme_outputs(dtype):
 @pytest.mark.parametrize(("standardize", "weighted"), [(False, False), (True, True)])
 def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     """Shapes ``(rows, targets)``, noise in units of `y`; a run is saved, loaded and resumed."""
-    likelihood = tb.Weighted(LIKELIHOOD) if weighted else LIKELIHOOD
-    y = np.column_stack([Y, [2.0, 1, 0.5, 3, 1, 2, 1]]) if weighted else Y
-    posterior = tb.Posterior(NETWORK, likelihood, X, y, standardize=standardize, dtype="float64")
+    given = np.array([2.0, 1, 0.5, 3, 1, 2, 1]) if weighted else None
+    options = {"sample_weight": given, "standardize": standardize, "dtype": "float64"}
+    posterior = tb.Posterior(NETWORK, LIKELIHOOD, X, Y, **options)
     assert posterior.engine == "jax"
     assert len(posterior.scaling.y_scale) == 2 * standardize
     sampler = tb.HMC(step_size=0.05, num_steps=5)
@@ -64,7 +64,7 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
         metrics=[tb.MeanSquaredError()], progress=False,
     )  # fmt: skip
     ensemble = tb.resume(tmp_path / "run", draws=30, progress=False)
-    assert ensemble.likelihood == likelihood
+    assert ensemble.likelihood == LIKELIHOOD
     own = {name: each.reshape(-1, *each.shape[2:]) for name, each in ensemble.parameters.items()}
     inside = posterior.scaling.inputs(X, "float64")
     hidden = np.tanh(inside @ own["dense_0.weights"] + own["dense_0.biases"][:, None])
@@ -84,21 +84,20 @@ def test_everything_is_in_the_users_units(tmp_path, standardize, weighted):
     expected = special.logsumexp(each, axis=0) - np.log(60)
     np.testing.assert_allclose(p.log_predictive(Y), expected, rtol=1e-8)
 
+    weights = given if weighted else np.ones(7)
     error = np.square(mean[29] - Y).mean()
     last = [report for report in ensemble.reports if report["chain"] == 0][-1]
     np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
     assert ensemble.evaluate(X, Y, progress=False).crps.shape == (2,)
     assert ensemble.posterior_predictive(X).shape == (60, 7, 2)
-    weights = y[:, 2] if weighted else 1.0
     tree = ensemble.to_arviz(progress=False)
     found = tree.log_likelihood["y"].values.reshape(60, 7)
     np.testing.assert_allclose(found, weights * each, rtol=1e-8)
     store = DirectoryStore(tmp_path / "run")
     grown = GrowingPredictions(store, posterior, X).update()
     np.testing.assert_allclose(grown.reshape(60, 7, 2), mean, rtol=1e-9)
-    other = tb.Weighted(tb.Gaussian()) if weighted else tb.Gaussian()
     with pytest.raises(ValueError, match="likelihood takes other columns of `y` than the "):
-        ensemble.reweight(likelihood=other)
+        ensemble.reweight(likelihood=tb.Gaussian())
 
 
 @pytest.mark.slow

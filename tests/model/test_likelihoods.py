@@ -13,7 +13,7 @@ from tensorbnn.model.layers import Exp, Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.noise import HeteroscedasticGaussian, StudentTNoise
 from tensorbnn.model.priors import HalfNormal
-from tensorbnn.model.weighted import Weighted
+from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.posterior import precision
 
 
@@ -159,7 +159,10 @@ def test_widths_of_columns_must_be_positive_numbers(sd, error, message):
 
 def test_widths_of_columns_are_as_many_as_columns():
     message = r"`sd` of Gaussian has 3 numbers, one for each column of `y`, but the network predict"
-    for likelihood in (Gaussian([0.1, 0.2, 0.3]), Weighted(Gaussian([0.1, 0.2, 0.3]))):
+    for likelihood in (
+        Gaussian([0.1, 0.2, 0.3]),
+        RowLikelihood(Gaussian([0.1, 0.2, 0.3]), 3, True),
+    ):
         assert likelihood.columns(3) == 3
         with pytest.raises(ValueError, match=message):
             likelihood.columns(2)

@@ -7,6 +7,7 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
+from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.model.summary import summary
 from tensorbnn.posterior import precision
 from tensorbnn.report.context import read_context
@@ -25,9 +26,9 @@ def network(outputs):
     return tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(outputs), inputs=2)
 
 
-def made(likelihood, *columns, outputs=1, x=X, **options):
-    y = np.column_stack(columns)
-    return tb.Posterior(network(outputs), likelihood, x, y, dtype="float64", **options)
+def made(likelihood, y, y_sd=None, *, outputs=1, x=X, **options):
+    rows = {"y_sd": y_sd, "dtype": "float64"}
+    return tb.Posterior(network(outputs), likelihood, x, y, **rows, **options)
 
 
 def vectors(posterior):
@@ -47,18 +48,16 @@ def expected_outputs(posterior, theta):
 @pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_log_likelihood(outputs, standardize, engine):
-    """Per row in the user's units, whatever the scaling; a shared sd is that of each target."""
+    """Per row in the user's units, whatever the scaling."""
     y, sd = Y[:, :outputs], SD[:, :outputs]
     likelihood = tb.MeasuredGaussian(tb.Hyper(1.3))
-    for columns, sds in ((sd, sd), (sd[:, :1], np.broadcast_to(sd[:, :1], y.shape))):
-        posterior = made(likelihood, y, columns, outputs=outputs, standardize=standardize,
-                         engine=engine)  # fmt: skip
-        theta, phi = vectors(posterior)
-        factor = posterior.unflatten_hyperparameters(phi)["likelihood.factor"]
-        f = expected_outputs(posterior, theta)
-        expected = stats.norm.logpdf(y, f, factor * sds).sum()
-        found = posterior.log_likelihood(theta, phi) + ROWS * posterior.scaling.log_jacobian
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    options = {"outputs": outputs, "standardize": standardize, "engine": engine}
+    posterior = made(likelihood, y, sd, **options)
+    theta, phi = vectors(posterior)
+    factor = posterior.unflatten_hyperparameters(phi)["likelihood.factor"]
+    expected = stats.norm.logpdf(y, expected_outputs(posterior, theta), factor * sd).sum()
+    found = posterior.log_likelihood(theta, phi) + ROWS * posterior.scaling.log_jacobian
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -85,14 +84,14 @@ def test_equal_deviations_are_one_gaussian(standardize):
 @pytest.mark.slow
 @pytest.mark.parametrize("standardize", [False, True])
 def test_weights_of_measured_rows(standardize):
-    """A whole weight is as good as the row so often, with columns y, sd, weight."""
+    """A row with a whole weight counts as so many equal rows."""
     weights = np.array([2, 1, 0, 3, 1, 0, 1])
     again = np.repeat(np.arange(ROWS), weights)
-    for columns, outputs in (((Y[:, 0], SD[:, 0]), 1), ((Y, SD[:, 0]), 2), ((Y, SD), 2)):
+    for y, sd, outputs in ((Y[:, 0], SD[:, 0], 1), (Y, SD, 2)):
         inside = tb.MeasuredGaussian(tb.Hyper(1.2))
         options = {"outputs": outputs, "standardize": standardize}
-        weighted = made(tb.Weighted(inside), *columns, weights, **options)
-        repeated = made(inside, *(each[again] for each in columns), x=X[again], **options)
+        weighted = made(inside, y, sd, sample_weight=weights, **options)
+        repeated = made(inside, y[again], sd[again], x=X[again], **options)
         at = vectors(weighted)
         value, gradients = weighted.value_and_grad(*at)
         expected, others = repeated.value_and_grad(*at)
@@ -103,16 +102,16 @@ def test_weights_of_measured_rows(standardize):
 
 @precision("float64")
 def test_density_and_new_draws():
-    likelihood = tb.MeasuredGaussian(factor=0.8)
+    likelihood = RowLikelihood(tb.MeasuredGaussian(factor=0.8), 2, False)
     outputs = jnp.asarray(Y.T + 0.3)
-    targets = jnp.asarray(likelihood.targets(np.column_stack([Y, SD]), 2).T)
+    targets = jnp.asarray(np.column_stack([Y, SD]).T)
     expected = stats.norm.logpdf(Y, Y + 0.3, 0.8 * SD).sum(axis=1)
     np.testing.assert_allclose(likelihood.log_density(outputs, targets), expected, rtol=1e-13)
     np.testing.assert_array_equal(likelihood.mean(outputs), outputs)
     # Draws measured in the same way: 20,000 of them have a mean and an sd within five errors.
     many = 20_000
     repeated = [jnp.repeat(each[:, 2:3], many, axis=1) for each in (outputs, targets)]
-    draws = np.asarray(likelihood.sample_again(jax.random.key(0), *repeated))
+    draws = np.asarray(likelihood.sample_rows(jax.random.key(0), *repeated))
     sd = 0.8 * SD[2]
     assert np.all(np.abs(draws.mean(axis=1) - outputs[:, 2]) < 5 * sd / np.sqrt(many))
     assert np.all(np.abs(draws.std(axis=1) - sd) < 5 * sd / np.sqrt(2 * many))
@@ -125,9 +124,8 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     """All that looks at targets: metrics, scores, other models, ArviZ, reports."""
     y, sd, weights = Y[:, :1], SD[:, 0], np.array([2.0, 1.0, 0.5, 3.0, 1.0, 2.0, 1.0])
     likelihood = tb.MeasuredGaussian(tb.Hyper(1.0))
-    columns = (y, sd, weights) if weighted else (y, sd)
-    likelihood = tb.Weighted(likelihood) if weighted else likelihood
-    posterior = made(likelihood, *columns, standardize=True)
+    powers = weights if weighted else None
+    posterior = made(likelihood, y, sd, sample_weight=powers, standardize=True)
     tb.sample(
         posterior,
         tb.HMC(step_size=0.05, num_steps=5),
@@ -136,7 +134,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
         draws=100,
         path=tmp_path / "run",
         metrics=[tb.MeanSquaredError()],
-        validation=(X, np.column_stack(columns)),
+        validation=tb.Dataset(X, y, y_sd=sd, sample_weight=powers),
         progress=False,
     )
     loaded = tb.load(tmp_path / "run")
@@ -151,8 +149,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
     np.testing.assert_allclose(last["validation.mean_squared_error"], error, rtol=1e-6)
 
-    given = np.column_stack([y, sd])
-    scores = loaded.evaluate(X, given, progress=False)
+    scores = loaded.evaluate(X, y, y_sd=sd, progress=False)
     log_score = np.mean(special.logsumexp(each, axis=0) - np.log(len(networks)))
     np.testing.assert_allclose(scores.log_score, log_score, rtol=1e-9)
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((prediction.mean - y) ** 2)))
@@ -170,7 +167,6 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     np.testing.assert_allclose(found, powers * each, rtol=1e-8, atol=1e-10)
 
     other = tb.MeasuredGaussian(1.1)
-    other = tb.Weighted(other) if weighted else other
     again = loaded.reweight(likelihood=other, progress=False)
     under = stats.norm.logpdf(y[:, 0], networks, 1.1 * sd)
     expected = np.sum(powers * (under - each), axis=1)
@@ -178,8 +174,8 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
 
     context = read_context(tmp_path / "run", progress=False)
     assert context.encoding.targets == ("y",)
-    np.testing.assert_array_equal(context.true, y)
-    np.testing.assert_array_equal(context.true_sd, sd[:, None])
+    np.testing.assert_array_equal(context.judged.y, y)
+    np.testing.assert_array_equal(context.judged.y_sd, sd[:, None])
     np.testing.assert_array_equal(context.data["y_sd"], sd[:, None])
     assert "of the data across, over networks upright" in str(predictions_section(context))
     assert "coverage" in str(calibration_section(context))
@@ -188,7 +184,14 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
 @pytest.fixture(scope="module")
 def ensemble():
     posterior = made(tb.MeasuredGaussian(), Y[:, 0], SD[:, 0])
-    return tb.sample(posterior, tb.HMC(0.05, 5), chains=2, burn_in=5, draws=20, progress=False)
+    return tb.sample(
+        posterior,
+        tb.HMC(step_size=0.05, num_steps=5),
+        chains=2,
+        burn_in=5,
+        draws=20,
+        progress=False,
+    )
 
 
 @pytest.mark.slow
@@ -217,51 +220,44 @@ def test_the_quantity_itself_is_predicted(ensemble):
     assert not prediction.knows_noise
 
 
-def test_scores_need_the_deviations(ensemble):
-    for ask in (ensemble.score, lambda x, y: ensemble.predict(x).log_score(y)):
-        with pytest.raises(ValueError, match=r"2 columns for a network with 1 output, .* has 1"):
+def test_scores_need_error_bars(ensemble):
+    for ask in (ensemble.evaluate, lambda x, y: ensemble.predict(x).log_score(y)):
+        with pytest.raises(tb.OptionError, match="`y_sd` must be given for a MeasuredGaussian"):
             ask(X, Y[:, 0])
 
 
-def test_only_the_same_columns_are_reweighted(ensemble):
-    with pytest.raises(ValueError, match="a Gaussian likelihood takes other columns of `y` than"):
-        ensemble.reweight(likelihood=tb.Gaussian(0.1), progress=False)
-    with pytest.raises(ValueError, match="a Weighted likelihood takes other columns of `y` than"):
-        ensemble.reweight(likelihood=tb.Weighted(tb.MeasuredGaussian()), progress=False)
+def test_reweighting_to_scatter_on_top_of_the_error_bars(ensemble):
+    networks = ensemble.predict(X, progress=False).samples.reshape(len(ensemble), -1)
+    other = ensemble.reweight(likelihood=tb.Gaussian(0.1), progress=False)
+    y, sd = Y[:, 0], SD[:, 0]
+    under = stats.norm.logpdf(y, networks, np.hypot(0.1, sd)).sum(axis=1)
+    expected = under - stats.norm.logpdf(y, networks, sd).sum(axis=1)
+    np.testing.assert_allclose(other.log_ratios, expected, rtol=1e-8, atol=1e-10)
+    with pytest.raises(tb.OptionError, match="`y_sd` must be None for a StudentTNoise likelihood"):
+        ensemble.reweight(likelihood=tb.StudentTNoise(), progress=False)
 
 
 @pytest.mark.parametrize(
-    ("columns", "outputs", "message"),
+    ("y", "y_sd", "outputs", "message"),
     [
-        (
-            (Y[:, 0],),
-            1,
-            r"np.column_stack\(\[y, sd\]\): 2 columns for a network with 1 output, but",
-        ),
-        ((Y, SD), 1, "2 columns for a network with 1 output, but `y` has 4"),
-        ((Y,), 2, "3 or 4 columns for a network with 2 outputs, but `y` has 2"),
-        (
-            (Y[:, 0], np.r_[-1.0, SD[1:, 0]]),
-            1,
-            "but 1 of 7 rows have others, such as row 0 with -1",
-        ),
-        ((Y, np.zeros(ROWS)), 2, "must be positive and finite, but 7 of 7 rows have others"),
-        ((Y[:, 0], np.r_[SD[1:, 0], np.nan]), 1, "`y`"),
+        (Y[:, 0], None, 1, "`y_sd` must be given for a MeasuredGaussian likelihood, got None"),
+        (Y[:, 0], SD, 1, r"`y_sd` must have the shape of `y`, \(7,\), got \(7, 2\)"),
+        (Y, SD[:, 0], 2, r"`y_sd` must have the shape of `y`, \(7, 2\), got \(7,\)"),
+        (Y[:, 0], np.r_[-1.0, SD[1:, 0]], 1, "finite and positive in row 0, got -1"),
     ],
 )
 @pytest.mark.parametrize("standardize", [False, True])
-def test_bad_deviations(columns, outputs, message, standardize):
-    with pytest.raises(ValueError, match=message):
-        made(tb.MeasuredGaussian(), *columns, outputs=outputs, standardize=standardize)
+def test_bad_error_bars(y, y_sd, outputs, message, standardize):
+    with pytest.raises(tb.OptionError, match=message):
+        made(tb.MeasuredGaussian(), y, y_sd, outputs=outputs, standardize=standardize)
 
 
 def test_description():
     likelihood = tb.MeasuredGaussian(tb.Hyper(1.0))
-    for each in (likelihood, tb.Weighted(likelihood)):
-        assert restore(describe(each), {}) == each
-        assert list(each.hypers()) == ["factor"]
-        assert each.real_targets
-        assert not each.knows_noise
+    assert restore(describe(likelihood), {}) == likelihood
+    assert list(likelihood.hypers()) == ["factor"]
+    assert likelihood.real_targets
+    assert not likelihood.knows_noise
     assert summary(likelihood) == "MeasuredGaussian(factor ~ around 1)"
     with pytest.raises(ValueError, match=r"`factor` of MeasuredGaussian must be positive, got -1"):
         tb.MeasuredGaussian(-1.0)

@@ -38,8 +38,8 @@ def both():
 def test_the_model_sees_standardized_columns():
     posterior = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, standardize=True, dtype="float64")
     x, y, _ = by_hand()
-    np.testing.assert_allclose(posterior.data.inputs.T[:30], x, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(posterior.data.targets.T, y, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(posterior._arrays.inputs.T[:30], x, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(posterior._arrays.targets.T, y, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(posterior.x, X)
     np.testing.assert_array_equal(posterior.y, Y)
     assert posterior.scaling.x_scale[1] == 1.0
@@ -110,7 +110,7 @@ def test_a_run_keeps_its_scaling_and_the_data_of_the_user(tmp_path):
     straight = tb.sample(posterior, **(OPTIONS | {"draws": 30}))
     np.testing.assert_array_equal(longer.predict(NEW).samples, straight.predict(NEW).samples)
     unscaled = tb.Posterior(NETWORK, tb.Gaussian(), X, Y, dtype="float32")
-    with pytest.raises(ValueError, match=r"has another `(data|scaling)`"):
+    with pytest.raises(ValueError, match=r"`(data|scaling)` is .* in the run .*, but you gave"):
         tb.resume(tmp_path / "run", draws=40, posterior=unscaled)
 
 
@@ -139,7 +139,7 @@ def test_labels_are_not_scaled():
     network = tb.Network(tb.Dense(1), inputs=3)
     posterior = tb.Posterior(network, tb.Bernoulli(), X, X[:, 0] > 20, standardize=True)
     assert posterior.scaling.y_scale == ()
-    np.testing.assert_array_equal(posterior.data.targets[0], X[:, 0] > 20)
+    np.testing.assert_array_equal(posterior._arrays.targets[0], X[:, 0] > 20)
 
 
 def test_pretraining_is_on_scaled_data():

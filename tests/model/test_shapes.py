@@ -37,15 +37,15 @@ def likelihood(**members):
     return made("Own", tb.Likelihood, **plain | members)()
 
 
-def posterior(*layers, likelihood=None, y=X):
+def posterior(*layers, likelihood=None, **rows):
     network = tb.Network(*layers, tb.Dense(1, tb.Normal(), tb.Normal()), inputs=1)
-    return tb.Posterior(network, likelihood or tb.Gaussian(), X, y)
+    return tb.Posterior(network, likelihood or tb.Gaussian(), X, X, **rows)
 
 
 def test_what_is_right_is_taken():
     network = tb.Network(layer(), tb.Dense(3, prior()), layer(), tb.Dense(1), inputs=1)
     tb.Posterior(network, likelihood(), X, X)
-    tb.Posterior(network, tb.Weighted(likelihood()), X, np.column_stack([X, X**2]))
+    tb.Posterior(network, likelihood(), X, X, sample_weight=np.ravel(X) ** 2)
     tb.Posterior(network, likelihood())
 
 
@@ -136,7 +136,7 @@ def test_other_members_of_priors():
         tb.sample(posterior(starts), burn_in=0, draws=1, progress=False)
 
 
-@pytest.mark.parametrize("wrap", [lambda inside: inside, tb.Weighted], ids=["plain", "weighted"])
+@pytest.mark.parametrize("rows", [{}, {"sample_weight": np.ones(5)}], ids=["plain", "weighted"])
 @pytest.mark.parametrize(
     ("log_density", "error", "message"),
     [
@@ -151,10 +151,16 @@ def test_other_members_of_priors():
     ],
     ids=["sum", "each", "nothing"],
 )
-def test_densities_of_likelihoods(log_density, error, message, wrap):
-    y = X if wrap is not tb.Weighted else np.column_stack([X, np.ones(5)])
+def test_densities_of_likelihoods(log_density, error, message, rows):
     with pytest.raises(error, match=message):
-        posterior(likelihood=wrap(likelihood(log_density=log_density)), y=y)
+        posterior(likelihood=likelihood(log_density=log_density), **rows)
+
+
+def test_standard_deviations_of_rows():
+    own = likelihood(sd_of_rows=lambda self, outputs, y_sd: y_sd[0])
+    message = r"`sd_of_rows` of Own must return an array of shape \(1, 37\) .* shape is \(37,\)"
+    with pytest.raises(ValueError, match=message):
+        posterior(likelihood=own, y_sd=np.ones((5, 1)))
 
 
 @pytest.mark.parametrize(

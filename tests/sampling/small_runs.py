@@ -10,6 +10,7 @@ import numpy as np
 import tensorbnn as tb
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
+from tests.sampled import sample_run
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -27,7 +28,7 @@ SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE, "fixed": FIXED}
 # call.
 PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "thin": 2, "networks_per_file": 4}
 REPORTS = {"report_every": 4, "metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2)}
-OFTEN = {"checkpoint_draws": 1, "checkpoint_seconds": 1e-9, "progress": False}
+OFTEN = {"checkpoint_seconds": 1e-9, "progress": False}
 GROUPS = ("parameters", "hyperparameters", "sample_stats")
 
 # Children come from a process that has imported everything and started nothing.
@@ -41,7 +42,7 @@ def posterior(**options):
 
 
 def draw(path, sampler="hmc", **options):
-    return tb.sample(posterior(), SAMPLERS[sampler], path=path, **PLAN | REPORTS | OFTEN | options)
+    return sample_run(posterior(), SAMPLERS[sampler], path=path, **PLAN | REPORTS | OFTEN | options)
 
 
 def go_on(path, **options):

@@ -31,6 +31,7 @@ from tensorbnn.sampling.worker import make_task, run_chain
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import read_manifest
 from tensorbnn.warning import OtherVersion
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +102,7 @@ def draw(path, executor=None, *, mishap=None, **options):
         "checkpoint_seconds": 1e-9,
         "progress": False,
     }
-    return tb.sample(posterior(), SAMPLER, **(PLAN | given | options))
+    return sample_run(posterior(), SAMPLER, **(PLAN | given | options))
 
 
 def go_on(path, executor=None, **options):

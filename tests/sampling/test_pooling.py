@@ -17,6 +17,7 @@ from tensorbnn.sampling.pooling import (
     stuck_reason,
 )
 from tensorbnn.warning import ChainRestarted, CoarsePrecision
+from tests.sampled import sample_run
 from tests.sampling import small_runs
 
 pytestmark = pytest.mark.slow
@@ -171,7 +172,7 @@ def test_chains_saved_on_both_sides_of_a_round_go_on_to_the_same_bits(sampler, t
     often = {"checkpoint_seconds": 1e-9, "report_every": 20}
     path = tmp_path / "run"
     metric = Snapshots(path, tmp_path)
-    whole = tb.sample(small_runs.posterior(), sampler, path=path, metrics=[metric], **plan | often)
+    whole = sample_run(small_runs.posterior(), sampler, path=path, metrics=[metric], **plan | often)
     early, late = tmp_path / "4", tmp_path / str(metric.count - 4)
     mixed = tmp_path / "mixed"
     shutil.copytree(early, mixed)

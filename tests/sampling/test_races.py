@@ -257,7 +257,7 @@ def test_a_reader_sees_only_whole_states(reference, cache, tmp_path):
     whole = small_runs.arrays(tb.load(reference / "polled"))
     refreshed = None
     for options, draws_to_kill in (
-        ({"draws": 33, "checkpoint_draws": 4, "checkpoint_seconds": 100.0}, 1),
+        ({"draws": 33, "checkpoint_seconds": 100.0}, 1),
         ({"draws": 33}, None),
         ({"draws": 60}, None),
     ):
@@ -308,7 +308,7 @@ def test_what_a_reader_has_seen_stays(tmp_path, monkeypatch):
 
     monkeypatch.setattr(DirectoryStore, "write_state", killed)
     with pytest.raises(tb.RunError, match="killed"):
-        small_runs.draw(path, chains=1, checkpoint_draws=4, checkpoint_seconds=100.0)
+        small_runs.draw(path, chains=1, checkpoint_seconds=100.0)
     before = small_runs.arrays(tb.load(path))
 
     def look(self, chain, arrays):

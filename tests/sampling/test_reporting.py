@@ -21,6 +21,7 @@ from tensorbnn.sampling.reporting import cells
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore
 from tensorbnn.warning import ReportsLeftOut
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def posterior(**options):
 
 def draw(target=None, **options):
     defaults = {"chains": 2, "burn_in": 20, "draws": 12, "progress": False}
-    return tb.sample(posterior() if target is None else target, **(defaults | options))
+    return sample_run(posterior() if target is None else target, **(defaults | options))
 
 
 def same_draws(first: tb.Ensemble, second: tb.Ensemble) -> bool:

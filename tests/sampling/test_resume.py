@@ -32,6 +32,7 @@ from tensorbnn.warning import (
     ReportsLeftOut,
 )
 from tests.raising import raises, warns
+from tests.sampled import sample_run
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +59,7 @@ def posterior(**options):
 
 def draw(path, sampler="hmc", target=None, **options):
     given = {"path": path, "progress": False} | PLAN | REPORTS | options
-    return tb.sample(posterior() if target is None else target, SAMPLERS[sampler], **given)
+    return sample_run(posterior() if target is None else target, SAMPLERS[sampler], **given)
 
 
 def go_on(path, **options):
@@ -157,7 +158,7 @@ def test_stopped_again_and_again(reference, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("one_transition_a_call")
 def test_a_disk_that_is_full_from_any_write_on(hmc_reference, tmp_path, monkeypatch, torn):
     """Every file is saved after each call; the disk is full from the n-th write on, for many n."""
-    pace = {"checkpoint_draws": 1, "checkpoint_seconds": 1e-9}
+    pace = {"checkpoint_seconds": 1e-9}
     for number in itertools.count(start=int(torn), step=3):
         path = tmp_path / f"run-{number}"
         count = itertools.count()
@@ -212,7 +213,7 @@ def test_draws_that_the_state_does_not_count_are_drawn_again(hmc_reference, tmp_
 
     monkeypatch.setattr(DirectoryStore, "write_state", write_state)
     with pytest.raises(tb.RunError, match="killed"):
-        draw(path, checkpoint_draws=1)
+        draw(path, checkpoint_seconds=1e-9)
     monkeypatch.undo()
     drawn = [sum(DirectoryStore(path).chunk_sizes(chain).values()) for chain in range(2)]
     assert max(drawn) == 3  # the state, after at most 20 transitions, counts 2
@@ -231,7 +232,7 @@ def test_a_longer_run_is_the_run_that_was_longer_from_the_start(reference, tmp_p
 
 def test_a_complete_run_is_returned_as_it_is(hmc_reference):
     before = contents(hmc_reference)
-    again = go_on(hmc_reference, posterior=posterior(), sampler=SAMPLERS["hmc"], seed=0, draws=5)
+    again = go_on(hmc_reference, posterior=posterior(), draws=5)
     assert again.num_draws == go_on(hmc_reference).num_draws == 5
     assert contents(hmc_reference) == before
 
@@ -296,24 +297,18 @@ def short(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seed": 1}, "has another `seed`: 0 there, 1 here"),
-        ({"chains": 3}, "has another `chains`: 2 there, 3 here"),
-        ({"burn_in": 1}, "has another `burn_in`: 14 there, 1 here"),
-        ({"thin": 1}, "has another `thin`: 3 there, 1 here"),
-        ({"sampler": ADAPTIVE}, "has another `sampler`: .*'HMC'.* there, .*'AdaptiveHMC'"),
-        ({"posterior": posterior(dtype="float64")}, "has another `dtype`: 'float32' there"),
+        ({"posterior": posterior(dtype="float64")}, "`dtype` is 'float32' in .*you gave 'float64'"),
         (
             {"posterior": tb.Posterior(posterior().network, tb.Gaussian(sd=tb.Hyper(0.1)), X, X)},
-            "has another `data`: .*sha256",
+            "`data` is .*sha256",
         ),
         (
             {"posterior": tb.Posterior(posterior().network, tb.Gaussian(), X, Y)},
-            "has another `likelihood`",
+            "`likelihood` is .*, but you gave",
         ),
-        ({"draws": 1}, "`draws` is 1, but .* has 2 draws of a chain already: .* at least 2"),
+        ({"draws": 1}, "`draws` is 1, but .* already has 2 draws of a chain: .* at least 2"),
         ({"draws": 0}, "`draws` must be a whole number of at least 1, got 0"),
         ({"draws": 5, "checkpoint_seconds": 0}, "`checkpoint_seconds` must be a positive number"),
-        ({"draws": 5, "checkpoint_draws": 0}, "`checkpoint_draws` must be a whole number"),
         ({"draws": 5, "metrics": [tb.Accuracy()]}, r"`metrics` has \['accuracy'\], but the run"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -378,17 +373,12 @@ def test_a_damaged_state_or_last_file_stops_the_chain_alone(short):
     assert not (short / "run.lock").exists()
 
 
-@pytest.mark.parametrize(
-    "failing", ["tensorbnn.sampling.run.Run.trim_reports", "tensorbnn.sampling.api.make_backend"]
-)
-def test_a_resume_that_fails_does_not_leave_a_run_that_seems_to_be_running(
-    short, monkeypatch, failing
-):
+def test_a_resume_that_fails_does_not_leave_a_run_that_seems_to_be_running(short, monkeypatch):
     def fail(*_):
         raise tb.RunError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(failing, fail)
+        patched.setattr("tensorbnn.sampling.run.Run.trim_reports", fail)
         with pytest.raises(tb.RunError, match="no space left"):
             go_on(short, draws=3)
     assert read_manifest(short)["status"] == "interrupted"
@@ -536,7 +526,7 @@ def test_classes_of_the_users_own(tmp_path):
     with pytest.raises(ValueError, match="classes that the library does not know, Scaled"):
         go_on(tmp_path / "run", draws=4)
     go_on(tmp_path / "run", draws=4, custom_objects={"Scaled": Scaled, "Mine": Mine})
-    go_on(tmp_path / "other", draws=4, posterior=target, sampler=Mine())
+    go_on(tmp_path / "other", draws=4, posterior=target, custom_objects={"Mine": Mine})
     for name in ("run", "other"):
         assert contents(tmp_path / name) == contents(tmp_path / "reference")
 
@@ -654,7 +644,7 @@ import tensorbnn as tb
 x = np.linspace(-1, 1, 9)
 network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(1), inputs=1)
 posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.1)), x, np.sin(2 * x))
-tb.sample(posterior, chains=2, burn_in=20, draws=10**8, networks_per_file=50, path=sys.argv[1],
+tb.sample(posterior, chains=2, burn_in=20, draws=10**8, path=sys.argv[1],
           progress=False)
 """
 UNBLOCK = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"

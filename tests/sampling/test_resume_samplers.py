@@ -6,6 +6,7 @@ import tensorbnn as tb
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.manifest import read_manifest
+from tests.sampled import sample_run
 from tests.sampling.small_runs import assert_same_run, posterior
 
 pytestmark = pytest.mark.slow
@@ -24,7 +25,7 @@ PLAN = {"burn_in": 12, "draws": 4, "thin": 2, "networks_per_file": 2, "chains": 
 def test_stopped_in_every_phase(name, tmp_path, monkeypatch):
     """In the first and the second half of burn-in, at its end, within a draw."""
     given = {"progress": False, **PLAN}
-    tb.sample(posterior(), SAMPLERS[name], path=tmp_path / "reference", **given)
+    sample_run(posterior(), SAMPLERS[name], path=tmp_path / "reference", **given)
     monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)
     limit = [0]
 
@@ -38,7 +39,7 @@ def test_stopped_in_every_phase(name, tmp_path, monkeypatch):
         for limit[0] in (1, 8, 12, 15):
             try:
                 if limit[0] == 1:
-                    tb.sample(posterior(), SAMPLERS[name], path=path, **given)
+                    sample_run(posterior(), SAMPLERS[name], path=path, **given)
                 else:
                     tb.resume(path, progress=False)
             except tb.RunError as error:

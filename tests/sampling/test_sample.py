@@ -19,6 +19,7 @@ from tensorbnn.inference.sampler import root_key
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.storage.directory import DirectoryStore
 from tests.raising import raises
+from tests.sampled import sample_run
 
 X = np.linspace(-1, 1, 9)
 Y = np.sin(2 * X)
@@ -31,7 +32,7 @@ def posterior(**options):
 
 def draw(target=None, **options):
     defaults = {"chains": 2, "burn_in": 30, "draws": 12, "progress": False}
-    return tb.sample(posterior() if target is None else target, **(defaults | options))
+    return sample_run(posterior() if target is None else target, **(defaults | options))
 
 
 def same(first: tb.Ensemble, second: tb.Ensemble) -> bool:
@@ -126,12 +127,11 @@ def test_files_do_not_change_the_draws(reference, tmp_path, networks_per_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpoint_draws", [None, 1300])
-def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path, checkpoint_draws):
+def test_files_that_hold_more_than_a_call_do_not_change_the_draws(tmp_path):
     """A call keeps 1,000 draws at most."""
     options = {"sampler": tb.HMC(step_size=0.05, num_steps=2), "burn_in": 0, "draws": 2700}
     reference = draw(**options)
-    options |= {"networks_per_file": 2500, "checkpoint_draws": checkpoint_draws}
+    options |= {"networks_per_file": 2500}
     assert same(reference, draw(path=tmp_path / "run", **options))
     draw(path=tmp_path / "resumed", **options | {"draws": 1700})
     assert same(reference, tb.resume(tmp_path / "resumed", draws=2700, progress=False))

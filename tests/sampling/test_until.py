@@ -27,6 +27,7 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import describe, read_manifest
 from tensorbnn.warning import Interrupted, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
 from tests.raising import raises, warns
+from tests.sampled import sample_run
 from tests.sampling.small_runs import arrays, assert_same_arrays, by_epoch, contents
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def exact(x):
 
 
 def draw(path=None, target=None, **options):
-    return tb.sample(target or posterior(), SLOW, path=path, **QUIET | options)
+    return sample_run(target or posterior(), SLOW, path=path, **QUIET | options)
 
 
 TARGET = tb.Converged(rhat=1.02, ess=250, x=AT)
@@ -354,14 +355,14 @@ def test_of_many_inputs_rows_are_named():
     small, never = tb.HMC(step_size=0.03, num_steps=4), tb.HMC(step_size=1.0, num_steps=4)
     options = {"until": tb.Converged(ess=1e5), "max_gradients": 200}
     with pytest.warns(StoppedByLimit) as warned:
-        tb.sample(target, small, draws=20, **QUIET | options)
+        sample_run(target, small, draws=20, **QUIET | options)
     rows = [int(each) for each in re.findall(r"ESS \d+ at row (\d+)", str(warned[0].message))]
     assert len(rows) == POINTS_NAMED
     assert all(row % 3 == 0 for row in rows)  # of 250 rows, 84 are looked at
     assert "at 84 of 84 x" in str(warned[0].message)
     assert "and 79 more" in str(warned[0].message)
     with pytest.warns(UserWarning, match=": a chain does not move at row 0; a chain") as warned:
-        tb.sample(target, never, draws=20, **QUIET | options)
+        sample_run(target, never, draws=20, **QUIET | options)
     assert "times as many" not in str(warned[0].message)
 
 
@@ -385,7 +386,7 @@ def test_what_is_said_while_it_goes_on(monkeypatch):
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     monkeypatch.setattr(Monitor, "pause", lambda self, took: 0.01)
     target = tb.Converged(rhat=1.005, ess=4000, x=AT)
-    draw(draws=600, until=target, progress=True, checkpoint_draws=10)
+    draw(draws=600, until=target, progress=True, checkpoint_seconds=1e-9)
     lines = console.file.getvalue().splitlines()
     known = [line for line in lines if "R-hat" in line]
     form = r"R-hat up to 1\.\d{3}, ESS from [\d,]+, \d of 3 x to go.* \d:\d\d:\d\d left$"

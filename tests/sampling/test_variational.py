@@ -129,7 +129,7 @@ def test_everything_downstream_works(ensemble):
 
 def test_a_run_on_disk(ensemble, tmp_path):
     path = tmp_path / "fit"
-    kept = fit(draws=400, path=path, networks_per_file=64)
+    kept = fit(draws=400, path=path)
     assert same(kept, ensemble)
     loaded = tb.load(path)
     assert same(loaded, ensemble)

@@ -13,6 +13,7 @@ from safetensors import safe_open
 import tensorbnn as tb
 from tensorbnn import errors
 from tensorbnn.errors import DamagedFileError
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.run import Run
 from tensorbnn.storage.files import pack_arrays
 from tensorbnn.storage.manifest import identity, pack_manifest, read_manifest
@@ -38,7 +39,8 @@ def original(tmp_path_factory):
     options |= {"max_gradients": 10**6, "max_minutes": 10, "report_every": 2}
     sampler = tb.HMC(step_size=0.01, num_steps=2)
     plan = {"chains": 2, "burn_in": 2, "draws": 4, "networks_per_file": 3}
-    tb.sample(posterior, sampler, path=path, notes={"a": 1}, **plan, **options, progress=False)
+    made, backend = begin_run(posterior, sampler, path=path, notes={"a": 1}, **plan, **options)
+    made.run(backend, progress=False)
     return path
 
 

@@ -19,7 +19,7 @@ from tensorbnn.interop.original import LAYERS
 from tensorbnn.model import layers
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior, precision
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.storage.files import write_file
 
 # The paper's names of options, where they are not ours in camel case.
@@ -269,7 +269,7 @@ class network:
         posterior = Posterior(self._network(), own, self.trainX, self.trainY, dtype=self.dtype)
         try:
             with paper_names(path="folderName", report_every="displaySkip", metrics="metricList"):
-                self.ensemble = sample(
+                run, backend = begin_run(
                     posterior,
                     sampler,
                     start=self._start,
@@ -285,8 +285,8 @@ class network:
                     seed=seed,
                     sample_hyperparameters=bool(adjustHypers),
                     overwrite=overwrite,
-                    progress=progress,
                 )
+                self.ensemble = run.run(backend, progress=progress)
         except (KeyboardInterrupt, SystemExit):
             self._write_architecture(folderName)
             raise

@@ -1,4 +1,4 @@
-"""Commands that need no table of yours: `demo`, `import`, `doctor` and `completion`."""
+"""Commands that need no table: `demo`, `import`, `doctor` and `completion`."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ PACKAGES = (
     *("tensorbnn", "jax", "jaxlib", "numpy", "optax", "blackjax", "safetensors"),
     *("arviz-base", "arviz-stats", "rich"),
 )
-# Each with the extra that brings it, and what it is for.
+# The extra that installs each, and what it is for.
 OPTIONAL = {
     "scikit-learn": ("sklearn", "the estimators"),
     "matplotlib": ("plots", "figures and reports"),
@@ -43,17 +43,17 @@ HOW = """\
 bash:
   tensorbnn completion bash > ~/.local/share/bash-completion/completions/tensorbnn
 zsh:
-  tensorbnn completion zsh > a file _tensorbnn in a directory of $fpath
+  tensorbnn completion zsh > _tensorbnn   # in a directory of $fpath
 """
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Sample the sparse case into ``out/run``, draw ``out/sparse.png``, say what came of it.
+    """Sample the sparse case into ``out/run``, and draw ``out/sparse.png``.
 
-    Eleven even points on [-2, 2], a 1-10-10-10-1 tanh network with the paper's priors, Gaussian
-    likelihood with a known sd of 0.1; shown over [-3, 3].
+    Eleven evenly spaced points on [-2, 2], a 1-10-10-10-1 tanh network with the paper's priors, and
+    a Gaussian likelihood with a known sd of 0.1; the figure shows [-3, 3].
     """
-    figure, ax = plots.new_figure()  # first, so that a missing matplotlib is noticed at once
+    figure, ax = plots.new_figure()  # first, so that a missing Matplotlib is reported at once
     x, grid = np.linspace(-2, 2, 11), np.linspace(-3, 3, 301)
     network = Network(Dense(10), Tanh(), Dense(10), Tanh(), Dense(10), Tanh(), Dense(1), inputs=1)
     directory, progress = options.out / "run", not options.quiet
@@ -91,7 +91,7 @@ def truth(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def import_run(options: argparse.Namespace) -> int:
-    """Import, and say what was found."""
+    """Import the run, and print what was found."""
     check_free_run(options.new, overwrite=options.overwrite, option="directory")
     likelihood = None if options.likelihood is None else read_likelihood(options.likelihood)
     ensemble = import_original(
@@ -105,19 +105,19 @@ def import_run(options: argparse.Namespace) -> int:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Print engine, instruction set, cores, threads, versions and optional packages, in words."""
+    """Print the engine, instruction set, cores, threads, versions and optional packages."""
     problem, given = library.problem(), os.environ.get("TENSORBNN_THREADS") or "0"
     lines = {"native": "ready" if problem is None else f"not used: {problem}"}
     if library.instruction_sets():
         present = ", ".join(library.instruction_sets())
-        lines["instructions"] = f"{library.instruction_set()} (there are {present})"
-    threads = f"{given} of one call, by TENSORBNN_THREADS"
+        lines["instructions"] = f"{library.instruction_set()} (available: {present})"
+    threads = f"{given} for each call, set by TENSORBNN_THREADS"
     if given == "0":
-        threads = "of one call, a fair share of the cores (TENSORBNN_THREADS sets another number)"
+        threads = "a fair share of the cores for each call (TENSORBNN_THREADS sets another number)"
     lines |= {
         "cores": str(usable_cores()),
         "threads": threads,
-        "JAX on": jax.default_backend(),
+        "JAX device": jax.default_backend(),
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
     }
     lines |= {name: version(name) for name in PACKAGES}
@@ -135,7 +135,7 @@ def _optional(package: str) -> str:
 
 
 def complete(options: argparse.Namespace) -> int:
-    """Print a script that lets a shell complete commands and options."""
+    """Print a script with which a shell completes commands and options."""
     try:
         import shtab
     except ImportError as error:
@@ -150,10 +150,16 @@ DEMO = Command(
     "demo",
     "sample the paper's sparse example and draw its figure",
     (
-        Option("out", "folder for figure and run", Path, default=Path("demo"), path="directory"),
+        Option(
+            "out",
+            "directory for the figure and the run",
+            Path,
+            default=Path("demo"),
+            path="directory",
+        ),
         Option("chains", "number of chains", whole_number, default=4),
         Option("burn_in", "transitions that are not saved", whole_number, default=1000),
-        Option("draws", "networks saved from each chain", whole_number, default=1000),
+        Option("draws", "networks to save from each chain", whole_number, default=1000),
         Option("seed", "seed of all random numbers", whole_number, default=0),
         *RESULT,
     ),
@@ -161,24 +167,24 @@ DEMO = Command(
 )
 IMPORT = Command(
     "import",
-    "turn a run of TensorBNN into one of this library",
+    "convert a run of TensorBNN, the paper's own library",
     (
         Option("old", "the run directory of TensorBNN", Path, kind="positional", path="directory"),
-        Option("new", "the run directory to make", Path, kind="positional", path="directory"),
+        Option("new", "the run directory to create", Path, kind="positional", path="directory"),
         Option("likelihood", "that of the run; for known noise, such as 'Gaussian(sd=0.1)'"),
         Option("overwrite", "replace a run at `new`", kind="switch"),
         *RESULT,
     ),
     import_run,
-    description="Turn a run directory of TensorBNN, which stays as it is, into one of this "
-    "library. It can't be resumed.",
+    description="Convert a run directory of TensorBNN, the paper's own library. The old directory "
+    "stays as it is; the new run can't be resumed.",
 )
-DOCTOR = Command("doctor", "say what this installation computes with", RESULT, doctor)
+DOCTOR = Command("doctor", "show what this installation computes with", RESULT, doctor)
 COMPLETION = Command(
     "completion",
     "print a completion script for a shell",
     (Option("shell", kind="positional", choices=("bash", "zsh", "tcsh")),),
     complete,
     epilog=HOW,
-    formatter=argparse.RawDescriptionHelpFormatter,  # a path is not broken
+    formatter=argparse.RawDescriptionHelpFormatter,  # keeps paths on one line
 )

@@ -1,4 +1,4 @@
-"""``tensorbnn fit``: from a table to a run."""
+"""``tensorbnn fit``: sample networks for a table."""
 
 import argparse
 import shlex
@@ -31,13 +31,14 @@ from tensorbnn.cli.options import (
 )
 from tensorbnn.cli.saved_run import check_free_run
 from tensorbnn.data import Dataset
+from tensorbnn.data_findings import ConstantTargets
 from tensorbnn.ensemble.metrics import Accuracy, MeanSquaredError
 from tensorbnn.findings import VerdictKind
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.model.layers import ACTIVATION_NAMES
 from tensorbnn.posterior import Posterior
 from tensorbnn.report.context import DIAGNOSED_ROWS, diagnosed_rows
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.tables.columns import Missing
 from tensorbnn.tables.decimals import comma_columns, with_points
@@ -80,15 +81,16 @@ def run(options: argparse.Namespace) -> int:
         },
         "command": options.command.line(options),
     }
-    count = len(encoding.targets)
-    x, y, y_sd = training.x, training.targets[:, :count], training.targets[:, count:]
-    check_columns(options, encoding, x, y)
+    x, y = training.x, training.targets
     posterior = read_model(options, encoding).posterior(
         x,
         y,
-        y_sd=y_sd if encoding.target_sds else None,
+        y_sd=training.y_sd,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
+    names = {"x": encoding.columns, "y": encoding.targets}
+    options.words = replace(options.words, names=names, rows=training.rows.tolist())
+    check_targets(options, encoding, posterior, y)
     if not options.quiet:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"
         print(f"{encoding.task}: {inside}, {posterior.num_parameters:,} weights", file=sys.stderr)
@@ -98,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Table, str]:
-    """The table with decimal points, and what it has itself: a point or a comma."""
+    """The table with decimal points, and the decimal sign that the file has."""
     table = read_table(options.data)
     as_they_are = {*options.ignore, *options.categorical}
     if options.task == "classification":
@@ -122,39 +124,20 @@ def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | N
     return rows.split(share, seed=seed)
 
 
-def check_columns(
-    options: argparse.Namespace, encoding: Encoding, x: NDArray[Any], y: NDArray[Any]
+def check_targets(
+    options: argparse.Namespace, encoding: Encoding, posterior: Posterior, y: NDArray[Any]
 ) -> None:
-    """Warn of columns that are of no use or may be another task; refuse targets that never vary."""
-    named = list(zip(encoding.columns, x.T, strict=True))
-    constant = [name for name, column in named if np.ptp(column) == 0]
-    if constant:
-        print_error(f"warning: constant in all rows, and so of no use: {', '.join(constant)}")
-    for name in [name for name, column in named if len(named) > 1 and _only_counts(column)]:
-        print_error(
-            f"warning: {name} only counts the rows: if it is no measurement leave it out with "
-            f"--ignore {shlex.quote(name)}"
-        )
+    """Refuse targets that never vary, and warn of numbers that may be classes."""
+    if not (options.likelihood or encoding.target_sds):
+        for finding in posterior.check_data():
+            if isinstance(finding, ConstantTargets):
+                raise ValueError(finding.advice(options.words))
     for name, column in zip(encoding.targets, y.T, strict=True) if not encoding.classes else ():
-        different = len(np.unique(column))
-        if different == 2 and len(column) > 2 and options.task is None:
+        if len(column) > len(np.unique(column)) == 2 and options.task is None:
             print_error(
-                f"warning: {name} has only two values, but is fitted as a number: for classes use "
-                "--task classification"
+                f"warning: the target {name!r} has only two values, but is fitted as a number: for "
+                "classes, use --task classification"
             )
-        elif different == 1 and len(column) > 1 and not (options.likelihood or encoding.target_sds):
-            raise ValueError(
-                f"the target {name!r} is {column[0]:g} in all {len(column):,} rows, from which "
-                "nothing can be learned: choose another --target, or say how it scatters, such as "
-                "by --likelihood 'Gaussian(sd=0.1)'"
-            )
-
-
-def _only_counts(column: NDArray[Any]) -> bool:
-    """Whether it is whole numbers that grow by one, but for rows that were left out."""
-    steps = np.diff(column)
-    grows = bool(np.all((steps >= 1) & (steps % 1 == 0)))
-    return len(steps) > 1 and grows and float(np.median(steps)) == 1
 
 
 def _sample(
@@ -164,7 +147,7 @@ def _sample(
     validation: Dataset | None,
     notes: dict[str, Any],
 ) -> None:
-    """Sample, and print what came of it."""
+    """Sample, and print the result."""
     until = _until(options)
     minutes = options.max_minutes
     if minutes is None and until is not None and options.draws is None:
@@ -172,7 +155,7 @@ def _sample(
     table, run, show = notes["table"], shlex.quote(str(options.out)), not options.quiet
     began = time.monotonic()
     with warnings_as_lines(replace(options.words, points=points.names)):
-        ensemble = sample(
+        sampling, backend = begin_run(
             posterior,
             sampler=HMC(target_acceptance=options.target_acceptance),
             chains=options.chains,
@@ -182,13 +165,13 @@ def _sample(
             max_minutes=minutes,
             max_gradients=options.max_gradients,
             metrics=[MeanSquaredError() if table["classes"] is None else Accuracy()],
-            validation=None if validation is None else (validation.x, validation.targets),
+            validation=validation,
             seed=options.seed,
             path=options.out,
             notes=notes,
             overwrite=options.overwrite,
-            progress=show,
         )
+        ensemble = sampling.run(backend, progress=show)
     seconds = time.monotonic() - began
     diagnosis = output.diagnose(ensemble, points, progress=show)
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
@@ -196,13 +179,11 @@ def _sample(
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
     noted = "targets", "target_sds", "decimal", "rows", "validation", "dropped"
     facts |= {name: table[name] for name in noted} | verdict_facts
-    if validation is not None and ensemble.num_draws:
-        score = ensemble.predict(validation.x, progress=show).log_score(validation.targets)
-        lines["log score"] = f"{score:.3f} per held-out row"
-        facts["log_score"] = score
+    score, score_facts = output.score(ensemble, validation, progress=show)
+    lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    if diagnosis is None or diagnosis.verdict.kind in longer:  # which may be all that it takes
+    if diagnosis is None or diagnosis.verdict.kind in longer:  # it may only have to run longer
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)
@@ -212,14 +193,15 @@ def _until(options: argparse.Namespace) -> Converged | None:
     """When the run stops by itself; without --draws always, if there are chains to compare."""
     aims = {"rhat": options.rhat, "ess": options.ess}
     given = {name: value for name, value in aims.items() if value is not None}
-    return Converged(**given) if given or (options.draws is None and options.chains > 1) else None
+    wanted = bool(given) or (options.draws is None and options.chains > 1)
+    return Converged(**given, fraction=1.0) if wanted else None  # as the verdict requires
 
 
 def _aim(options: argparse.Namespace) -> str:
     """The option that makes a run longer: one with --draws is complete without another aim."""
     if options.draws is None or options.ess or options.rhat:
         return ""
-    one = options.chains == 1  # which can't agree with another
+    one = options.chains == 1  # which has no other chain to agree with
     return (
         f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --max-minutes 10"
     )
@@ -241,7 +223,7 @@ def _option(name: str, help: str, type: Callable[[str], Any] = str, **more: Any)
 
 
 TARGET = "the column to predict; repeat it for several"
-SDS = "the column with the target's standard deviations, its error bars; repeat for each --target"
+SDS = "the column with the target's standard deviations (error bars); one for each --target"
 PRIOR = f"of weights and biases: {', '.join(PRIORS)}, 'Normal(0, 1)', ..."
 LIKELIHOOD = "such as 'Gaussian(sd=0.1)'; default: by the target, with learned noise for numbers"
 ACTIVATION = f"after each hidden layer: {', '.join(sorted(ACTIVATION_NAMES))}"

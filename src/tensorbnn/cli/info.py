@@ -1,4 +1,4 @@
-"""``tensorbnn info``: what a run is and how far it is, also while it goes on."""
+"""``tensorbnn info``: what a run is and how far it is, also while it is running."""
 
 import argparse
 import shlex
@@ -14,7 +14,7 @@ from tensorbnn.tables.encoding import noted_table, restore_encoding
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say it from the run's own files; nothing is computed."""
+    """Print what the files of the run say; nothing is computed."""
     store = open_store(options.run)
     manifest, status = store.manifest, store.manifest["status"]
     chains = range(manifest["chains"])
@@ -27,17 +27,17 @@ def run(options: argparse.Namespace) -> int:
         "writer": store.writer() if status == "running" else None,
         "chains": manifest["chains"],
         "draws": min(sum(store.chunk_sizes(chain).values()) for chain in chains),
-        "draws_wanted": manifest["draws"],
+        "draws_planned": manifest["draws"],
         "transitions": [store.transitions(chain) for chain in chains],
-        "transitions_wanted": manifest["burn_in"] + manifest["draws"] * manifest["thin"],
+        "transitions_planned": manifest["burn_in"] + manifest["draws"] * manifest["thin"],
         "megabytes": sum(size) / 1e6,
         "manifest": manifest,
     }
     ends = ", ".join(f"{done:,}" for done in facts["transitions"])
-    begun = "imported" if "imported" in manifest else "begun"
+    begun = "imported" if "imported" in manifest else "started"
     lines = {
         "status": _status(store, status),
-        "progress": f"transitions {ends} of {facts['transitions_wanted']:,} (each chain)",
+        "progress": f"transitions {ends} of {facts['transitions_planned']:,} (each chain)",
         "draws": f"{facts['draws']:,} of {manifest['draws']:,} of each chain",
         "network": _summary(manifest["network"]),
         "likelihood": _summary(manifest["likelihood"]),
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     }
     table = noted_table(manifest["notes"])
     if table is not None:
-        restore_encoding(table)  # or say that it can't be read
+        restore_encoding(table)  # which reports one that can't be read
         lines["table"] = predicted(table, of=f" of {table.get('file', '?')}")
     if isinstance(manifest["notes"].get("command"), str):
         lines["command"] = manifest["notes"]["command"]
@@ -63,16 +63,16 @@ def _status(store: DirectoryStore, status: str) -> str:
         return f"running, process {writer['pid']} on {writer['host']} since {writer['since']}"
     if status == "complete":
         return "complete"
-    words = {"killed": "killed while it ran", "stopped": "stopped by a limit"}
-    again = f"tensorbnn resume {shlex.quote(str(store.path))}"
-    return f"{words.get(status, status)}; go on with it by: {again}"
+    words = {"killed": "killed while it was running", "stopped": "stopped by a limit"}
+    resume = f"tensorbnn resume {shlex.quote(str(store.path))}"
+    return f"{words.get(status, status)}; continue it with: {resume}"
 
 
 def _summary(described: Any) -> str:
     try:
         return summary(restore(described, {}))
-    except ValueError:  # of a class of the user's own
+    except ValueError:  # of a class that the user wrote
         return str(described)
 
 
-COMMAND = Command("info", "say what a run is and how far it is", (RUN, *RESULT), run)
+COMMAND = Command("info", "show what a run is and how far it is", (RUN, *RESULT), run)

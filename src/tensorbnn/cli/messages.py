@@ -1,4 +1,4 @@
-"""What the library tells its users, in the words of the command line: flags and commands."""
+"""Messages of the library in the words of the command line: its flags and commands."""
 
 import shlex
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tensorbnn.messages import Message, Remedy, Resume, Words, words_in_use
+from tensorbnn.messages import Message, Remedy, Resume, Words, listed, words_in_use
 
 REMEDIES = {
     Remedy.TWO_CHAINS: "fit again with --chains 2 or more",
@@ -18,13 +18,29 @@ REMEDIES = {
     Remedy.ODD_CHAIN: "look at its trace; fit again with a longer --burn-in or another --seed, and "
     "trust none of the chains until all agree",
     Remedy.SEPARATE_MODES: "run longer (tensorbnn resume), or fit again with a longer --burn-in; "
-    "if they stay apart they sit in different modes: fit a smaller network "
+    "if they stay apart they are in different modes: fit a smaller network "
     "(--hidden-layer-sizes), or with another --seed",
-    Remedy.SAMPLE_OTHER: "fit the other model anew",
-    Remedy.SAMPLE_OTHER_FROM_HERE: "fit it anew, by `tensorbnn fit`",
+    Remedy.SAMPLE_OTHER: "fit the other model",
+    Remedy.SAMPLE_OTHER_FROM_HERE: "fit it with `tensorbnn fit`",
     Remedy.SAFER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",
     Remedy.SMALLER_STEPS: "fit again with smaller steps (a higher --target-acceptance)",
-    Remedy.READ: "tensorbnn info, diagnose, predict and report can read it at any time",
+    Remedy.STANDARDIZE: "change the unit",
+    Remedy.MISSING_VALUES: "leave such cells empty, and use --missing drop, or add a column of 0 "
+    "and 1 that says where",
+    Remedy.LEAVE_COLUMN_OUT: "leave out what never varies with --ignore",
+    Remedy.KEEP_ONE_COLUMN: "keep one of them, and leave out the others with --ignore",
+    Remedy.NO_MEASUREMENT: "if it is not a measurement, leave it out with --ignore",
+    Remedy.CATEGORIES: "if their order means nothing, use --categorical",
+    Remedy.VARYING_TARGETS: "choose another --target, or say how it scatters, such as with "
+    "--likelihood 'Gaussian(sd=0.1)'",
+    Remedy.NOISE_FLOOR: "fix it, such as by --likelihood 'Gaussian(sd=0.01)', or give it a prior "
+    "with a floor, such as by --likelihood 'Gaussian(sd=Uniform(0.01, 1))'",
+    Remedy.OTHER_PRIOR: "give a wider prior (--prior or --likelihood)",
+    Remedy.LEARN_NOISE: "learn it with --likelihood gaussian",
+    Remedy.UNEVEN_NOISE: "try --likelihood heteroscedasticgaussian",
+    Remedy.HEAVY_TAILS: "try --likelihood studenttnoise",
+    Remedy.FINER_TYPE: "give a larger sd",
+    Remedy.READ: "tensorbnn info, diagnose, predict and report can read it meanwhile",
 }
 
 
@@ -35,10 +51,14 @@ class CommandLine(Words):
     flags: Mapping[str, str] = field(default_factory=dict)
     """By the names of arguments in Python."""
     points: Sequence[str] = ()
-    """What the user calls the rows at which predictions are compared."""
+    """Names of the rows at which predictions are compared."""
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of the columns of ``x`` and ``y``."""
+    rows: Sequence[int] = ()
+    """Numbers of the training rows in the user's table."""
 
     def option(self, name: str, value: str | None = None) -> str:
-        """Its flag, with a value if there is one; in Python's words where it has none."""
+        """Its flag, with a value if there is one; or its name in Python, if it has no flag."""
         if name not in self.flags:
             return super().option(name, value)
         return self.flags[name] if value is None else f"{self.flags[name]} {shlex.quote(value)}"
@@ -49,6 +69,14 @@ class CommandLine(Words):
         aim = "" if remedy.option is None else f" {self.option(remedy.option)} {remedy.value}"
         return f"tensorbnn resume {shlex.quote(str(remedy.path))}{aim}"
 
+    def columns(self, argument: str, columns: Sequence[int], of: int) -> str:
+        if argument not in self.names:
+            return super().columns(argument, columns, of)
+        return listed([self.names[argument][column] for column in columns])
+
+    def in_row(self, row: int) -> str:
+        return f" in row {self.rows[row]}" if len(self.rows) else ""
+
     def reading(self, path: Path) -> str:
         quoted = shlex.quote(str(path))
         return f"tensorbnn info {quoted}\n\n# or in Python\n{super().reading(path)}"
@@ -57,20 +85,33 @@ class CommandLine(Words):
         return self.points[row] if self.points else super().point(row, name)
 
 
-def render(told: object, words: Words) -> str:
+def render(message: object, words: Words) -> str:
     """An error, a warning or a verdict in one line."""
-    text = told.message(words) if isinstance(told, Message) else str(told)
+    text = message.message(words) if isinstance(message, Message) else str(message)
     return " ".join(text.split())
 
 
-def print_error(told: object, words: Words | None = None) -> None:
+def printable(text: str) -> str:
+    r"""A line without control characters, which names of columns or files may contain.
+
+    Examples
+    --------
+    >>> printable("flow\x1b[31m")
+    'flow\\x1b[31m'
+    """
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def print_error(message: object, words: Words | None = None) -> None:
     """One line on standard error."""
-    print(f"tensorbnn: {render(told, words or CommandLine())}", file=sys.stderr)
+    print(printable(f"tensorbnn: {render(message, words or CommandLine())}"), file=sys.stderr)
 
 
 @contextmanager
 def warnings_as_lines(words: Words) -> Iterator[None]:
-    """Print each warning of the library as a line, once: a computation may warn for each row."""
+    """Print each warning as a line, and the same one only once."""
     printed = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:

@@ -1,8 +1,7 @@
 """The model that `fit` samples; priors and likelihoods are written as in Python.
 
-``Normal(0, Hyper(1))`` is read without running it: only calls of the library's own priors,
-likelihoods and `Hyper`, with numbers as arguments, can be written. A few lower-case words stand for
-what is used most.
+``Normal(0, Hyper(1))`` is parsed, not run: only calls of the library's own priors, likelihoods and
+`Hyper`, with numbers as arguments, are accepted. Lower-case words stand for the most common ones.
 """
 
 import argparse
@@ -14,7 +13,6 @@ from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import CauchyDense, Dense
 from tensorbnn.model.likelihoods import Gaussian, Likelihood, for_each_column
 from tensorbnn.model.noise import MeasuredGaussian, StudentTNoise
-from tensorbnn.model.weighted import Weighted
 from tensorbnn.storage.manifest import KNOWN
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tabular import TabularModel
@@ -26,11 +24,11 @@ PRIORS: dict[str, Prior] = {
 """The paper's hierarchical priors."""
 
 LEARNED_WIDTH = Hyper(0.3)
-"""In units of the targets' standard deviation: around a third, give or take a factor of e."""
+"""In units of the targets' standard deviation: around 0.3, within a factor of e."""
 
 
 def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:
-    """The network and the likelihood that the options ask for."""
+    """The network and the likelihood that the options describe."""
     prior = read_prior(options.prior)
     return TabularModel(
         hidden_layer_sizes=options.hidden_layer_sizes,
@@ -44,7 +42,7 @@ def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:
 
 
 def read_prior(text: str) -> Prior:
-    """A prior by its word or as a call.
+    """Read a prior: a name, or a call.
 
     Examples
     --------
@@ -53,12 +51,12 @@ def read_prior(text: str) -> Prior:
     """
     if text.lower() in PRIORS:
         return PRIORS[text.lower()]
-    words = f"{', '.join(PRIORS)}, or such as 'Normal(0, 1)'"
+    words = f"{', '.join(PRIORS)}, or a call such as 'Normal(0, 1)'"
     return _read(text, Prior, "a prior", words)
 
 
 def read_likelihood(text: str, targets: int = 1) -> Likelihood:
-    """A likelihood by its lower-case name or as a call.
+    """Read a likelihood: a lower-case name, or a call.
 
     Examples
     --------
@@ -67,22 +65,18 @@ def read_likelihood(text: str, targets: int = 1) -> Likelihood:
     >>> read_likelihood("Gaussian(sd=[0.1, 0.2])", targets=2)
     Gaussian(sd=(0.1, 0.2))
     """
-    kinds = {
-        name.lower(): known
-        for name, known in KNOWN.items()
-        if issubclass(known, Likelihood) and known is not Weighted  # which needs one inside
-    }
-    words = f"{', '.join(kinds)}, or such as 'Gaussian(sd=0.1)'"
+    kinds = {name.lower(): known for name, known in KNOWN.items() if issubclass(known, Likelihood)}
+    words = f"{', '.join(kinds)}, or a call such as 'Gaussian(sd=0.1)'"
     width = for_each_column(LEARNED_WIDTH, targets)
     learned = {"gaussian": Gaussian(sd=width), "studenttnoise": StudentTNoise(scale=width)}
     if text.lower() in kinds:
-        # Noise that is not known is learned.
+        # Unknown noise is learned.
         return learned.get(text.lower()) or kinds[text.lower()]()
     return _read(text, Likelihood, "a likelihood", words)
 
 
 def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
-    """The one that is asked for, if it goes with the targets."""
+    """The likelihood of the option, checked against the targets."""
     if text is None:
         return None
     classes, likelihood = encoding.classes, read_likelihood(text, len(encoding.targets))
@@ -90,26 +84,27 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
     if encoding.target_sds and not is_measured:
         raise ValueError(
             f"--likelihood {text} does not go with --target-sd, which says how targets scatter: "
-            "leave one of them out, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
+            "leave out one of them, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
             "learn whether the standard deviations are too small or too large"
         )
-    if isinstance(likelihood, Weighted):
-        raise ValueError(f"{text} needs a weight for each row, which only Python can give it")
     if classes is not None and not likelihood.predicts_classes:
-        raise ValueError(f"{text} is a likelihood of numbers, but the target has classes")
+        raise ValueError(
+            f"--likelihood {text} is for numbers, but the target has classes: leave it out, or use "
+            "bernoulli or categorical"
+        )
     if is_measured and not encoding.target_sds:
         raise ValueError(
-            f"{text} takes the standard deviation of each target from the table: name its column "
+            f"--likelihood {text} needs the standard deviation of each target: name their columns "
             "with --target-sd, one for each --target"
         )
     if classes is None and likelihood.predicts_classes:
         raise ValueError(
-            f"{text} is a likelihood of classes, but the target is a number: use --task "
-            "classification"
+            f"--likelihood {text} is for classes, but the target is a number: use --task "
+            "classification, or leave it out"
         )
     if isinstance(likelihood, Bernoulli) and classes and len(classes) > 2:
         raise ValueError(
-            f"{text} is a likelihood of two classes, but {encoding.targets[0]!r} has "
+            f"--likelihood {text} is for two classes, but {encoding.targets[0]!r} has "
             f"{len(classes)}: use --likelihood categorical, or leave it out"
         )
     return likelihood
@@ -136,13 +131,13 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         known = KNOWN.get(node.func.id)
         if known is None or not issubclass(known, Prior | Likelihood | Hyper):
-            raise ValueError(f"{node.func.id} is not known")
+            raise ValueError(f"{node.func.id} is unknown")
         named = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
         takes = getattr(known, "__match_args__", ())  # its fields, in order
         for name in named:
             if name not in takes:
                 given = ", ".join(takes) or "nothing"
-                raise ValueError(f"{known.__name__} has no {name!r}, it takes {given}")
+                raise ValueError(f"{known.__name__} has no argument {name!r}, it takes {given}")
         if len(named) == len(node.keywords):
             return known(*map(_value, node.args), **named)
-    raise ValueError("only numbers and the library's own classes can be used")
+    raise ValueError("only numbers and classes of this library are allowed")

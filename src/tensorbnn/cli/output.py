@@ -1,4 +1,4 @@
-"""What commands print: names and texts for people, or with ``--json`` an object for scripts.
+"""Output of the commands: lines for people, or with ``--json`` an object for scripts.
 
 Results go to standard output; progress, warnings and errors to standard error.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbnn.cli.messages import render
+from tensorbnn.cli.messages import printable, render
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
@@ -20,14 +20,14 @@ from tensorbnn.findings import VerdictKind
 from tensorbnn.messages import Words
 from tensorbnn.tables.reading import counted, names_of
 
-# The exit code of a command whose result is not to be trusted.
+# The exit code of a command whose result can't be trusted.
 NOT_TRUSTWORTHY = 3
 
 
 def print_result(
     options: argparse.Namespace, lines: Mapping[str, str], facts: Mapping[str, Any]
 ) -> None:
-    """Print `facts` as JSON where that is asked for, `lines` otherwise."""
+    """Print `facts` as JSON with ``--json``, `lines` otherwise."""
     if options.json:
         print(json.dumps(plain(facts), indent=2, allow_nan=False))
     else:
@@ -38,13 +38,13 @@ def text(lines: Mapping[str, str]) -> str:
     """A line for each name."""
     width = max([12, *map(len, lines)])
     return "\n".join(
-        f"{name:<{width}} {' '.join(value.splitlines())}".rstrip()  # a column's name may have two
+        printable(f"{name:<{width}} {' '.join(value.splitlines())}".rstrip())
         for name, value in lines.items()
     )
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON knows it: lists for arrays, ``None`` for what is not finite."""
+    """`value` in the types of JSON: lists for arrays, ``None`` for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray | tuple | list):
@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 
 
 def predicted(table: Mapping[str, Any], of: str = "") -> str:
-    """What is predicted from what, of the table that a run has noted.
+    """Targets and inputs of the table from which a run was made.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
 
 
 def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
-    """How many networks there are, the time they took, and what the sampler has recorded."""
+    """The number of networks, the time they took, and the statistics of the sampler."""
     lines = {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
     if time is not None:
         lines["time"] = time
@@ -84,16 +84,16 @@ def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
 
 
 def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosis | None:
-    """A diagnosis at `points`; ``None`` where chains are too short for one."""
+    """A diagnosis at `points`; ``None`` if the chains are too short for one."""
     if ensemble.num_draws < LEAST_DRAWS:
         return None
     return ensemble.diagnose(points.x, names=points.names, progress=progress)
 
 
 def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, str], dict[str, Any]]:
-    """R-hat, effective sample size and the verdict, in lines, and as facts for scripts."""
+    """R-hat, effective sample size and the verdict, as lines and as facts for scripts."""
     if diagnosis is None:
-        said = f"run longer: fewer than {LEAST_DRAWS} draws of each chain can't be judged"
+        said = f"run longer: a diagnosis needs at least {LEAST_DRAWS} draws of each chain"
         kind = VerdictKind.NOT_YET.value
         facts = {"trustworthy": False, "kind": kind, "verdict": said, "findings": []}
         return {"verdict": said}, facts
@@ -117,6 +117,17 @@ def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, st
         "divergences": diagnosis.divergences,
         "ebfmi": diagnosis.ebfmi,
     }
+
+
+def score(
+    ensemble: Ensemble, validation: Dataset | None, *, progress: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """How well the rows that were held out are predicted, in lines and as facts; or nothing."""
+    if validation is None or not ensemble.num_draws:
+        return {}, {}
+    prediction = ensemble.predict(validation.x, progress=progress)
+    found = prediction.log_score(validation.targets, y_sd=validation.y_sd)
+    return {"log score": f"{found:.3f} per held-out row"}, {"log_score": found}
 
 
 def where(run: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``tensorbnn resume``: go on with a run that was stopped, or extend it."""
+"""``tensorbnn resume``: continue a run that was stopped, or extend it."""
 
 import argparse
 import dataclasses
@@ -9,20 +9,21 @@ from tensorbnn.cli import output
 from tensorbnn.cli.messages import warnings_as_lines
 from tensorbnn.cli.options import RESULT, RUN, UNTIL, Command, Option, whole_number
 from tensorbnn.cli.saved_run import open_store, training_points
+from tensorbnn.data import unpack_dataset
 from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.restore import restore_until
 
 
 def run(options: argparse.Namespace) -> int:
-    """Go on, and say what came of it."""
+    """Continue the run, and print the result."""
     began = time.monotonic()
     store = open_store(options.run)
     rule, points = restore_until(store), training_points(store)
     recorded = rule if isinstance(rule, Converged) else None
     wanted = {"rhat": options.rhat, "ess": options.ess}
     aims = {name: value for name, value in wanted.items() if value is not None}
-    until = dataclasses.replace(recorded or Converged(), **aims) if aims else None
+    until = dataclasses.replace(recorded or Converged(fraction=1.0), **aims) if aims else None
     # Of training rows, unless it looks at others.
     names = () if points is None or (recorded and recorded.x is not None) else points.names
     with warnings_as_lines(dataclasses.replace(options.words, points=names)):
@@ -35,10 +36,10 @@ def run(options: argparse.Namespace) -> int:
             progress=not options.quiet,
         )
     seconds, before = time.monotonic() - began, store.manifest
-    spent = f"{seconds:.1f} s since it went on"
+    spent = f"{seconds:.1f} s since it was resumed"
     same = until is None and options.draws in (None, before["draws"])
     if before["status"] == "complete" and same and "imported" not in before:
-        spent = "none: it has reached its aim; give it another with --draws or --ess"
+        spent = "none: the run is complete; extend it with --draws or --ess"
     lines = output.sampled(ensemble, spent)
     facts: dict[str, Any] = {"run": str(options.run), "networks": len(ensemble)}
     facts |= {"draws": ensemble.num_draws, "seconds": seconds}
@@ -46,13 +47,16 @@ def run(options: argparse.Namespace) -> int:
         diagnosis = output.diagnose(ensemble, points, progress=not options.quiet)
         verdict, verdict_facts = output.convergence(diagnosis, options.words)
         lines, facts = lines | verdict, facts | verdict_facts
-    output.print_result(options, lines | output.where(options.run), facts)
+    validation = unpack_dataset(store.data(), "validation_")
+    score, score_facts = output.score(ensemble, validation, progress=not options.quiet)
+    lines |= score | output.where(options.run)
+    output.print_result(options, lines, facts | score_facts)
     return 0
 
 
 COMMAND = Command(
     "resume",
-    "go on with a run that was stopped, or extend it",
+    "continue a run that was stopped, or extend it",
     (
         RUN,
         Option("draws", "total networks of each chain; the least number, with --ess", whole_number),

@@ -1,4 +1,4 @@
-"""A run as the commands see it: its networks, its manifest, and the table it was made from."""
+"""A run as the commands use it: its networks, its manifest, and the table it was made from."""
 
 import dataclasses
 import shlex
@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensorbnn.cli.models import read_likelihood, read_prior
-from tensorbnn.data import Dataset
+from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import PathTakenError
-from tensorbnn.model.checks import as_rows
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
 from tensorbnn.model.likelihoods import Likelihood
@@ -34,11 +33,11 @@ class SavedRun(NamedTuple):
 
     @property
     def encoding(self) -> Encoding | None:
-        """How tables are turned into numbers; ``None`` for a run that was not made by `fit`."""
+        """How tables become numbers; ``None`` for a run that `fit` did not make."""
         return noted_encoding(self.store.manifest["notes"])
 
     def read(self, file: Path, *, targets: bool = False) -> Iterator[Table]:
-        """The rows of a table, part by part; decimal commas where it has them, as at the fit."""
+        """The rows of a table, in parts; decimal commas are read as in the table of the fit."""
         noted, encoding = noted_table(self.store.manifest["notes"]) or {}, self.encoding
         return read_numbers(
             file,
@@ -47,7 +46,7 @@ class SavedRun(NamedTuple):
         )
 
     def encoding_for(self, table: Table, *, targets: bool = False) -> Encoding:
-        """The same, for a table whose columns may have to do."""
+        """The same, or one from the columns of a table for a run that `fit` did not make."""
         if self.encoding is not None:
             return self.encoding
         network = self.ensemble.network
@@ -61,29 +60,28 @@ class SavedRun(NamedTuple):
     def _target_columns(self) -> tuple[int, int]:
         """How many targets there are, and how many standard deviations of theirs."""
         likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
-        data = self.store.data()
-        known = None if data is None else likelihood.unweighted(as_rows("y", data["y"])).shape[1]
-        if isinstance(likelihood.plain, MeasuredGaussian):
-            return outputs, outputs if known is None else known - outputs
+        if isinstance(likelihood, MeasuredGaussian):
+            return outputs, outputs
+        known = unpack_dataset(self.store.data())
         if known is None:
-            is_label = isinstance(likelihood.plain, Categorical)
-            known = 1 if is_label else likelihood.columns(outputs)
-        return known, 0
+            return 1 if isinstance(likelihood, Categorical) else likelihood.columns(outputs), 0
+        count = known.targets.shape[1]
+        return count, 0 if known.y_sd is None else count
 
     def _classes(self) -> tuple[str, ...] | None:
-        """Their numbers, for a likelihood of classes; several outputs of 0 and 1 are none."""
-        likelihood, outputs = self.ensemble.likelihood.plain, self.ensemble.network.outputs
+        """Numbers as labels, for a likelihood of classes; several binary outputs have none."""
+        likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         if isinstance(likelihood, Categorical):
             return tuple(map(str, range(outputs)))
         return ("0", "1") if isinstance(likelihood, Bernoulli) and outputs == 1 else None
 
 
 def open_run(path: Path) -> SavedRun:
-    """The run at `path`, or an error that says what is missing."""
+    """The run at `path`, if it has draws."""
     store = open_store(path)
     if not all(store.chunk_sizes(chain) for chain in range(store.manifest["chains"])):
         raise ValueError(
-            f"{path} has no networks of some chain yet, or was stopped before: see `tensorbnn info "
+            f"some chain of {path} has no networks yet: see `tensorbnn info "
             f"{shlex.quote(str(path))}`"
         )
     return SavedRun(store, load(path))
@@ -97,13 +95,13 @@ def open_store(path: Path) -> DirectoryStore:
 
 
 def training_points(store: DirectoryStore) -> Dataset | None:
-    """Training rows at which a run is diagnosed; ``None`` where it keeps none."""
+    """Training rows at which a run is diagnosed; ``None`` if it does not contain its data."""
     data = store.data()
     return None if data is None else diagnosed_rows(store.manifest["notes"], data["x"])
 
 
 def check_free_run(path: Path, *, overwrite: bool, option: str, hint: str = "") -> None:
-    """Raise where a run can't be made at `path`, which was given as `option`."""
+    """Raise if a run can't be created at `path`, the value of `option`."""
     try:
         check_free(path, overwrite=overwrite)
     except PathTakenError as error:
@@ -116,7 +114,7 @@ def check_free_run(path: Path, *, overwrite: bool, option: str, hint: str = "") 
 
 
 def check_free_file(file: Path, *, overwrite: bool, is_table: bool = True) -> None:
-    """Raise where `file` can't be written, before anything is computed."""
+    """Raise if `file` can't be written, before anything is computed."""
     if is_table:
         suffix(file)
     if file.is_dir():
@@ -152,11 +150,11 @@ def other_weights(
 
 
 def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
-    """One that takes standard deviations of targets if, and only if, that of the run does."""
+    """Read another likelihood, and check it against the targets of the run."""
     likelihood = read_likelihood(text)
-    if likelihood.real_targets != ensemble.likelihood.plain.real_targets:
+    if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
-        raise ValueError(f"{text} is a likelihood of {of}, but the run predicts {has}")
+        raise ValueError(f"--likelihood {text} is for {of}, but the run predicts {has}")
     if likelihood.knows_noise and not ensemble.likelihood.knows_noise:
         raise ValueError(
             f"{text} takes no standard deviations of targets, but the run has them: re-weight it "

@@ -26,6 +26,7 @@ from tensorbnn.model.layers import LeakyReLU
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.noise import MeasuredGaussian
+from tensorbnn.model.rows import RowLikelihood, without_rows
 
 Engine = Literal["jax", "native"]
 
@@ -110,8 +111,14 @@ def unsupported(network: Network, likelihood: Likelihood) -> str | None:
     for name, layer in zip(network.names, network.layers, strict=True):
         if type(layer) not in (*kernels.DENSE, *kernels.FUSED, *kernels.ALONE):
             return f"the layer {name}, a {type(layer).__name__}"
-    if type(likelihood) not in kernels.LIKELIHOODS:
-        return f"a {type(likelihood).__name__} likelihood"
+    own = without_rows(likelihood)
+    if type(own) not in kernels.LIKELIHOODS:
+        return f"a {type(own).__name__} likelihood"
+    if isinstance(likelihood, RowLikelihood):
+        if likelihood.is_weighted:
+            return "`sample_weight`"
+        if not isinstance(own, MeasuredGaussian):
+            return f"`y_sd` with a {type(own).__name__} likelihood"
     most = kernels.LIMITS["most_stages"]
     return f"more than {most} layers" if len(network.layers) > most else None
 
@@ -144,7 +151,7 @@ def omitted_constant(likelihood: Likelihood, data: Data) -> Array | None:
 
     For a `MeasuredGaussian`, minus the logarithms of the measured standard deviations.
     """
-    if not isinstance(likelihood, MeasuredGaussian):
+    if not isinstance(without_rows(likelihood), MeasuredGaussian):
         return None
     tiles, rest = (jnp.split(each, 2, axis=-2)[1] for each in (data.tile_targets, data.targets))
     return -jnp.sum(jnp.log(tiles)) - jnp.sum(jnp.log(rest))
@@ -170,7 +177,7 @@ def program(network: Network, likelihood: Likelihood) -> Program:
         slopes.append(slope)
     flat = tuple(itertools.chain.from_iterable(stages))
     count = len(likelihood.numbers()) or 1
-    return Program(flat, tuple(slopes), kernels.LIKELIHOODS[type(likelihood)], count)
+    return Program(flat, tuple(slopes), kernels.LIKELIHOODS[type(without_rows(likelihood))], count)
 
 
 class Evaluated(NamedTuple):

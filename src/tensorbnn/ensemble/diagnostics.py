@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import Evidence, judge
-from tensorbnn.findings import Approximate, Verdict, WeightsUntrusted
+from tensorbnn.findings import Approximate, Finding, Verdict, WeightsUntrusted
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
@@ -104,6 +104,8 @@ def diagnose(
     untrusted: WeightsUntrusted | None = None,
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
+    about_data: tuple[Finding, ...] = (),
+    about_fit: Callable[[], tuple[Finding, ...]] = tuple,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
@@ -137,6 +139,8 @@ def diagnose(
         sampler=sampler,
         sample_stats=info,
         approximation=approximation,
+        about_data=about_data,
+        about_fit=about_fit,
     )
     return Diagnosis(
         **found._asdict(),

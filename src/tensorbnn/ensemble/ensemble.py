@@ -14,6 +14,7 @@ from tensorbnn.ensemble.approximation import Approximation, read_approximation
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
+from tensorbnn.ensemble.fit_checks import MOST_NETWORKS, Fit
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
 from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
@@ -23,7 +24,7 @@ from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
 from tensorbnn.findings import WeightsUntrusted
 from tensorbnn.inference.sampler import MAX_SEED, Sampler
-from tensorbnn.model.checks import DType, as_rows
+from tensorbnn.model.checks import DType
 from tensorbnn.model.layers import Relevance
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -191,7 +192,7 @@ class Ensemble:
             shares, likelihood = self._thinned(weights, thin).ravel(), weights.likelihood
         return Prediction(
             self.network,
-            likelihood.plain,
+            likelihood,
             self.dtype,
             rows.inputs,
             functools.partial(self._draws.batches, thin),
@@ -309,7 +310,9 @@ class Ensemble:
         moments, scores = [(each.mean, each.sd) for each in predictions(x)], None
         if validation is not None:
             rows = self._prepare(as_dataset("validation", validation)).dataset
-            scores = np.array([each.log_score(rows.targets) for each in predictions(rows.x)])
+            known = {"y_sd": rows.y_sd, "sample_weight": rows.sample_weight}
+            each = predictions(rows.x)
+            scores = np.array([own.log_score(rows.targets, **known) for own in each])
         mean, sd = (np.stack(each) for each in zip(*moments, strict=True))
         inputs = self._prepare(Dataset(x)).dataset.x
         return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, weights, scores)
@@ -339,6 +342,7 @@ class Ensemble:
         ((3, 1), (3, 1), (3, 1))
         """
         points = self._prepare(Dataset(x, names=names)).dataset
+        fit = self._fit()
         return diagnose(
             self._by_chain(x, thin=thin, progress=progress),
             self._statistics,
@@ -350,6 +354,8 @@ class Ensemble:
             else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
+            about_data=fit.about_data(),
+            about_fit=fit.about_fit,
         )
 
     def autocorrelation(
@@ -389,6 +395,8 @@ class Ensemble:
         x: ArrayLike,
         y: ArrayLike,
         *,
+        y_sd: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         level: float = 0.9,
         thin: int = 1,
         seed: int = 0,
@@ -402,7 +410,11 @@ class Ensemble:
         Parameters
         ----------
         y
-            Their targets, given as to `Posterior`: without weights, with measured deviations.
+            Their targets, as for `Posterior`.
+        y_sd
+            Error bars of the targets, as for `Posterior`. New targets then scatter by them, too.
+        sample_weight
+            Weights of the rows ``(rows,)``, by which all scores are averaged.
         level
             What fraction of targets the intervals should hold whose coverage is computed.
 
@@ -417,19 +429,17 @@ class Ensemble:
         >>> bool(scores.rmse[0] < 0.1), scores.coverage
         (True, array([1.]))
         """
-        rows = self._prepare(Dataset(x, as_rows("y", y)))
+        rows = self._prepare(Dataset(x, y, y_sd=y_sd, sample_weight=sample_weight))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
         prediction = self.predict(known.x, thin=thin, progress=progress)
         if self.likelihood.predicts_classes:
-            return score_classes(prediction, known.targets)
+            return score_classes(prediction, known)
 
         def draw(own: slice) -> NDArray[Any]:
             return self._new_targets(rows.take(own), thin=thin, seed=seed, first_row=own.start)
 
-        observed = self.likelihood.plain.observed(known.targets, self.network.outputs)
-        log_score = prediction.log_score(known.targets)
-        return score_numbers(prediction, observed, draw, log_score, level=level, seed=seed)
+        return score_numbers(prediction, known, draw, level=level, seed=seed)
 
     def posterior_predictive(self, x: ArrayLike, *, thin: int = 1, seed: int = 0) -> NDArray[Any]:
         """A new target from each network for each row of `x`, each with noise of its own.
@@ -461,15 +471,15 @@ class Ensemble:
         As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
         A network that comes again draws with noise of its own.
         """
-        rows, likelihood = self._prepare(Dataset(x)), self.likelihood.plain
+        rows = self._prepare(Dataset(x))
         if seed is not None:
             batches, numbers = [self._draws.take(places)], noise_numbers(places, len(self))
-            found = new_targets(self.network, likelihood, batches, rows, seed=seed, numbers=numbers)
+            found = new_targets(self.network, batches, rows, seed=seed, numbers=numbers)
             return self.scaling.natural(found)
         places, back = np.unique(places, return_inverse=True)
         batch = self._draws.take(places)
         prediction = Prediction(
-            *(self.network, likelihood, self.dtype, rows.inputs, lambda: [batch], len(places)),
+            *(self.network, self.likelihood, self.dtype, rows.inputs, lambda: [batch], len(places)),
             progress=progress,
             scaling=self.scaling,
         )
@@ -517,12 +527,10 @@ class Ensemble:
         if rows is not None:
             groups["log_likelihood"] = {"y": self._log_likelihood(rows, thin=thin)}
             known = rows.dataset
-            if type(self.likelihood.plain).sample is not Likelihood.sample:
-                own = self._prepare(Dataset(known.x, self.likelihood.unweighted(known.targets)))
-                again = self._by_draw(self._new_targets(own, thin=thin, seed=seed))
+            if type(self.likelihood).sample is not Likelihood.sample:
+                again = self._by_draw(self._new_targets(rows, thin=thin, seed=seed))
                 groups["posterior_predictive"] = {"y": again}
-            y = self.likelihood.observed(known.targets, self.network.outputs)
-            groups |= {"observed_data": {"y": y}, "constant_data": {"x": known.x}}
+            groups |= {"observed_data": {"y": known.targets}, "constant_data": {"x": known.x}}
         if inputs is not None:
             predictions = self._by_chain(inputs, thin=thin, progress=progress)
             groups |= {"predictions": {"f": predictions}}
@@ -563,10 +571,9 @@ class Ensemble:
     def _model(self) -> Model:
         return Model(self.network, self.likelihood)
 
-    def _prepare(self, dataset: Dataset, likelihood: Likelihood | None = None) -> Prepared:
-        """The user's rows as the model takes them; their targets are without weights by default."""
-        likelihood = self.likelihood.plain if likelihood is None else likelihood
-        return prepare(dataset, self.network, likelihood, self.scaling, self.dtype)
+    def _prepare(self, dataset: Dataset) -> Prepared:
+        """The user's rows as the model takes them."""
+        return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
 
     def _log_ratios(
         self,
@@ -589,6 +596,16 @@ class Ensemble:
             rows = prepare(rows.dataset, self.network, likelihood, self.scaling, "float64")
         batches = self._draws.batches()
         return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
+
+    def _fit(self) -> Fit:
+        """How the model fits its training data, for the verdict."""
+
+        def predict(x: NDArray[Any]) -> NDArray[Any]:
+            thin = -(-len(self) // MOST_NETWORKS)
+            return self.predict(x, thin=thin, progress=False).mean
+
+        model = self._store, self._model, self.scaling, self.dtype
+        return Fit(*model, self.hyperparameters, predict)
 
     def _thinned(self, weights: Weights, thin: int) -> NDArray[Any]:
         """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
@@ -614,22 +631,23 @@ class Ensemble:
 
     def _log_likelihood(self, rows: Prepared, *, thin: int) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        each = log_likelihood(self.network, self.likelihood, self._draws.batches(thin), rows)
-        weights = self.likelihood.weights(rows.dataset.targets)
+        each = log_likelihood(self.network, self._draws.batches(thin), rows)
+        weights = rows.dataset.sample_weight
         jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
         return self._by_draw(each) + jacobian
 
     def _new_targets(
         self, rows: Prepared, *, thin: int, seed: int, first_row: int = 0
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``; where targets are known, that of these."""
-        model = self.network, self.likelihood.plain, self._draws.batches(thin)
-        return self.scaling.natural(new_targets(*model, rows, seed=seed, first_row=first_row))
+        """Noise included, ``(networks, rows, columns)``; with the error bars of the rows."""
+        batches = self._draws.batches(thin)
+        found = new_targets(self.network, batches, rows, seed=seed, first_row=first_row)
+        return self.scaling.natural(found)
 
     def _data(self, given: Pair | None) -> Prepared | None:
         """Training data: given, or kept in the run; ``None`` for the prior."""
         dataset = find_data(self._store) if given is None else as_dataset("data", given)
-        return None if dataset is None else self._prepare(dataset, self.likelihood)
+        return None if dataset is None else self._prepare(dataset)
 
     def _needed_log_likelihood(self, given: Pair | None, thin: int) -> NDArray[Any]:
         thin, rows = check_count("thin", thin, least=1), self._data(given)

@@ -30,14 +30,26 @@ class _LibraryMetric(ABC):
 
     name: ClassVar[str]
 
-    def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
-        """The metric of `predictions` for `targets`, each ``(rows,)`` or ``(rows, outputs)``."""
+    def __call__(
+        self,
+        predictions: ArrayLike,
+        targets: ArrayLike,
+        *,
+        sample_weight: NDArray[Any] | None = None,
+    ) -> float:
+        """The metric of `predictions` for `targets`, each ``(rows,)`` or ``(rows, outputs)``.
+
+        With `sample_weight` ``(rows,)`` the mean over rows is weighted.
+        """
         predicted, true = _columns("predictions", predictions), _columns("targets", targets)
         if len(predicted) != len(true):
             raise ValueError(f"there are {len(predicted)} predictions for {len(true)} targets")
         # Infinite and undefined values are returned as inf and NaN.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return float(np.mean(self._each(predicted, true)))
+            each = self._each(predicted, true)
+            if sample_weight is not None:
+                each = np.average(each, axis=0, weights=sample_weight)
+            return float(np.mean(each))
 
     @abstractmethod
     def _each(self, predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[Any]:

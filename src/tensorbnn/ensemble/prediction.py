@@ -11,12 +11,12 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_fraction
-from tensorbnn.data import model_targets
+from tensorbnn.data import Dataset, prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.ensemble import statistics, targets
 from tensorbnn.ensemble.draws import Batch
 from tensorbnn.errors import OptionError
-from tensorbnn.model.checks import DType, check_rows
+from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.noise import UNKNOWN_NOISE
@@ -182,27 +182,32 @@ class Prediction:
 
         return self._collect(share, axis=0) / np.diff(bins)
 
-    def log_predictive(self, y: ArrayLike) -> NDArray[Any]:
+    def log_predictive(self, y: ArrayLike, *, y_sd: ArrayLike | None = None) -> NDArray[Any]:
         """Log predictive density of each row's targets, ``(rows,)``.
 
-        ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included; `y` is given as it was
-        to `Posterior`, and the density is per unit of it.
+        ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included; `y` and `y_sd` are
+        given as they were to `Posterior`, and the density is per unit of `y`.
         """
-        rows = check_rows("y", y, self._scaling.user_dtype(self._dtype))
         model = self._network, self._likelihood, self._scaling, self._dtype
-        known = model_targets(rows, *model)
-        if len(known) != self.num_rows:
-            raise ValueError(f"`y` has {len(known)} rows but `x` has {self.num_rows}")
+        known, likelihood = prepare_targets(Dataset(self._x, y, y_sd=y_sd), *model)
 
         def density(block: _Block) -> NDArray[Any]:
             mixture, own = self._mixture(block), known[block.rows].T
-            return np.asarray(targets.mixture_log_density(self._likelihood, mixture, own))
+            return np.asarray(targets.mixture_log_density(likelihood, mixture, own))
 
         return self._collect(density, axis=0) + self._scaling.log_jacobian
 
-    def log_score(self, y: ArrayLike) -> float:
-        """Mean over rows of `log_predictive`: higher is better."""
-        return float(np.mean(self.log_predictive(y), dtype=np.float64))
+    def log_score(
+        self,
+        y: ArrayLike,
+        *,
+        y_sd: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean over rows of `log_predictive`, weighted if you give weights: higher is better."""
+        weights = Dataset(self._x, sample_weight=sample_weight).sample_weight
+        each = self.log_predictive(y, y_sd=y_sd).astype(np.float64)
+        return float(np.average(each, weights=weights))
 
     @property
     def knows_noise(self) -> bool:

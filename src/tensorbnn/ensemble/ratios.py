@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tensorbnn.data import Prepared
+from tensorbnn.data import Dataset, Prepared, likelihood_of
 from tensorbnn.density import Model
 from tensorbnn.engine import forward
 from tensorbnn.engine.forward import Data, Outputs
@@ -32,7 +32,6 @@ from tensorbnn.model.hyper import Prior
 from tensorbnn.model.layout import Layout, own_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.model.weighted import Weighted
 from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
 
@@ -49,6 +48,10 @@ class Side:
     likelihood: Likelihood
     theta: Layout
     phi: Layout
+
+    def of_rows(self, dataset: Dataset) -> "Side":
+        """The same side for rows that may have error bars and weights."""
+        return dataclasses.replace(self, likelihood=likelihood_of(dataset, self.likelihood))
 
     def log_density(
         self, named: Mapping[str, Array], outputs: Outputs | None, data: Data | None
@@ -101,6 +104,7 @@ def log_ratios(
         data = None
         if rows is not None:
             data = forward.arrange(sides[0].network, rows.inputs, rows.targets)
+            sides = sides[0].of_rows(rows.dataset), sides[1].of_rows(rows.dataset)
         for batch in batches:
             both = batch.parameters | batch.hypers
             named = {name: np.asarray(each, np.float64) for name, each in both.items()}
@@ -158,11 +162,7 @@ def _check_layouts(run: Model, other: Model) -> None:
 
 def check_columns(run: Likelihood, other: Likelihood) -> None:
     """Raise where the two are not computed from the same columns of `y`."""
-    known = [
-        (isinstance(each, Weighted), each.knows_noise, each.outputs_per_column)
-        for each in (run, other)
-    ]
-    if known[0] != known[1]:
+    if run.outputs_per_column != other.outputs_per_column:
         names = [type(each).__name__ for each in (other, run)]
         raise OtherModelError(
             f"a {names[0]} likelihood takes other columns of `y` than the {names[1]} of the run: "

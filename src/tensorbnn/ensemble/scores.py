@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count, check_fraction
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.metrics import Accuracy
 from tensorbnn.ensemble.prediction import Prediction
 
@@ -110,17 +111,17 @@ class ClassScores:
 
 def score_numbers(
     prediction: Prediction,
-    y: NDArray[Any],
+    known: Dataset,
     draw: Callable[[slice], NDArray[Any]],
-    log_score: float,
     *,
     level: float,
     seed: int,
 ) -> Scores:
-    """Scores of targets ``(rows, outputs)``, whose `log_score` may need more than these.
+    """Scores of the targets of `known` rows, averaged with the weights of these rows.
 
     `draw` gives new targets ``(networks, rows, outputs)`` for some rows, block by block.
     """
+    y, weights = known.targets, known.sample_weight
     step = max(VALUES_AT_ONCE // (prediction.num_samples * y.shape[1]), 1)
     parts = []
     for first in range(0, len(y), step):
@@ -131,30 +132,35 @@ def score_numbers(
         parts.append((crps(draws, y[rows]), inside, width, rank))
     score, inside, width, rank = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Scores(
-        log_score=log_score,
-        rmse=rmse(prediction.mean, y),
-        crps=score.mean(axis=0),
-        coverage=inside.mean(axis=0),
-        sharpness=width.mean(axis=0),
+        log_score=prediction.log_score(y, y_sd=known.y_sd, sample_weight=weights),
+        rmse=rmse(prediction.mean, y, sample_weight=weights),
+        crps=np.average(score, axis=0, weights=weights),
+        coverage=np.average(inside, axis=0, weights=weights),
+        sharpness=np.average(width, axis=0, weights=weights),
         level=level,
         pit=rank,
     )
 
 
-def score_classes(prediction: Prediction, y: NDArray[Any]) -> ClassScores:
-    """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output."""
+def score_classes(prediction: Prediction, known: Dataset) -> ClassScores:
+    """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output, with weights of rows."""
+    y, weights = known.targets, known.sample_weight
     probabilities = prediction.mean.clip(0.0, 1.0)  # rounding may go beyond
     return ClassScores(
-        log_score=prediction.log_score(y),
-        accuracy=Accuracy()(probabilities, y),
-        brier=brier(probabilities, y),
-        ece=ece(probabilities, y),
-        reliability=reliability(probabilities, y),
+        log_score=prediction.log_score(y, sample_weight=weights),
+        accuracy=Accuracy()(probabilities, y, sample_weight=weights),
+        brier=brier(probabilities, y, sample_weight=weights),
+        ece=ece(probabilities, y, sample_weight=weights),
+        reliability=reliability(probabilities, y, sample_weight=weights),
     )
 
 
-def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
+def rmse(
+    mean: ArrayLike, y: ArrayLike, *, sample_weight: NDArray[Any] | None = None
+) -> NDArray[Any]:
     """Root of the mean squared error over rows, ``(outputs,)``, of predictions ``(rows, outputs)``.
+
+    With `sample_weight` ``(rows,)`` it is the weighted mean.
 
     Examples
     --------
@@ -164,7 +170,7 @@ def rmse(mean: ArrayLike, y: ArrayLike) -> NDArray[Any]:
     predicted, true = np.asarray(mean, np.float64), np.asarray(y, np.float64)
     if predicted.shape != true.shape:
         raise ValueError(f"predictions {predicted.shape} and targets {true.shape} differ in shape")
-    return np.sqrt(np.mean(np.square(predicted - true), axis=0))
+    return np.sqrt(np.average(np.square(predicted - true), axis=0, weights=sample_weight))
 
 
 def crps(draws: ArrayLike, y: ArrayLike) -> NDArray[Any]:
@@ -255,7 +261,9 @@ def interval(
     return np.asarray((lower <= true) & (true <= upper)), upper - lower
 
 
-def brier(probabilities: ArrayLike, y: ArrayLike) -> float:
+def brier(
+    probabilities: ArrayLike, y: ArrayLike, *, sample_weight: NDArray[Any] | None = None
+) -> float:
     """Mean squared distance of probabilities from what came true; lower is better.
 
     Parameters
@@ -265,6 +273,8 @@ def brier(probabilities: ArrayLike, y: ArrayLike) -> float:
     y
         One column of labels 0, 1, ... where a row's probabilities are those of its classes: the
         squares are summed over them. Or 0 and 1 for each output: the mean over all.
+    sample_weight
+        Weights of the rows ``(rows,)``.
 
     Examples
     --------
@@ -276,11 +286,20 @@ def brier(probabilities: ArrayLike, y: ArrayLike) -> float:
     predicted, true = _class_columns(probabilities, y)
     if _are_labels(predicted, true):
         squares = np.square(predicted - (true == np.arange(predicted.shape[1])))
-        return float(squares.sum(axis=1).mean())
-    return float(np.square(predicted - true).mean())
+        return float(np.average(squares.sum(axis=1), weights=sample_weight))
+    squares = np.square(predicted - true)
+    if sample_weight is None:
+        return float(squares.mean())
+    return float(np.average(squares, axis=0, weights=sample_weight).mean())
 
 
-def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Reliability:
+def reliability(
+    probabilities: ArrayLike,
+    y: ArrayLike,
+    *,
+    bins: int = 10,
+    sample_weight: NDArray[Any] | None = None,
+) -> Reliability:
     """Predicted probabilities against observed frequencies.
 
     For labels of several classes, the probability of the likeliest class and how often it was
@@ -288,8 +307,8 @@ def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Re
 
     Parameters
     ----------
-    probabilities, y
-        As for `brier`.
+    probabilities, y, sample_weight
+        As for `brier`. Counts are of predictions, or the sums of their weights.
     bins
         Number of bins of equal width between 0 and 1.
 
@@ -305,15 +324,28 @@ def reliability(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> Re
     else:
         chance, happened = predicted.ravel(), true.ravel() > 0.5
     which = np.minimum((chance * bins).astype(int), bins - 1)
-    count = np.bincount(which, minlength=bins)
-    sums = [np.bincount(which, weights=each, minlength=bins) for each in (chance, happened)]
+    weights = None
+    if sample_weight is not None:
+        weights = np.repeat(sample_weight, len(chance) // len(sample_weight))
+    count = np.bincount(which, weights=weights, minlength=bins)
+    each_weight = 1.0 if weights is None else weights
+    sums = [
+        np.bincount(which, weights=each * each_weight, minlength=bins)
+        for each in (chance, happened)
+    ]
     predicted, observed = (
         np.divide(each, count, out=np.full(bins, np.nan), where=count > 0) for each in sums
     )
     return Reliability(predicted, observed, count)
 
 
-def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
+def ece(
+    probabilities: ArrayLike,
+    y: ArrayLike,
+    *,
+    bins: int = 10,
+    sample_weight: NDArray[Any] | None = None,
+) -> float:
     """Expected calibration error: the mean of ``|predicted - observed|`` of `reliability`.
 
     Examples
@@ -321,7 +353,7 @@ def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
     >>> round(ece([[0.1], [0.15], [0.8]], [[0], [1], [1]], bins=2), 4)
     0.3167
     """
-    found = reliability(probabilities, y, bins=bins)
+    found = reliability(probabilities, y, bins=bins, sample_weight=sample_weight)
     gaps = np.abs(found.predicted - found.observed)
     return float(np.nansum(gaps * found.counts) / found.counts.sum())
 

@@ -23,6 +23,7 @@ from tensorbnn.ensemble.draws import Batch
 from tensorbnn.inference.sampler import root_key
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.posterior import precision
 
 # Halvings of the interval in which a quantile is known to lie: to the last bit of the type.
@@ -120,10 +121,9 @@ def mixture_quantile(
     return jax.lax.fori_loop(0, HALVINGS[mean.dtype.name], halve, (lower, upper))[1]
 
 
-def log_likelihood(
-    network: Network, likelihood: Likelihood, batches: Iterable[Batch], rows: Prepared
-) -> NDArray[Any]:
+def log_likelihood(network: Network, batches: Iterable[Batch], rows: Prepared) -> NDArray[Any]:
     """Log-density of each row's targets under each network, ``(networks, rows)``."""
+    likelihood = rows.likelihood
     with precision(rows.dtype):
         inputs, targets = pad_rows(jnp.asarray(rows.inputs.T)), jnp.asarray(rows.targets.T)
         found = []
@@ -135,7 +135,6 @@ def log_likelihood(
 
 def new_targets(
     network: Network,
-    likelihood: Likelihood,
     batches: Iterable[Batch],
     rows: Prepared,
     *,
@@ -145,7 +144,7 @@ def new_targets(
 ) -> NDArray[Any]:
     """A new target from each network for each row, noise included, ``(networks, rows, columns)``.
 
-    Where targets are known, new ones have the noise of these. `first_row` is the number of the
+    Rows with error bars get new targets with these. `first_row` is the number of the
     first row, where `rows` are a part of all: each part has noise of its own. Noise of networks is
     told apart by their `numbers` ``(networks,)``, 0, 1, ... by default.
     """
@@ -153,7 +152,7 @@ def new_targets(
         inputs, key = jnp.asarray(rows.inputs.T), jax.random.fold_in(root_key(seed), first_row)
         like = jnp.asarray(rows.targets.T) if rows.targets.shape[1] else None
         found: list[NDArray[Any]] = []
-        first = 0
+        first, likelihood = 0, rows.likelihood
         for batch in batches:
             last = first + len(next(iter(batch.parameters.values())))
             own = jnp.arange(first, last) if numbers is None else jnp.asarray(numbers[first:last])
@@ -198,9 +197,9 @@ def _new_targets(
         number, batch = numbered
         outputs, own = network.apply(batch.parameters, inputs), jax.random.fold_in(key, number)
         bound = likelihood.bind(batch.hypers)
-        if targets is None:
+        if targets is None or not isinstance(bound, RowLikelihood):
             return bound.sample(own, outputs)
-        return bound.sample_again(own, outputs, targets)
+        return bound.sample_rows(own, outputs, targets)
 
     return jax.lax.map(one, networks)
 

@@ -68,14 +68,19 @@ class Evidence(NamedTuple):
         {}
     )  # its records, each (chains, draws)
     approximation: Approximate | None = None  # where draws are not of the posterior, but of this
+    about_data: tuple[Finding, ...] = ()  # what is odd about the training data
+    about_fit: Callable[[], tuple[Finding, ...]] = tuple  # and about how the model fits them
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
     """The verdict; `rhat` computes R-hat of some of the chains, draws and rows."""
     if evidence.approximation is not None:  # chains that agree would say nothing
-        return Verdict(VerdictKind.APPROXIMATION, (evidence.approximation,))
+        found = evidence.approximation, *evidence.about_data
+        return Verdict(VerdictKind.APPROXIMATION, found)
     decisive = _on_predictions(evidence, rhat)
-    findings = (decisive, *_on_sampling(evidence))
+    findings = (decisive, *_on_sampling(evidence), *evidence.about_data)
+    if isinstance(decisive, Agree | RunLonger):
+        findings += evidence.about_fit()
     kind = _KINDS[type(decisive)]
     if kind is VerdictKind.TRUSTWORTHY and any(each.doubtful for each in findings):
         kind = VerdictKind.USABLE

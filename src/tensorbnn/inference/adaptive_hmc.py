@@ -154,6 +154,11 @@ class AdaptiveHMC(Sampler):
         return _init(target, positions, settings, self._constants(), first, hyper_step_size)
 
     @staticmethod
+    def most_gradients(state: "AdaptiveState") -> Array:
+        """How many gradients the next transition takes at most, ``(chains,)``."""
+        return _gradients(state, moves_hypers=state.z_phi.shape[1] > 0)
+
+    @staticmethod
     def step(
         keys: Array, state: "AdaptiveState", target: TargetDensity
     ) -> "Transition[AdaptiveState]":
@@ -233,21 +238,27 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
         iteration=state.iteration + 1,
         adapter=_search(key_search, state, squared_jump, accepted),
     )
-    gradients = num_steps + 1
     if sizes[1]:
         random = list(map(Randomness, hyper_momenta, jitter[1:], uniform[1:3]))
         new_state = _move_hypers(state, new_state, target, random)
-        gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_STEPS + 1, 0)
         phi, _ = phi_of(target, new_state.z_phi)
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
     info = info._replace(
         energy=info.energy - log_hyper_prior,  # of the whole density, as other samplers have it
         lp=log_density,
-        num_gradients=gradients,
+        num_gradients=_gradients(state, moves_hypers=sizes[1] > 0),
     )
     position = target.position(new_state.theta, phi)
     return new_state._replace(position=position, log_density=log_density), info
+
+
+def _gradients(state: AdaptiveState, *, moves_hypers: bool) -> Array:
+    """Those of an epoch, in which hyper-parameters move if there are any."""
+    gradients = state.adapter.num_steps + 1
+    if moves_hypers:
+        gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_STEPS + 1, 0)
+    return gradients
 
 
 def _move_hypers(

@@ -121,6 +121,11 @@ class GHMC(Sampler):
         return start_state(GHMCState, target, positions, settings, **fields)
 
     @staticmethod
+    def most_gradients(state: "GHMCState") -> Array:
+        """How many gradients the next transition takes at most, ``(chains,)``."""
+        return jax.vmap(_most_gradients)(state)
+
+    @staticmethod
     def step(keys: Array, state: "GHMCState", target: TargetDensity) -> "Transition[GHMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
@@ -247,7 +252,7 @@ def _follow(
         fresh = jax.random.normal(key_momentum, state.position.shape)
         slice_step = jnp.where(first, 2 * uniform[1], 2 * uniform[0] * settings.slice_step)
         factor = 1 + settings.num_steps_jitter * (2 * uniform[2] - 1)
-        num_steps = jnp.maximum(jnp.rint(factor * usual_steps), 1.0).astype(jnp.int32)
+        num_steps = _steps_of_move(factor, usual_steps)
         time = step_size * num_steps.astype(step_size.dtype)
         persistence = jnp.exp(-time / state.tuning.length)
         made = move(
@@ -272,6 +277,16 @@ def _follow(
         begin, state.slice, zero, zero, zero, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
     )
     return jax.lax.fori_loop(0, moves, one, none)
+
+
+def _most_gradients(state: GHMCState) -> Array:
+    """Gradients of a transition all of whose moves are as long as they can be."""
+    moves, usual_steps = _moves(state, tuning.step_size(state.tuning, state.iteration))
+    return moves * _steps_of_move(1 + state.settings.num_steps_jitter, usual_steps)
+
+
+def _steps_of_move(factor: Array, usual_steps: Array) -> Array:
+    return jnp.maximum(jnp.rint(factor * usual_steps), 1.0).astype(jnp.int32)
 
 
 def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:

@@ -125,6 +125,11 @@ class HMC(Sampler):
         return start_state(HMCState, target, positions, settings, tuning=first)
 
     @staticmethod
+    def most_gradients(state: "HMCState") -> Array:
+        """How many gradients the next transition takes at most, ``(chains,)``."""
+        return jax.vmap(lambda each: _trajectory(jnp.ones(2, each.position.dtype), each)[1])(state)
+
+    @staticmethod
     def step(keys: Array, state: "HMCState", target: TargetDensity) -> "Transition[HMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         batched = target.batches_chains(keys.shape[0])

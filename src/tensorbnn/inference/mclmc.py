@@ -121,6 +121,11 @@ class MCLMC(Sampler):
         return (EnergyErrors(error=error, share=ERROR_SHARE, limit=ERROR_LIMIT, **names),)
 
     @staticmethod
+    def most_gradients(state: "MCLMCState") -> Array:
+        """How many gradients the next transition takes at most, ``(chains,)``."""
+        return GRADIENTS_PER_STEP * jax.vmap(lambda each: _trajectory(each)[2])(state)
+
+    @staticmethod
     def step(keys: Array, state: "MCLMCState", target: TargetDensity) -> "Transition[MCLMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
@@ -166,12 +171,7 @@ def _step(key: Array, state: MCLMCState, target: TargetDensity) -> Transition[MC
 
     settings = state.settings
     adapting = state.iteration < settings.step_size_adapt_steps
-    step_size = state.adaptation.step_size(adapting)
-    first_width = settings.decoherence_time / FRACTION_OF_WIDTH
-    width = state.spread.width(state.iteration, settings.time_adapt_steps, first_width)
-    time = FRACTION_OF_WIDTH * width
-    wanted = jnp.minimum(time / step_size, settings.max_steps.astype(time.dtype))
-    num_steps = jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
+    step_size, time, num_steps = _trajectory(state)
     key_first, key_steps = jax.random.split(key)
     first = state.iteration == 0
     momentum = jnp.where(first, _direction(key_first, state.position), state.momentum)
@@ -199,6 +199,18 @@ def _step(key: Array, state: MCLMCState, target: TargetDensity) -> Transition[MC
         spread=state.spread.update(end.position, state.iteration, settings.time_adapt_steps),
     )
     return new_state, info
+
+
+def _trajectory(state: MCLMCState) -> tuple[Array, Array, Array]:
+    """Step size, decoherence time and number of steps of the next transition."""
+    settings = state.settings
+    adapting = state.iteration < settings.step_size_adapt_steps
+    step_size = state.adaptation.step_size(adapting)
+    first_width = settings.decoherence_time / FRACTION_OF_WIDTH
+    width = state.spread.width(state.iteration, settings.time_adapt_steps, first_width)
+    time = FRACTION_OF_WIDTH * width
+    wanted = jnp.minimum(time / step_size, settings.max_steps.astype(time.dtype))
+    return step_size, time, jnp.maximum(jnp.rint(wanted), 1.0).astype(jnp.int32)
 
 
 def _steps(

@@ -80,6 +80,11 @@ class NUTS(Sampler):
         return start_state(NUTSState, target, positions, settings, adaptation=adaptation)
 
     @staticmethod
+    def most_gradients(state: "NUTSState") -> Array:
+        """How many gradients the next transition takes at most, ``(chains,)``."""
+        return 2 ** jax.vmap(_max_depth)(state) - 1
+
+    @staticmethod
     def step(keys: Array, state: "NUTSState", target: TargetDensity) -> "Transition[NUTSState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
@@ -109,12 +114,9 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUT
     momentum = jax.random.normal(key_momentum, state.position.shape)
     begin = Phase(state.position, momentum, state.log_density, state.gradient)
     energy = energy_of(begin)
-    most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
-    adapting = state.iteration < steps
+    adapting = state.iteration < state.settings.adapt_steps
     step_size = state.adaptation.step_size(adapting)
-    cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
-    depth = jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
-    drawn, info = _tree(key_tree, begin, energy, step_size, depth, target)
+    drawn, info = _tree(key_tree, begin, energy, step_size, _max_depth(state), target)
     updated = state.adaptation.update(info.acceptance_rate, state.settings.target_acceptance)
     new_state = state._replace(
         position=drawn.position,
@@ -124,6 +126,13 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUT
         adaptation=select(adapting, updated, state.adaptation),
     )
     return new_state, info
+
+
+def _max_depth(state: NUTSState) -> Array:
+    """Most doublings of the next trajectory."""
+    most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
+    cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
+    return jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
 
 
 def _tree(

@@ -174,7 +174,8 @@ def pretrain(
             training, aside = own, posterior.prepare_validation(validation)
         batches = make_batches(model.network, training, batch_size)
         held_out = None if aside is None else posterior.arrange(aside)
-        task = Task(model, objective, batches, held_out)
+        judge = model if aside is None else posterior.model_of(aside)
+        task = Task(model, objective, batches, held_out, judge)
         state = begin(task, *draw_starts(model, key_start, given))
         for network, loss in enumerate(np.asarray(state.best_loss)):
             if not np.isfinite(loss):
@@ -207,6 +208,8 @@ class Task:
     batches: Batches
     validation: Data | None
     """``None`` where the training loss serves."""
+    judge: Model = field(metadata={"static": True})
+    """The density of the validation rows, which may have other error bars and weights."""
     evaluate_every: ClassVar[int] = 1
 
     def loss(self, key: Array, theta: Array, phi: Array, data: Data | None, rows: int) -> Array:
@@ -222,7 +225,7 @@ class Task:
         training = self.loss(key, theta, phi, self.batches.data, self.batches.count)
         if self.validation is None:
             return Losses(training, training)
-        log_likelihood = self.model.log_likelihood(theta, phi, self.validation)
+        log_likelihood = self.judge.log_likelihood(theta, phi, self.validation)
         return Losses(training, -log_likelihood / forward.num_rows(self.validation))
 
 

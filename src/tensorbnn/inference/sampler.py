@@ -99,6 +99,10 @@ class Sampler(ABC):
     pool
         ``(state, shared, number) -> state`` after round `number`, counted from 0. `shared` is
         ``(all chains, rounds, values)``; rounds to come hold zeros.
+    most_gradients
+        ``state -> (chains,)``: how many gradients the next transition takes at most, by which a run
+        with a limit of time knows whether it still fits. If ``None``, the run goes by the time
+        that transitions have taken.
     """
 
     exact: ClassVar[bool] = True
@@ -106,6 +110,7 @@ class Sampler(ABC):
     learned: ClassVar[tuple[str, ...]] = ()
     share: "ClassVar[staticmethod[[Any], Array] | None]" = None
     pool: "ClassVar[staticmethod[[Any, Array, Array], Any] | None]" = None
+    most_gradients: "ClassVar[staticmethod[[Any], Array] | None]" = None
 
     @abstractmethod
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> Any:

@@ -135,6 +135,11 @@ class SGHMC(Sampler):
         return (KineticTemperature(sampler=SGHMC.__name__, temperature=temperature, limit=limit),)
 
     @staticmethod
+    def most_gradients(state: "SGHMCState") -> Array:
+        """How many gradients the next transition takes at most, ``(chains,)``."""
+        return _gradients(state)
+
+    @staticmethod
     def step(keys: Array, state: "SGHMCState", target: TargetDensity) -> "Transition[SGHMCState]":
         """One transition of every chain; `keys` is ``(chains,)``."""
         return over_chains(lambda key, each: _step(key, each, target), keys, state)
@@ -200,7 +205,7 @@ def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SG
         energy=-end.log_density,
         lp=end.log_density,
         step_size=step_size,
-        num_gradients=jnp.where(burning_in, 2, 1) * settings.num_steps,
+        num_gradients=_gradients(state),
         kinetic_temperature=sums.temperature / count,
     )
     new_state = state._replace(
@@ -211,6 +216,12 @@ def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SG
         spread=state.spread.update(end.position, state.iteration, settings.friction_adapt_steps),
     )
     return new_state, info
+
+
+def _gradients(state: SGHMCState) -> Array:
+    """Of a transition: in burn-in, when energy errors are measured, two for each step."""
+    burning_in = state.iteration < state.settings.burn_in
+    return jnp.where(burning_in, 2, 1) * state.settings.num_steps
 
 
 def _plain_step(

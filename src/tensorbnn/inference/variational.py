@@ -200,7 +200,7 @@ def _log_ratios(task: Task, keys: Array, normals: Normals, phis: Array) -> Array
 
 
 def _batches(posterior: Posterior, batch_size: int | None) -> Batches | None:
-    if posterior.dataset is not None:
+    if posterior.data is not None:
         return make_batches(posterior.network, posterior.prepare_own(), batch_size)
     if batch_size is not None:
         raise ValueError("`batch_size` is given, but `posterior` has no data: leave it out")

@@ -98,7 +98,7 @@ def load_original(
         "data": fingerprint(found.posterior) or UNKNOWN_DATA,
         "output_shape": list(found.posterior.output_shape),
     }
-    store = MemoryStore(manifest, pack_dataset(found.posterior.dataset) or None)
+    store = MemoryStore(manifest, pack_dataset(found.posterior.data) or None)
     _write(store, found)
     return Ensemble._from_posterior(store, found.posterior)
 
@@ -147,7 +147,7 @@ def import_original(
     manifest = new_manifest(found.posterior, {"type": "TensorBNN"}, plan)
     manifest |= {"imported": "TensorBNN", "data": manifest["data"] or UNKNOWN_DATA}
     states = [{"transitions": np.asarray(0)}]
-    rows = pack_dataset(found.posterior.dataset) or None
+    rows = pack_dataset(found.posterior.data) or None
     store = DirectoryStore.create(new, manifest, rows, states, overwrite=overwrite)
     try:
         _write(store, found)

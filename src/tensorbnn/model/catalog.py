@@ -6,7 +6,6 @@ from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.noise import HeteroscedasticGaussian, MeasuredGaussian, StudentTNoise
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.model.weighted import Weighted
 
 LAYERS: tuple[type[layers.Layer], ...] = (
     *(layers.Dense, layers.CauchyDense, layers.Relevance),
@@ -19,6 +18,6 @@ PRIORS: tuple[type[Prior], ...] = (
 )
 LIKELIHOODS: tuple[type[Likelihood], ...] = (
     *(Gaussian, Bernoulli, Categorical, MeasuredGaussian),
-    *(StudentTNoise, HeteroscedasticGaussian, Poisson, Weighted),
+    *(StudentTNoise, HeteroscedasticGaussian, Poisson),
 )
 CLASSES: tuple[type, ...] = (*LAYERS, Hyper, *PRIORS, *LIKELIHOODS, Scaling)

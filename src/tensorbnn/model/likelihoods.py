@@ -1,6 +1,6 @@
 """Likelihoods: how targets scatter around a network's outputs.
 
-`Gaussian` is here, others are in `noise`, `discrete` and `weighted`. A likelihood owns its link: a
+`Gaussian` is here, others are in `noise` and `discrete`. A likelihood owns its link: a
 classifier's network ends in logits, and the sigmoid or softmax is part of the likelihood, computed
 stably from them. Arrays are feature-major, ``(outputs, rows)``.
 """
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tensorbnn.model.hyper import Number, Parametric
 from tensorbnn.model.layers import Layer, Sigmoid, Softmax
 from tensorbnn.model.priors import Normal
-from tensorbnn.model.scaling import Scaling
 
 
 class Likelihood(Parametric, ABC):
@@ -46,7 +45,7 @@ class Likelihood(Parametric, ABC):
     """Outputs of the network behind each column of `mean`: 2 where noise has outputs, too."""
 
     knows_noise: ClassVar[bool] = True
-    """Whether the noise of a new target is known, whatever its row."""
+    """Whether the noise of a new target is known; if not, each row needs a `y_sd`."""
 
     def __post_init__(self) -> None:
         for name in self.column_arguments:
@@ -89,15 +88,15 @@ class Likelihood(Parametric, ABC):
         each = self.outputs_per_column
         if outputs % each:
             raise ValueError(
-                f"a {type(self.plain).__name__} likelihood takes {each} outputs of the network for "
+                f"a {type(self).__name__} likelihood takes {each} outputs of the network for "
                 f"each column of `y`, but it has {outputs}: end it in Dense({each}), or a multiple"
             )
         count = outputs // each
-        for name in self.plain.column_arguments:
-            value = getattr(self.plain, name)
+        for name in self.column_arguments:
+            value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != count:
                 raise ValueError(
-                    f"`{name}` of {type(self.plain).__name__} has {len(value)} numbers, one for "
+                    f"`{name}` of {type(self).__name__} has {len(value)} numbers, one for "
                     f"each column of `y`, but the network predicts {count}: give {count}, or one "
                     "number for all"
                 )
@@ -116,27 +115,6 @@ class Likelihood(Parametric, ABC):
                 f"end the network in Dense({each * y.shape[1]}), or give `y` with {columns} columns"
             )
         return y
-
-    @property
-    def plain(self) -> "Likelihood":
-        """The likelihood of a new target: this one, without weights of rows where it has any."""
-        return self
-
-    def unweighted(self, y: NDArray[Any]) -> NDArray[Any]:
-        """The columns of `y` without weights of rows: what is given to `plain`."""
-        return y
-
-    def observed(self, y: NDArray[Any], outputs: int) -> NDArray[Any]:
-        """The columns of `y` that are targets: all, but for weights and measured deviations."""
-        return y
-
-    def inside(self, y: NDArray[Any], scaling: Scaling, outputs: int) -> NDArray[Any]:
-        """The user's `y` in the units of the model, for `targets`."""
-        return scaling.targets(y)
-
-    def weights(self, y: NDArray[Any]) -> NDArray[Any] | None:
-        """Weights ``(rows,)`` of the rows, where `y` holds any."""
-        return None
 
     @abstractmethod
     def log_density(self, outputs: Array, targets: Array) -> Array:
@@ -162,12 +140,14 @@ class Likelihood(Parametric, ABC):
             f"{type(self).__name__} can't draw new targets: define its `sample(key, outputs)`"
         )
 
-    def sample_again(self, key: Array, outputs: Array, targets: Array) -> Array:
-        """As `sample`, with the noise of the rows of `targets`, where each row has its own.
+    def sd_of_rows(self, outputs: Array, y_sd: Array) -> Array:
+        """Standard deviation of the Gaussian noise of rows with the error bars `y_sd`.
 
-        `targets` are ``(n, rows)``, as for `log_density`.
+        All are ``(columns, rows)``. Needed only for `y_sd`, which is refused without it.
         """
-        return self.sample(key, outputs)
+        raise NotImplementedError(
+            f"{type(self).__name__} takes no `y_sd`: define its `sd_of_rows(outputs, y_sd)`"
+        )
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
         """Probability that a new target is at most `targets`, both ``(outputs, rows)``, each alone.
@@ -184,6 +164,9 @@ class Likelihood(Parametric, ABC):
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
     """Targets scatter around the outputs with standard deviation `sd`.
+
+    Where rows have error bars, ``tb.Posterior(..., y_sd=y_sd)``, this is scatter on top of them:
+    the variances add.
 
     Parameters
     ----------
@@ -220,6 +203,9 @@ class Gaussian(Likelihood):
 
     def sample(self, key: Array, outputs: Array) -> Array:
         return outputs + by_column(self.sd) * jax.random.normal(key, outputs.shape, outputs.dtype)
+
+    def sd_of_rows(self, outputs: Array, y_sd: Array) -> Array:
+        return jnp.hypot(by_column(self.sd), y_sd)
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
         return ndtr((targets - outputs) / by_column(self.sd))

@@ -10,19 +10,16 @@ bounds.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.scipy.special import ndtr
-from numpy.typing import NDArray
 
 from tensorbnn.model.hyper import Number
 from tensorbnn.model.likelihoods import Likelihood, by_column
 from tensorbnn.model.priors import Normal, StudentT, student_t_cdf
-from tensorbnn.model.scaling import Scaling
 
 UNKNOWN_NOISE = (
     "a MeasuredGaussian likelihood knows the standard deviations of the rows in the data, not that "
@@ -39,10 +36,7 @@ LEAST_OUTPUT = -20.0
 class MeasuredGaussian(Likelihood):
     """Targets scatter around the outputs with known standard deviations, times `factor`.
 
-    The standard deviations are further columns of the training data's `y` (and of data to validate
-    on, and to score), after the targets: ``np.column_stack([y, sd])``. There are as many of them as
-    targets, in the same order, or one that all targets of a row share. ``standardize=True`` scales
-    them with the targets.
+    The standard deviations are the error bars of the rows: ``tb.Posterior(..., y_sd=y_sd)``.
 
     Predictions are about the quantity that was measured. What a new measurement of it gives depends
     on its own standard deviation, which is not known: ``sd_total`` and ``noise=True`` are refused.
@@ -57,9 +51,9 @@ class MeasuredGaussian(Likelihood):
     Examples
     --------
     >>> import tensorbnn as tb
-    >>> x, y, sd = [-1.0, 0.0, 1.0], [0.2, 0.1, 0.4], [0.1, 0.3, 0.1]
+    >>> x, y, y_sd = [-1.0, 0.0, 1.0], [0.2, 0.1, 0.4], [0.1, 0.3, 0.1]
     >>> network = tb.Network(tb.Dense(1), inputs=1)
-    >>> posterior = tb.Posterior(network, tb.MeasuredGaussian(), x, np.column_stack([y, sd]))
+    >>> posterior = tb.Posterior(network, tb.MeasuredGaussian(), x, y, y_sd=y_sd)
     >>> posterior.num_parameters
     2
     """
@@ -70,20 +64,11 @@ class MeasuredGaussian(Likelihood):
     real_targets: ClassVar[bool] = True
     knows_noise: ClassVar[bool] = False
 
-    def observed(self, y: NDArray[Any], outputs: int) -> NDArray[Any]:
-        return self._apart(y, outputs)[0]
-
-    def inside(self, y: NDArray[Any], scaling: Scaling, outputs: int) -> NDArray[Any]:
-        values, sds = self._apart(y, outputs)
-        return np.column_stack([scaling.targets(values), sds / np.asarray(scaling.y_scale or 1.0)])
-
-    def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
-        return np.column_stack(self._apart(y, outputs))
-
     def log_density(self, outputs: Array, targets: Array) -> Array:
-        values, sds = jnp.split(targets, 2)
-        gaussian = Normal().bind({"loc": outputs, "scale": by_column(self.factor) * sds})
-        return gaussian.log_density(values).sum(axis=0)
+        raise ValueError(UNKNOWN_NOISE)
+
+    def sd_of_rows(self, outputs: Array, y_sd: Array) -> Array:
+        return by_column(self.factor) * y_sd
 
     def mean(self, outputs: Array) -> Array:
         return outputs
@@ -94,31 +79,8 @@ class MeasuredGaussian(Likelihood):
     def sample(self, key: Array, outputs: Array) -> Array:
         raise ValueError(UNKNOWN_NOISE)
 
-    def sample_again(self, key: Array, outputs: Array, targets: Array) -> Array:
-        sds = by_column(self.factor) * jnp.split(targets, 2)[1]
-        return outputs + sds * jax.random.normal(key, outputs.shape, outputs.dtype)
-
     def cdf(self, outputs: Array, targets: Array) -> Array:
         raise ValueError(UNKNOWN_NOISE)
-
-    def _apart(self, y: NDArray[Any], outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Values and standard deviations, checked, each ``(rows, outputs)``."""
-        if y.shape[1] not in (outputs + 1, 2 * outputs):
-            wanted = " or ".join(str(count) for count in sorted({outputs + 1, 2 * outputs}))
-            raise ValueError(
-                "a MeasuredGaussian likelihood takes the standard deviations of targets as further "
-                f"columns of `y`, np.column_stack([y, sd]): {wanted} columns for a network with "
-                f"{outputs} output{'s' * (outputs > 1)}, but `y` has {y.shape[1]}"
-            )
-        values, sds = y[:, :outputs], y[:, outputs:]
-        bad = np.flatnonzero(~np.all((sds > 0) & np.isfinite(sds), axis=1))
-        if bad.size:
-            raise ValueError(
-                "standard deviations, the last columns of `y` for a MeasuredGaussian likelihood, "
-                f"must be positive and finite, but {bad.size} of {len(y)} rows have others, such "
-                f"as row {bad[0]} with {', '.join(f'{each:g}' for each in sds[bad[0]].tolist())}"
-            )
-        return values, np.broadcast_to(sds, values.shape)
 
 
 @final
@@ -214,6 +176,9 @@ class HeteroscedasticGaussian(Likelihood):
 
     def variance(self, outputs: Array) -> Array:
         return jnp.square(_mean_and_sd(outputs)[1])
+
+    def sd_of_rows(self, outputs: Array, y_sd: Array) -> Array:
+        return jnp.hypot(_mean_and_sd(outputs)[1], y_sd)
 
     def sample(self, key: Array, outputs: Array) -> Array:
         mean, sd = _mean_and_sd(outputs)

@@ -15,6 +15,7 @@ from jax import Array
 from tensorbnn.model.layout import Layout, bind_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
+from tensorbnn.model.rows import RowLikelihood
 
 # Unlikely to be a number of units, for which rows might be taken.
 ROWS = 37
@@ -36,10 +37,15 @@ def check_shapes(
             _check_priors(layout, hypers)
         outputs = _check_layers(network, theta.unflatten(theta_vector))
         if num_targets is not None:
-            bound = bind_hypers("likelihood", likelihood.plain, hypers)
-            # Weights of rows, where there are any, are no business of the likelihood inside.
-            own = num_targets - (likelihood.plain is not likelihood)
-            targets = jnp.zeros((own, ROWS))
+            bound = bind_hypers("likelihood", likelihood, hypers)
+            targets = jnp.zeros((num_targets, ROWS))
+            if isinstance(bound, RowLikelihood):
+                # The density of targets alone, which error bars replace.
+                parts, bound = bound.split(targets), bound.likelihood
+                if parts.y_sd is not None:
+                    _check_sd(bound, outputs, parts.y_sd)
+                    return
+                targets = parts.targets
             _check(
                 f"`log_density` of {type(bound).__name__}",
                 bound.log_density(outputs, targets),
@@ -68,6 +74,11 @@ def _check_priors(layout: Layout, hypers: dict[str, Array]) -> None:
             (ELEMENTS,),
             f"for values of shape ({ELEMENTS},), one number for each",
         )
+
+
+def _check_sd(likelihood: Likelihood, outputs: Array, y_sd: Array) -> None:
+    name, given = type(likelihood).__name__, f"for error bars of shape {y_sd.shape}"
+    _check(f"`sd_of_rows` of {name}", likelihood.sd_of_rows(outputs, y_sd), y_sd.shape, given)
 
 
 def _check_layers(network: Network, parameters: dict[str, Array]) -> Array:

@@ -5,7 +5,6 @@ from typing import Any
 
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.network import Network
-from tensorbnn.model.weighted import Weighted
 
 
 def summary(part: Any) -> str:
@@ -34,8 +33,6 @@ def summary(part: Any) -> str:
             for layer, count in zip(part.layers, units, strict=True)
         ]
         return " → ".join([f"{part.inputs} input{plural}", *layers])
-    if isinstance(part, Weighted):
-        return f"Weighted({summary(part.likelihood)})"
     if isinstance(part, Parametric):
         numbers = [f"{name} {_number(each)}" for name, each in part.numbers().items()]
         return _call(type(part).__name__, numbers)

@@ -7,12 +7,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tensorbnn.data import Dataset
+from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
 from tensorbnn.model.checks import as_rows
-from tensorbnn.model.noise import MeasuredGaussian
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import (
@@ -37,15 +36,11 @@ class ReportContext:
     manifest: Mapping[str, Any]
     ensemble: Ensemble
     data: dict[str, NDArray[Any]] | None
-    """Of the run, with targets alone in ``y``, and in ``y_sd`` their standard deviations if any."""
+    """Of the run, with targets and their standard deviations as ``(rows, columns)``."""
     encoding: Encoding
     judged: Dataset
-    """Rows whose targets are known, as `Ensemble.evaluate` takes them."""
+    """Rows with known targets ``(rows, columns)``."""
     judged_name: str
-    true: NDArray[Any]
-    """Their targets alone."""
-    true_sd: NDArray[Any] | None
-    """Measured standard deviations of these, where there are any."""
     unseen: bool | None
     """Whether the networks were not fitted to them; ``None`` where only the user knows."""
     points: Dataset
@@ -80,7 +75,7 @@ def read_context(
     """A run to report on; `judged` are rows of the user's, if there are any."""
     store, ensemble = DirectoryStore(path), load(path)
     notes, kept = store.manifest["notes"], store.data()
-    likelihood, outputs, unseen = ensemble.likelihood, ensemble.network.outputs, None
+    unseen = None
     if judged is None:
         if kept is None:
             raise ValueError(
@@ -89,23 +84,27 @@ def read_context(
             )
         unseen = "validation_x" in kept
         kind, own = ("held-out", "validation_") if unseen else ("training", "")
-        rows = Dataset(kept[f"{own}x"], likelihood.unweighted(as_rows("y", kept[f"{own}y"])))
+        rows = unpack_dataset(kept, own)
+        assert rows is not None
         judged = rows.evenly(MOST_ROWS)
         of = "" if len(judged) == len(rows) else f" of {len(rows):,}"
         judged_name = f"{len(judged):,}{of} {kind} rows"
-    data, true = kept, likelihood.plain.observed(judged.targets, outputs)
-    encoding = noted_encoding(notes) or unnamed_encoding(ensemble.network.inputs, true.shape[1])
+    judged = Dataset(
+        judged.x,
+        judged.targets,
+        y_sd=None if judged.y_sd is None else as_rows("y_sd", judged.y_sd),
+        sample_weight=judged.sample_weight,
+        rows=judged.rows,
+    )
+    columns = judged.targets.shape[1]
+    data, encoding = kept, noted_encoding(notes)
+    encoding = encoding or unnamed_encoding(ensemble.network.inputs, columns)
     if kept is None:
         some = judged.evenly(DIAGNOSED_ROWS)
         points = Dataset(some.x, names=row_names(some.x, encoding, some.rows.tolist()))
     else:
         points = diagnosed_rows(notes, kept["x"])
-        # Targets apart from weights of rows and from measured standard deviations.
-        columns = {name: as_rows("y", kept[name]) for name in kept if name.endswith("y")}
-        data = kept | {name: likelihood.observed(y, outputs) for name, y in columns.items()}
-        sds = _deviations(likelihood.unweighted(columns["y"]), ensemble)
-        if sds is not None:
-            data["y_sd"] = sds
+        data = kept | {name: as_rows(name, kept[name]) for name in ("y", "y_sd") if name in kept}
     return ReportContext(
         path=path,
         manifest=store.manifest,
@@ -114,8 +113,6 @@ def read_context(
         encoding=encoding,
         judged=judged,
         judged_name=judged_name,
-        true=true,
-        true_sd=_deviations(judged.targets, ensemble),
         unseen=unseen,
         points=points,
         diagnosis=ensemble.diagnose(points.x, names=points.names, progress=progress),
@@ -129,11 +126,3 @@ def diagnosed_rows(notes: Mapping[str, Any], x: NDArray[Any]) -> Dataset:
     some, numbers = Dataset(x).evenly(DIAGNOSED_ROWS), (noted_table(notes) or {}).get("diagnosed")
     names = row_names(some.x, noted_encoding(notes) or unnamed_encoding(x.shape[1]), numbers)
     return Dataset(some.x, rows=some.rows, names=names)
-
-
-def _deviations(y: NDArray[Any], ensemble: Ensemble) -> NDArray[Any] | None:
-    """Standard deviations ``(rows, outputs)`` of measured targets."""
-    likelihood, outputs = ensemble.likelihood.plain, ensemble.network.outputs
-    if not isinstance(likelihood, MeasuredGaussian):
-        return None
-    return likelihood.targets(y, outputs)[:, outputs:]

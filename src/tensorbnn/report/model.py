@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tensorbnn import plots
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
+from tensorbnn.findings import VerdictKind
 from tensorbnn.messages import PYTHON
 from tensorbnn.model.summary import summary
 from tensorbnn.report.context import ReportContext
@@ -14,13 +15,23 @@ from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, na
 from tensorbnn.report.html import Html, element, facts, figures, paragraph, section, table
 from tensorbnn.tables.encoding import noted_table
 
+TITLES = {
+    VerdictKind.TRUSTWORTHY: "You can trust these predictions",
+    VerdictKind.USABLE: "Use these predictions with care",
+    VerdictKind.NOT_YET: "Not converged yet",
+    VerdictKind.DISAGREE: "Do not trust these predictions: the chains disagree",
+    VerdictKind.NOT_MOVED: "Do not trust these predictions: a chain has not moved",
+    VerdictKind.ONE_CHAIN: "One chain can't show that it has converged",
+    VerdictKind.APPROXIMATION: "An approximation of the posterior",
+}
+
 
 def verdict_box(context: ReportContext) -> Html:
-    """Whether to believe it, in a box at the top."""
+    """Whether the predictions can be trusted, in a box at the top."""
     good = context.diagnosis.trustworthy
-    title = "Converged: the sample can be trusted" if good else "Not yet to be trusted"
+    title = TITLES[context.diagnosis.verdict.kind]
     look = f"verdict {'good' if good else 'bad'}"
-    # In the words of whoever made the run.
+    # In the words of the front-end that made the run.
     by_fit = isinstance(context.manifest["notes"].get("command"), str)
     said = context.diagnosis.verdict.message(context.words if by_fit else PYTHON)
     return element("div", element("strong", title), said, id="verdict", class_=look)

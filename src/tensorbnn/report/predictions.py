@@ -37,7 +37,12 @@ def calibration_section(context: ReportContext) -> Html:
     """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
     judged = context.judged
     scores = context.ensemble.evaluate(
-        judged.x, judged.targets, thin=context.thin, progress=context.progress
+        judged.x,
+        judged.targets,
+        y_sd=judged.y_sd,
+        sample_weight=judged.sample_weight,
+        thin=context.thin,
+        progress=context.progress,
     )
     ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
@@ -93,7 +98,7 @@ def _curves(context: ReportContext) -> list[Html]:
 
 
 def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
-    true, true_sd = context.true, context.true_sd
+    true, true_sd = context.judged.targets, context.judged.y_sd
     sd, caption = prediction.sd, "Bars are one standard deviation over networks."
     if true_sd is not None:
         caption = "Bars are one standard deviation: of the data across, over networks upright."
@@ -109,9 +114,10 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
 
 
 def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
-    if context.true.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
+    true = context.judged.targets
+    if true.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
         return []
-    mean, true = prediction.mean, context.true[:, 0].astype(int)
+    mean, true = prediction.mean, true[:, 0].astype(int)
     binary = mean.shape[1] == 1
     taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
     numbered = tuple(str(code) for code in range(2 if binary else mean.shape[1]))

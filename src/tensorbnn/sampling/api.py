@@ -1,5 +1,6 @@
 """`sample`, `resume` and `load`: from a posterior, or from a run on disk, to an ensemble."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -8,29 +9,37 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_positive
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
+from tensorbnn.errors import RunError
 from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.sampler import MAX_SEED, MAX_TRANSITIONS, Sampler, check_sampler
-from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision, warn_of_data
 from tensorbnn.sampling.checkpoint import Checkpoint, first_checkpoint
 from tensorbnn.sampling.executor import check_executor, check_sendable, make_backend
-from tensorbnn.sampling.plan import Checkpointing, Plan, initial_chains
-from tensorbnn.sampling.reporting import Reporting
+from tensorbnn.sampling.plan import (
+    CHECKPOINT_SECONDS,
+    NETWORKS_PER_FILE,
+    Plan,
+    initial_chains,
+)
+from tensorbnn.sampling.reporting import REPORT_EVERY, Reporting
 from tensorbnn.sampling.restore import (
     check_not_imported,
     check_same,
+    continue_run,
     create_store,
     restore_run,
     take_up,
 )
-from tensorbnn.sampling.run import Run
+from tensorbnn.sampling.run import Backend, Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
 from tensorbnn.storage.creation import check_free
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import check_notes
+from tensorbnn.storage.store import MemoryStore, Store
 
 
 def sample(
@@ -46,16 +55,12 @@ def sample(
     max_gradients: float | None = None,
     thin: int = 1,
     path: str | os.PathLike[str] | None = None,
-    networks_per_file: int = 100,
-    checkpoint_draws: int | None = None,
-    checkpoint_seconds: float = 10.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     metrics: Sequence[Metric] | None = None,
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
-    report_every: int = 100,
     seed: int = 0,
     sample_hyperparameters: bool = True,
     store_data: bool = True,
-    notes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: bool = True,
     executor: Executor | None = None,
@@ -70,70 +75,61 @@ def sample(
         How to sample it; ``HMC()`` by default.
     start
         Natural values by name at which chains start, each of the parameter's shape (for all chains)
-        or with the chains as first axis. What is left out starts as the layers say: weights and
-        biases from Gaussian He, drawn anew for each chain. An `Ensemble` stands for the last draws
-        of its chains: to sample a model that is not far from its own.
+        or with the chains as first axis. All others start as the layers define: weights and biases
+        from Gaussian He, drawn anew for each chain. An `Ensemble` starts the chains at its last
+        draws: use it to sample a similar model.
     chains
-        Number of independent chains; they run side by side on the machine's cores.
+        Number of independent chains; they run in parallel on the cores of the machine.
     burn_in
         Transitions at the start of each chain that are not saved. All adaptation ends with them.
     draws
         Networks to save from each chain; with `until`, at least.
     until
         When to stop: ``"converged"`` or a `Converged` with your own numbers extends the chains
-        until their predictions agree and are known well enough. Or your own stopping rule, an
-        object with ``estimate(ensemble)``.
+        until their predictions agree and are precise enough. Or your own stopping rule, an object
+        with ``estimate(ensemble)``.
     max_minutes
         Stop after this many minutes.
     max_gradients
         Stop a chain when it has spent this many gradients, burn-in included. After a limit you get
-        the networks that all chains have, and a warning that says what they fall short of.
+        the networks that all chains have, and a warning that says what is missing.
     thin
-        Transitions between two saved networks.
+        Save every `thin`-th network.
     path
-        Directory to save the run in; networks are written as they are drawn and can be read by
-        `load` while the run goes on, and `resume` goes on with it. Left out, the run is kept in
-        memory.
-    networks_per_file
-        Networks in a file of the run directory.
-    checkpoint_draws, checkpoint_seconds
-        A chain saves what it has drawn and where it is after this many draws, `networks_per_file`
-        by default and at most, and after this many seconds, in burn-in too: no more is lost if the
-        run is killed.
+        Directory to save the run in. Networks are written as they are drawn; `load` reads them at
+        any time, and `resume` continues the run. By default the run is kept in memory.
+    checkpoint_seconds
+        Each chain saves its draws and its state at least this often, also in burn-in: you lose no
+        more than that if the run is killed.
     metrics
         What to report of the networks while the chains run: `MeanSquaredError`,
         `MeanAbsolutePercentageError`, `Accuracy`, or your own functions
         ``(predictions, targets) -> float``. Predictions are the expected targets of one network, in
-        the shape of `y`.
+        the shape of `y`. Each chain reports every 100 transitions and at its end, in
+        `Ensemble.reports` and in ``metrics.jsonl`` of the run directory.
     validation
         Data ``(x, y)`` on which metrics are reported too. They don't change the draws.
-    report_every
-        Transitions of a chain, burn-in included, between two reports; one more is made at its end.
-        Reports are in `Ensemble.reports`, and in ``metrics.jsonl`` of the run directory.
     seed
         The same seed gives the same bits, whatever the number of cores.
     sample_hyperparameters
-        Whether hyper-parameters are sampled; held at their start otherwise.
+        Whether to sample the hyper-parameters. If false, they are fixed at their starting values.
     store_data
         Whether the run directory keeps the data.
-    notes
-        What is to be kept with the run, such as where its data come from: texts, numbers, lists and
-        dicts, in ``run.json``.
     overwrite
-        Whether a run that is already at `path` may be replaced.
+        Whether to replace a run that is already at `path`.
     progress
-        Show a progress bar and, on a terminal, what each chain does.
+        Show a progress bar and, on a terminal, a line for each chain.
     executor
-        Where chains run instead of this process, each as a task of its own that writes to `path`:
-        a ``ProcessPoolExecutor`` (not one that forks), ``client.get_executor()`` of a Dask client,
-        or any other ``concurrent.futures.Executor``. All its workers must see `path`. A chain
-        whose worker dies is taken up by another one.
+        Runs the chains instead of this process, each as a task that writes to `path`: a
+        ``ProcessPoolExecutor`` (not one that forks), ``client.get_executor()`` of a Dask client, or
+        any other ``concurrent.futures.Executor``. All workers must see `path`. If a worker dies,
+        another one continues its chain.
 
     Returns
     -------
     Ensemble
-        The sampled networks. Ctrl-C stops the chains: a run at `path` is saved and a message says
-        how to go on; of a run in memory you get what all chains have drawn.
+        The sampled networks. Ctrl-C stops the chains: a run at `path` is saved, and a message says
+        how to resume it; for a run in memory you get the networks that all chains have.
 
     Examples
     --------
@@ -145,6 +141,42 @@ def sample(
     >>> ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=20, progress=False)
     >>> ensemble.parameters["dense_0.weights"].shape
     (2, 20, 1, 4)
+    """
+    options = locals()
+    del options["progress"]
+    run, backend = begin_run(**options)
+    return run.run(backend, progress=progress)
+
+
+def begin_run(
+    posterior: Posterior,
+    sampler: Sampler | None = None,
+    *,
+    start: Mapping[str, ArrayLike] | Ensemble | None = None,
+    chains: int = 4,
+    burn_in: int = 1000,
+    draws: int = 1000,
+    until: Until | Literal["converged"] | None = None,
+    max_minutes: float | None = None,
+    max_gradients: float | None = None,
+    thin: int = 1,
+    path: str | os.PathLike[str] | None = None,
+    networks_per_file: int = NETWORKS_PER_FILE,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    metrics: Sequence[Metric] | None = None,
+    validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
+    report_every: int = REPORT_EVERY,
+    seed: int = 0,
+    sample_hyperparameters: bool = True,
+    store_data: bool = True,
+    notes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    executor: Executor | None = None,
+) -> tuple[Run, Backend]:
+    """A run by the options of `sample`, and where its chains will run.
+
+    Other parts of the library also set the draws of a chain in a file, the transitions between two
+    reports, and `notes` for ``run.json``: texts, numbers, lists and dicts.
     """
     check_posterior(posterior)
     check_executor(executor)
@@ -170,72 +202,65 @@ def sample(
         plan,
         StoppingRule.checked(until, max_minutes, max_gradients, posterior, plan),
         Reporting.checked(posterior, named_metrics(metrics), validation, report_every),
-        Checkpointing.checked(plan, checkpoint_draws, checkpoint_seconds),
+        _check_checkpoint_seconds(checkpoint_seconds),
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
     notes = check_notes(notes)
+    warn_of_data(posterior)
     checkpoints = _first_checkpoints(run, start)
     check_sendable(executor, run)
     create_store(run, checkpoints, path, overwrite=overwrite, store_data=store_data, notes=notes)
-    run.run(make_backend(executor, checkpoints), progress=progress)
-    return Ensemble._from_posterior(run.store, posterior, run.sampler)
+    return run, make_backend(executor, checkpoints)
 
 
 def resume(
-    path: str | os.PathLike[str],
+    run: str | os.PathLike[str] | Ensemble,
     *,
     draws: int | None = None,
     until: Until | Literal["converged"] | None = None,
     max_minutes: float | None = None,
     max_gradients: float | None = None,
     posterior: Posterior | None = None,
-    sampler: Sampler | None = None,
-    seed: int | None = None,
-    chains: int | None = None,
-    burn_in: int | None = None,
-    thin: int | None = None,
     metrics: Sequence[Metric] | None = None,
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
-    checkpoint_draws: int | None = None,
-    checkpoint_seconds: float = 10.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     custom_objects: Mapping[str, type] | None = None,
     progress: bool = True,
     executor: Executor | None = None,
 ) -> Ensemble:
-    """Go on with a run that was stopped or killed, or make one that is complete longer.
+    """Continue a run that was stopped or killed, or extend a complete one.
 
-    Every chain goes on from where it was last saved. The finished run is, bit for bit, the one that
-    was never interrupted. What a chain is made of (model, data, sampler, seed, burn-in) can't be
-    changed; given here, it is compared with the run's.
+    Every chain continues from where it was last saved, with the model, data, sampler, seed and
+    burn-in of the run. The result is bit-identical to an uninterrupted run.
 
     Parameters
     ----------
-    path
-        The directory that was given to `sample`.
+    run
+        The directory that you gave to `sample`, or the ensemble of a run in memory, which keeps its
+        own draws: you get a new one.
     draws
-        Networks of each chain in all; as many as were asked for, if left out. With `until`, at
-        least.
+        Total number of networks to save from each chain; by default as many as before. With
+        `until`, at least.
     until, max_minutes, max_gradients
-        When to stop, as in `sample`; as was asked for there, if left out. Minutes are those of this
-        call, gradients those of the whole run; ``math.inf`` lifts a limit.
+        When to stop, as in `sample`; by default as before. Minutes count from this call, gradients
+        from the start of the run; ``math.inf`` removes a limit.
     posterior
-        The posterior of the run. Needed only where the run does not keep its data, or instead of
-        `custom_objects`.
-    sampler, seed, chains, burn_in, thin
-        As in the run, which is where they are taken from if left out.
+        The posterior of the run: needed only if the run directory does not keep its data, or
+        instead of `custom_objects`.
     metrics
-        Metrics of the run that are functions of your own; the library's are known from the run.
+        Your own functions among the metrics of a run directory; the others are known.
     validation
-        Data for metrics, where the run does not keep its data.
-    checkpoint_draws, checkpoint_seconds
+        Data for the metrics, if the run directory does not keep them.
+    checkpoint_seconds
         How often chains are saved, as in `sample`.
     custom_objects
-        Your own layers, priors, likelihoods, samplers and stopping rules in the run, by class name.
+        Your own layers, priors, likelihoods, samplers and stopping rules in the run directory, by
+        class name.
     progress
         Show a progress bar.
     executor
-        Where chains run instead of this process, as in `sample`.
+        Runs the chains of a run directory instead of this process, as in `sample`.
 
     Returns
     -------
@@ -244,56 +269,72 @@ def resume(
 
     Examples
     --------
-    >>> import tempfile
-    >>> import numpy as np
     >>> import tensorbnn as tb
-    >>> x = np.linspace(-1, 1, 5)
-    >>> network = tb.Network(tb.Dense(4), tb.Tanh(), tb.Dense(1), inputs=1)
-    >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(x))
-    >>> with tempfile.TemporaryDirectory() as path:
-    ...     options = {"burn_in": 50, "path": path, "progress": False}
-    ...     ensemble = tb.sample(posterior, chains=2, draws=20, **options)
-    ...     longer = tb.resume(path, draws=30, progress=False)
-    >>> ensemble, longer
-    (Ensemble(40 networks: 2 chains of 20 draws), Ensemble(60 networks: 2 chains of 30 draws))
+    >>> prior = tb.Posterior(tb.Network(tb.Dense(2), inputs=1), tb.Gaussian(sd=0.1))
+    >>> ensemble = tb.sample(prior, chains=2, burn_in=20, draws=20, progress=False)
+    >>> tb.resume(ensemble, draws=30, progress=False)
+    Ensemble(60 networks: 2 chains of 30 draws)
     """
     check_executor(executor)
-    given = {"seed": seed, "chains": chains, "burn_in": burn_in, "thin": thin}
-    total = None if draws is None else check_count("draws", draws, least=1)
+    limits: dict[str, Any] = {
+        "draws": None if draws is None else check_count("draws", draws, least=1),
+        **{"until": until, "max_minutes": max_minutes, "max_gradients": max_gradients},
+        "checkpoint_seconds": _check_checkpoint_seconds(checkpoint_seconds),
+    }
+    known: dict[str, Any] = {
+        **{"posterior": posterior, "metrics": metrics, "validation": validation},
+        "custom_objects": custom_objects,
+    }
+    place = run._store if isinstance(run, Ensemble) else run
+    if isinstance(place, Store) and not isinstance(place, DirectoryStore):
+        given = known | {"executor": executor}
+        _check_left_out(*(name for name, value in given.items() if value is not None))
+        return _resume_memory(place, limits, progress=progress)
+    path = place.path if isinstance(place, DirectoryStore) else place
     reader = DirectoryStore(path)
-    check_same(reader, given, sampler, posterior)
-    if until is not None or total not in (None, reader.manifest["draws"]):
+    check_same(reader, posterior)
+    if until is not None or limits["draws"] not in (None, reader.manifest["draws"]):
         check_not_imported(reader)
     elif reader.manifest["status"] == "complete":
         if posterior is None:
             return Ensemble._from_store(reader, custom_objects or {})
-        return Ensemble._from_posterior(reader, posterior, sampler)
+        return Ensemble._from_posterior(reader, posterior)
     store = DirectoryStore.open_to_write(path)
     try:
-        check_same(store, given, sampler, posterior)
-        run = restore_run(
-            store,
-            draws=total,
-            until=until,
-            max_minutes=max_minutes,
-            max_gradients=max_gradients,
-            posterior=posterior,
-            sampler=sampler,
-            metrics=metrics,
-            validation=validation,
-            checkpoint_draws=checkpoint_draws,
-            checkpoint_seconds=checkpoint_seconds,
-            custom_objects=custom_objects,
-        )
-        check_sendable(executor, run)
-        checkpoints = take_up(run, store)
-        with run.recording_errors():
-            backend = make_backend(executor, checkpoints)
+        check_same(store, posterior)
+        continued = restore_run(store, **limits, **known)
+        check_sendable(executor, continued)
+        checkpoints = take_up(continued)
     except BaseException:
         store.close()
         raise
-    run.run(backend, progress=progress)
-    return Ensemble._from_posterior(run.store, run.posterior, run.sampler)
+    return continued.run(make_backend(executor, checkpoints), progress=progress)
+
+
+def _resume_memory(store: Store, limits: dict[str, Any], *, progress: bool) -> Ensemble:
+    before = store.run if isinstance(store, MemoryStore) else None
+    if not isinstance(before, Run):
+        raise RunError(
+            "this ensemble has no state from which its chains could continue: use the one that "
+            "tb.sample returned, or sample again with tb.sample(posterior, start=ensemble)"
+        )
+    is_complete = before.store.manifest["status"] == "complete"
+    if is_complete and limits["until"] is None and limits["draws"] in (None, before.plan.draws):
+        return Ensemble._from_posterior(before.store, before.posterior, before.sampler)
+    run = continue_run(before, **limits)
+    return run.run(make_backend(None, take_up(run)), progress=progress)
+
+
+def _check_left_out(*given: str) -> None:
+    if given:
+        raise ValueError(
+            f"`{given[0]}` is for a run directory: leave it out for an ensemble in memory, which "
+            "continues with its own posterior and metrics in this process"
+        )
+
+
+def _check_checkpoint_seconds(seconds: float) -> float:
+    return math.inf if seconds == math.inf else check_positive("checkpoint_seconds", seconds)
 
 
 def load(
@@ -302,7 +343,7 @@ def load(
     custom_objects: Mapping[str, type] | None = None,
     skip_damaged: bool = False,
 ) -> Ensemble:
-    """Read the networks of a run directory, also while the run goes on.
+    """Read the networks of a run directory, even while it is being written.
 
     Parameters
     ----------
@@ -311,13 +352,13 @@ def load(
     custom_objects
         Your own layers, priors, likelihoods and samplers in the run, by class name.
     skip_damaged
-        Leave out files that are damaged, with a warning, and those with the same number of the
-        other chains. Otherwise they are an error when they are met.
+        Leave out damaged files, with a warning, and those of the other chains with the same number.
+        By default a damaged file is an error.
 
     Returns
     -------
     Ensemble
-        The draws that all chains have written so far; `Ensemble.refresh` looks for more.
+        The draws that all chains have written so far; `Ensemble.refresh` adds new ones.
 
     Examples
     --------

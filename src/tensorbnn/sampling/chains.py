@@ -142,21 +142,19 @@ class ChainGroup:
         return 1 if self.at.transitions < self._plan.burn_in else self._plan.thin
 
     def _room(self) -> int:
-        """Transitions the next call may make at most: up to a checkpoint by draws, or a report."""
+        """Transitions the next call may make at most: up to the end of a file, or a report."""
         size, most = self._plan.networks_per_file, self._plan.capacity
         room = self._reporter.room(self.at.transitions)
         until_round = self._pooling.room(self.at)
         room = room if until_round is None else min(room, until_round)
         if self.at.transitions < self._plan.burn_in:
             return min(room, most, self._plan.burn_in - self.at.transitions)
-        inside, per_checkpoint = self.drawn % size, self._run.checkpointing.draws
-        draws = min(per_checkpoint - inside % per_checkpoint, size - inside, most)
+        draws = min(size - self.drawn % size, most)
         return min(room, draws * self._thin - int(self.at.sums.partial))
 
     def _is_checkpoint_due(self) -> bool:
-        inside = self.drawn % self._plan.networks_per_file
-        by_draws = self._buffer.has_new and inside % self._run.checkpointing.draws == 0
-        return by_draws or time.monotonic() - self._saved_at >= self._run.checkpointing.seconds
+        is_full = self._buffer.has_new and self.drawn % self._plan.networks_per_file == 0
+        return is_full or time.monotonic() - self._saved_at >= self._run.checkpoint_seconds
 
     def _arguments(self, transitions: int, thin: int) -> tuple[Any, ...]:
         """Those of `advance`."""

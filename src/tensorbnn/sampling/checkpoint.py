@@ -101,7 +101,7 @@ def read_checkpoint(
             held = jnp.asarray(
                 _expect(saved, chain, "held_phi", (posterior.model.phi.size,), dtype)
             )
-        target = TargetDensity(posterior.model, posterior.data, held)
+        target = TargetDensity(posterior.model, posterior._arrays, held)
         position = _expect(saved, chain, "state/position", (target.dimension,), dtype)
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)

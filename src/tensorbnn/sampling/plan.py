@@ -1,7 +1,6 @@
-"""How long and wide a run is, how often it is saved, and where its chains start."""
+"""How long and wide a run is, and where its chains start."""
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,7 +11,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from tensorbnn.checks import check_count, check_positive
 from tensorbnn.density import Model
 from tensorbnn.inference.sampler import Sampler, check_state, root_key
 from tensorbnn.inference.target import TargetDensity
@@ -23,6 +21,10 @@ from tensorbnn.posterior import Posterior, precision
 RESTART_KEYS = 2**31
 # Draws that one call keeps at most, however many go into a file.
 MAX_DRAWS_PER_CALL = 1000
+# Draws of a chain in a file of the run directory.
+NETWORKS_PER_FILE = 100
+# A chain is saved at least this often.
+CHECKPOINT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,22 +59,6 @@ class Plan:
         return max(transitions - self.burn_in, 0) // self.thin
 
 
-class Checkpointing(NamedTuple):
-    """How often a chain is saved, at least: after this many draws, and this many seconds."""
-
-    draws: int
-    seconds: float
-
-    @classmethod
-    def checked(cls, plan: Plan, draws: int | None, seconds: float) -> "Checkpointing":
-        """The user's options, or an error; without `draws`, one file's."""
-        count = plan.networks_per_file if draws is None else draws
-        return cls(
-            check_count("checkpoint_draws", count, least=1),
-            math.inf if seconds == math.inf else check_positive("checkpoint_seconds", seconds),
-        )
-
-
 class ChainState(NamedTuple):
     """Chains that are advanced together: on a CPU one chain, on an accelerator all.
 
@@ -103,7 +89,7 @@ def initial_chains(
             own = {name: value[rows] for name, value in values.items()}
             positions, phis = _positions(posterior.model, start_keys[rows], own)
             held = None if plan.sample_hyperparameters else phis[0]
-            target = TargetDensity(posterior.model, posterior.data, held)
+            target = TargetDensity(posterior.model, posterior._arrays, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
             check_state(state, size)
             # No weak types, which a state that comes from a file does not have: compiled once.

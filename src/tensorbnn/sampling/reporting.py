@@ -43,6 +43,9 @@ from tensorbnn.sampling.checkpoint import Checkpoint
 from tensorbnn.sampling.plan import ChainState, Plan
 from tensorbnn.storage.store import Store
 
+# Transitions of a chain between two reports.
+REPORT_EVERY = 100
+
 
 @dataclass(frozen=True)
 class Reporting:
@@ -61,7 +64,7 @@ class Reporting:
         The user's units, in which metrics compare.
     """
 
-    every: int = 100
+    every: int = REPORT_EVERY
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     rows: Mapping[str, Dataset] = field(default_factory=dict)
     data: Mapping[str, Data] = field(default_factory=dict)
@@ -83,12 +86,12 @@ class Reporting:
             )
         if not metrics:
             return cls(every)
-        if posterior.dataset is None or posterior.data is None:
+        if posterior.data is None or posterior._arrays is None:
             raise ValueError(
                 "`metrics` compare predictions with targets, but `posterior` has no data: build it "
                 "as tb.Posterior(network, likelihood, x, y), or leave `metrics` out"
             )
-        rows, data = {"training": posterior.dataset}, {"training": posterior.data}
+        rows, data = {"training": posterior.data}, {"training": posterior._arrays}
         if validation is not None:
             prepared = posterior.prepare_validation(validation)
             rows["validation"] = prepared.dataset
@@ -101,11 +104,10 @@ class Reporting:
         for kind, rows in self.rows.items() if self.metrics else ():
             expected = np.asarray(_expected(target, chains.state.position, self.data[kind]))
             predictions = self.scaling.natural(expected)
-            targets = target.model.likelihood.observed(rows.targets, target.model.network.outputs)
             for chain, own, scores in zip(chains.numbers, predictions, found, strict=True):
                 for name, metric in self.metrics.items():
                     try:
-                        scores[f"{kind}.{name}"] = _score(metric(own, targets))
+                        scores[f"{kind}.{name}"] = _score(metric(own, rows.targets))
                     except Exception as error:
                         reason = f"{type(error).__name__}: {error}"
                         raise MetricError(name, kind, transition, chain, reason) from error

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.data import Dataset, pack_dataset, unpack_dataset
+from tensorbnn.data import ARRAYS, Dataset, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import (
@@ -33,14 +33,14 @@ from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import Posterior, check_posterior, precision
 from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint, read_checkpoint
 from tensorbnn.sampling.converged import Converged
-from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.plan import CHECKPOINT_SECONDS, Plan
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule, Until
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import FORMAT, Arrays
 from tensorbnn.storage.manifest import describe, restore, restore_model
-from tensorbnn.storage.store import MemoryStore
+from tensorbnn.storage.store import MemoryStore, Store
 from tensorbnn.warning import DamageWarning, MetricsLost, OtherVersion, warn
 
 Custom = Mapping[str, type]
@@ -57,7 +57,8 @@ def create_store(
 ) -> None:
     """Make the place where a new run goes: a directory with all that says what it is, or memory."""
     posterior = run.posterior
-    data = pack_dataset(posterior.dataset)
+    data = pack_dataset(posterior.data)
+    states = [state for each in checkpoints for state in pack_checkpoint(each)]
     if path is None:
         # What an ensemble asks of a run whose posterior is at hand.
         manifest = {
@@ -68,7 +69,10 @@ def create_store(
             "sample_hyperparameters": run.plan.sample_hyperparameters,
             "output_shape": list(posterior.output_shape),
         }
-        run.store = MemoryStore(manifest, data or None)
+        run.store = store = MemoryStore(manifest, data or None)
+        store.run = run
+        for chain, state in enumerate(states):
+            store.write_state(chain, state)
         return
     manifest = new_manifest(posterior, describe(run.sampler), run.plan) | {
         "until": describe(run.rule.until),
@@ -80,7 +84,6 @@ def create_store(
     }
     if data and "validation" in run.reporting.rows:
         data |= pack_dataset(run.reporting.rows["validation"], "validation_")
-    states = [state for each in checkpoints for state in pack_checkpoint(each)]
     kept = data if data and store_data else None
     run.store = DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
 
@@ -109,11 +112,9 @@ def restore_run(
     max_minutes: float | None = None,
     max_gradients: float | None = None,
     posterior: Posterior | None = None,
-    sampler: Sampler | None = None,
     metrics: Sequence[Metric] | None = None,
     validation: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
-    checkpoint_draws: int | None = None,
-    checkpoint_seconds: float = 10.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     custom_objects: Custom | None = None,
 ) -> Run:
     """A run on disk, from what it says of itself and what it can't; only read."""
@@ -130,35 +131,58 @@ def restore_run(
     )
     run = Run(
         posterior,
-        restore(manifest["sampler"], custom_objects, Sampler) if sampler is None else sampler,
+        restore(manifest["sampler"], custom_objects, Sampler),
         plan,
         rule,
         _restore_reporting(store, posterior, metrics, validation),
-        Checkpointing.checked(plan, checkpoint_draws, checkpoint_seconds),
+        checkpoint_seconds,
     )
     run.store = store
     return run
 
 
-def take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
-    """Where the chains of a locked run are, which from here on is marked as one that goes on."""
-    checkpoints = read_checkpoints(run, store, range(run.plan.chains))
-    drawn = max(run.plan.drawn(at.transitions) for at in checkpoints)
-    if run.plan.draws < drawn:
-        raise FewerDrawsError(run.plan.draws, drawn, store.path)
+def continue_run(
+    before: Run,
+    *,
+    draws: int | None = None,
+    until: Until | Literal["converged"] | None = None,
+    max_minutes: float | None = None,
+    max_gradients: float | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Run:
+    """A run that continues one in memory, in a copy of its store."""
+    plan = before.plan if draws is None else dataclasses.replace(before.plan, draws=draws)
+    rule = StoppingRule.checked(
+        before.rule.until if until is None else until,
+        before.rule.max_minutes if max_minutes is None else max_minutes,
+        before.rule.max_gradients if max_gradients is None else max_gradients,
+        before.posterior,
+        plan,
+    )
+    parts = (before.posterior, before.sampler, plan, rule, before.reporting)
+    run = Run(*parts, checkpoint_seconds)
+    if isinstance(before.store, MemoryStore):
+        run.store = copy = before.store.copy()
+        copy.run = run
+    return run
+
+
+def take_up(run: Run) -> list[Checkpoint]:
+    """Where the chains of a run are, which is then marked as running."""
+    store, plan = run.store, run.plan
+    checkpoints = read_checkpoints(run, store, range(plan.chains))
+    drawn = max(plan.drawn(at.transitions) for at in checkpoints)
+    if plan.draws < drawn:
+        raise FewerDrawsError(plan.draws, drawn, run.path)
     with precision(run.posterior.dtype):
         run.reporting.scores(checkpoints[0].chains, checkpoints[0].transitions)
-    _warn_of_versions(run, store)
-    try:  # full files are not needed to go on; better known now than at the end
-        for chain in range(run.plan.chains):
-            store.chunk_sizes(chain)
-    except RunError as error:
-        warn(DamageWarning(error))
-    # First how long the run is to be: readers don't look for a last report that is trimmed.
+    if isinstance(store, DirectoryStore):
+        _warn_of_oddities(run, store)
+    # First the new length: readers don't look for a last report that is trimmed.
     store.update(
-        draws=run.plan.draws,
+        draws=plan.draws,
         max_gradients=run.rule.max_gradients,
-        until=describe(run.rule.until),
+        until=describe(run.rule.until) if run.path is not None else None,
         max_minutes=run.rule.max_minutes,
         status="running",
     )
@@ -168,7 +192,17 @@ def take_up(run: Run, store: DirectoryStore) -> list[Checkpoint]:
     return checkpoints
 
 
-def read_checkpoints(run: Run, store: DirectoryStore, chains: Sequence[int]) -> list[Checkpoint]:
+def _warn_of_oddities(run: Run, store: DirectoryStore) -> None:
+    """Warn where draws may differ in their last bits, or some can't be read."""
+    _warn_of_versions(run, store)
+    try:  # full files are not needed to go on; better known now than at the end
+        for chain in range(run.plan.chains):
+            store.chunk_sizes(chain)
+    except RunError as error:
+        warn(DamageWarning(error))
+
+
+def read_checkpoints(run: Run, store: Store, chains: Sequence[int]) -> list[Checkpoint]:
     """Where these chains of a run are.
 
     Running a chain from there again gives the same files again, and nothing is done for one that is
@@ -205,14 +239,15 @@ def make_posterior(
 ) -> Posterior:
     """The posterior of a run on disk, whose `data` are those it was begun with, or an error."""
     manifest, known = store.manifest, data or {}
-    options = {
+    options: dict[str, Any] = {name: known[name] for name in ARRAYS if name in known}
+    options |= {
         "dtype": manifest["dtype"],
         "engine": manifest["engine"],
         "standardize": restore(manifest["scaling"], {}, Scaling),
     }
     _check_engine(manifest, network, likelihood)
     try:
-        posterior = Posterior(network, likelihood, known.get("x"), known.get("y"), **options)
+        posterior = Posterior(network, likelihood, **options)
     except (TypeError, ValueError) as error:
         raise DescriptionError(f"the run {store.path} describes no posterior: {error}") from error
     if fingerprint(posterior) != manifest["data"]:
@@ -223,20 +258,12 @@ def make_posterior(
     return posterior
 
 
-def check_same(
-    store: DirectoryStore,
-    given: Mapping[str, int | None],
-    sampler: Sampler | None,
-    posterior: Posterior | None,
-) -> None:
-    """Raise where what is given is not what the run was begun with."""
-    wanted: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
-    if sampler is not None:
-        wanted["sampler"] = describe(sampler)
-    if posterior is not None:
-        check_posterior(posterior)
-        wanted |= _described(posterior)
-    for name, value in wanted.items():
+def check_same(store: DirectoryStore, posterior: Posterior | None) -> None:
+    """Raise where a posterior that is given is not that of the run."""
+    if posterior is None:
+        return
+    check_posterior(posterior)
+    for name, value in _described(posterior).items():
         if value != store.manifest[name]:
             raise RunMismatchError(store.path, name, store.manifest[name], value)
 
@@ -259,11 +286,11 @@ def versions() -> dict[str, str]:
 
 def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
     """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    data = pack_dataset(posterior.dataset)
+    data = pack_dataset(posterior.data)
     if not data:
         return None
     digest = hashlib.sha256()
-    for name in ("x", "y"):
+    for name in data:
         array: NDArray[Any] = np.ascontiguousarray(data[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     shapes = {name: list(array.shape) for name, array in data.items()}

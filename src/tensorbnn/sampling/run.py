@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import LimitBeforeDrawsError, RunError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.messages import Message, Resume, words_in_use
@@ -19,7 +20,7 @@ from tensorbnn.posterior import Posterior
 from tensorbnn.progress import Bar, say
 from tensorbnn.sampling.interrupt import StopRequest, catch_signals
 from tensorbnn.sampling.monitor import Monitor
-from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.plan import CHECKPOINT_SECONDS, Plan
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.stopping import Outcome, StoppingRule, resumed, stopped_early
 from tensorbnn.storage.directory import DirectoryStore
@@ -51,14 +52,15 @@ class Run:
     plan: Plan
     rule: StoppingRule
     reporting: Reporting
-    checkpointing: Checkpointing
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    """A chain is saved at least this often."""
     store: Store = field(init=False)
 
-    def run(self, backend: Backend, *, progress: bool) -> None:
+    def run(self, backend: Backend, *, progress: bool) -> Ensemble:
         """Take all chains to the end of the plan, and make it longer until the rule is satisfied.
 
         An interrupt or a limit stops them, with all that they have drawn saved. How that ended is
-        recorded and said, and the store is closed.
+        recorded, with a warning if it was too early, and the store is closed.
         """
         stop, total = StopRequest.at(self.rule.deadline), self.plan.chains * self.plan.transitions
         done, deadline = backend.transitions, self.rule.deadline
@@ -86,6 +88,7 @@ class Run:
             stopped = "interrupted" if outcome.limit is None else "stopped"
             self.store.update(status="complete" if outcome.complete else stopped)
         self._tell(outcome)
+        return Ensemble._from_posterior(self.store, self.posterior, self.sampler)
 
     @property
     def path(self) -> Path | None:

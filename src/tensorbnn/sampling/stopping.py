@@ -145,8 +145,11 @@ def stopped_early(
 
 
 def resumed(outcome: Outcome, path: Path | None, times: float | None) -> Resume | None:
-    """How to go on with a run that a limit has stopped, to have this many times the draws."""
-    if path is None or outcome.limit is None:
+    """How to resume a run that a limit has stopped, to have this many times the draws.
+
+    ``None`` for a run in memory without draws, of which nothing is left.
+    """
+    if outcome.limit is None or (path is None and not outcome.draws):
         return None
     if outcome.limit.name == "max_minutes":
         return Resume(path, "max_minutes", f"{outcome.limit.value:g}")
@@ -166,4 +169,4 @@ def _check_until(until: Until | None, posterior: Posterior, plan: Plan) -> Datas
         raise ValueError(
             "`until` compares chains, one alone can't show that it has converged: use at least two"
         )
-    return until._points(posterior, posterior.dataset)
+    return until._points(posterior, posterior.data)

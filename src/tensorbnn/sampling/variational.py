@@ -16,10 +16,10 @@ from tensorbnn.inference.mean_field import MeanField, MeanFieldState, Record
 from tensorbnn.inference.pretrain import named_networks
 from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.inference.variational import Fit, fit
-from tensorbnn.posterior import Posterior, check_posterior, precision
+from tensorbnn.posterior import Posterior, check_posterior, precision, warn_of_data
 from tensorbnn.sampling.checkpoint import first_checkpoint
 from tensorbnn.sampling.local import LocalBackend
-from tensorbnn.sampling.plan import ChainState, Checkpointing, Plan, initial_chains
+from tensorbnn.sampling.plan import NETWORKS_PER_FILE, ChainState, Plan, initial_chains
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.restore import create_store
 from tensorbnn.sampling.run import Run
@@ -47,7 +47,6 @@ def fit_variational(
     gradient_draws: int = 1,
     sample_hyperparameters: bool = True,
     path: str | os.PathLike[str] | None = None,
-    networks_per_file: int = 100,
     store_data: bool = True,
     overwrite: bool = False,
     seed: int = 0,
@@ -87,7 +86,7 @@ def fit_variational(
         Estimates of the likelihood that a gradient is the mean of.
     sample_hyperparameters
         Whether the Gaussian is over hyper-parameters, too; held at their start otherwise.
-    path, networks_per_file, store_data, overwrite
+    path, store_data, overwrite
         Where the networks are saved, as in `sample`; `load` reads them, and `resume` draws more.
     seed
         The same seed gives the same bits.
@@ -136,12 +135,13 @@ def fit_variational(
         burn_in=0,
         draws=check_count("draws", draws, least=1),
         thin=1,
-        networks_per_file=check_count("networks_per_file", networks_per_file, least=1),
+        networks_per_file=NETWORKS_PER_FILE,
         seed=check_count("seed", seed, least=0, most=MAX_SEED),
         sample_hyperparameters=bool(sample_hyperparameters),
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
+    warn_of_data(posterior)
     found = fit(
         posterior,
         options,
@@ -152,11 +152,9 @@ def fit_variational(
     )
     with precision(posterior.dtype):
         checkpoints = [first_checkpoint(_fitted(posterior, options, plan, found), options)]
-    checkpointing = Checkpointing.checked(plan, None, 10.0)
-    run = Run(posterior, options, plan, StoppingRule(), Reporting(plan.draws), checkpointing)
+    run = Run(posterior, options, plan, StoppingRule(), Reporting(plan.draws))
     create_store(run, checkpoints, path, store_data=store_data, notes={}, overwrite=overwrite)
-    run.run(LocalBackend(checkpoints), progress=progress and _takes_long(posterior, plan))
-    return Ensemble._from_posterior(run.store, posterior)
+    return run.run(LocalBackend(checkpoints), progress=progress and _takes_long(posterior, plan))
 
 
 def _takes_long(posterior: Posterior, plan: Plan) -> bool:

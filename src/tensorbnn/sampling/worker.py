@@ -27,7 +27,7 @@ from tensorbnn.model.network import Network
 from tensorbnn.progress import Bar
 from tensorbnn.sampling.interrupt import StopRequest, catch_signals
 from tensorbnn.sampling.local import LocalBackend
-from tensorbnn.sampling.plan import Checkpointing, Plan
+from tensorbnn.sampling.plan import Plan
 from tensorbnn.sampling.reporting import Reporting
 from tensorbnn.sampling.restore import make_posterior, read_checkpoints, versions
 from tensorbnn.sampling.run import Run
@@ -51,7 +51,7 @@ class ChainTask(NamedTuple):
     metrics: Mapping[str, Metric]
     plan: Plan
     max_gradients: int | None
-    checkpointing: Checkpointing
+    checkpoint_seconds: float
     data: Arrays | None
     """The data, where the run directory does not keep them."""
     patience_seconds: float = STALE_SECONDS + 2 * HEARTBEAT_SECONDS
@@ -64,7 +64,7 @@ def make_task(run: Run, store: DirectoryStore) -> ChainTask:
     posterior, rows = run.posterior, run.reporting.rows
     data: dict[str, Any] = {}
     if posterior.x is not None and store.data() is None:
-        data = pack_dataset(posterior.dataset)
+        data = pack_dataset(posterior.data)
         if "validation" in rows:
             data |= pack_dataset(rows["validation"], "validation_")
     return ChainTask(
@@ -77,7 +77,7 @@ def make_task(run: Run, store: DirectoryStore) -> ChainTask:
         metrics=dict(run.reporting.metrics),
         plan=run.plan,
         max_gradients=run.rule.max_gradients,
-        checkpointing=run.checkpointing,
+        checkpoint_seconds=run.checkpoint_seconds,
         data=data or None,
     )
 
@@ -144,7 +144,7 @@ def _restore(task: ChainTask, store: DirectoryStore) -> Run:
         posterior, task.metrics, validation, store.manifest["report_every"]
     )
     rule = StoppingRule(max_gradients=task.max_gradients)
-    run = Run(posterior, task.sampler, task.plan, rule, reporting, task.checkpointing)
+    run = Run(posterior, task.sampler, task.plan, rule, reporting, task.checkpoint_seconds)
     run.store = store
     return run
 

@@ -87,6 +87,16 @@ class MemoryStore(Store):
         self._chunks: dict[int, list[dict[str, NDArray[Any]]]] = {}
         self._states: dict[int, dict[str, NDArray[Any]]] = {}
         self._reports: list[dict[str, Any]] = []
+        self.run: object = None
+        """The run that writes here, which another one can continue."""
+
+    def copy(self) -> "MemoryStore":
+        """A store with the same contents; writing to one does not change the other."""
+        new = MemoryStore(dict(self.manifest), self._data)
+        new._chunks = {chain: list(chunks) for chain, chunks in self._chunks.items()}
+        new._states = dict(self._states)
+        new._reports = list(self._reports)
+        return new
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         self._chunks.setdefault(chain, [])[index:] = [dict(arrays)]

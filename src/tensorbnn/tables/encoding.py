@@ -77,8 +77,8 @@ class Encoding:
     def encode(self, table: Table, *, targets: bool = False) -> Dataset:
         """Inputs, and targets where they are wanted, of the rows without missing values.
 
-        ``y`` is as `Posterior` takes it: targets, then their standard deviations where there are
-        any. Rows are numbered as in the file, from 1.
+        Targets are ``(rows, columns)``, with their standard deviations where there are any. Rows
+        are numbered as in the file, from 1.
         """
         wanted = [each.name for each in self.inputs]
         if targets:
@@ -94,7 +94,8 @@ class Encoding:
         else:
             y = [as_codes(table, name, self.classes, kept, "class") for name in self.targets]
         sds = [as_deviations(table, name, kept) for name in self.target_sds]
-        return Dataset(x, np.column_stack(y + sds), rows=rows)
+        y_sd = np.column_stack(sds) if sds else None
+        return Dataset(x, np.column_stack(y), y_sd=y_sd, rows=rows)
 
 
 def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,8 @@
-"""Columns to a CSV, TSV or Parquet file, part by part; the file is there when it is whole."""
+"""Columns to a CSV, TSV or Parquet file, part by part; the file appears when it is complete.
+
+In text files, a text that a spreadsheet would run as a formula (``=1+1``) gets an apostrophe in
+front of it, as in the spreadsheet itself.
+"""
 
 import csv
 import gzip
@@ -11,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.tables.columns import number_text
-from tensorbnn.tables.reading import Column, suffix
+from tensorbnn.tables.reading import Column, is_number, suffix
+
+# What a formula begins with; some spreadsheets also accept the wide signs.
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 class TableWriter:
-    """Writes parts of a table under a temporary name, which becomes the file's at the end.
+    """Writes parts of a table to a temporary file, which is renamed at the end.
 
-    Where the block fails nothing is left, and a file that was there stays.
+    If the block fails, nothing is left of it, and an existing file stays as it was.
     """
 
     def __init__(self, file: Path) -> None:
@@ -53,7 +60,7 @@ class TableWriter:
     ) -> None:
         """Add rows; all parts have the same columns.
 
-        Numbers are written with nine digits, those of the columns `exact` with all that they have.
+        Numbers have nine digits, and those of the columns `exact` all their digits.
         """
         if self._lines is None:
             self._write_parquet(columns)
@@ -61,7 +68,7 @@ class TableWriter:
         separator = "," if self._kind == ".csv" else "\t"
         writer = csv.writer(self._lines, delimiter=separator, lineterminator="\n")
         if not self._begun:
-            writer.writerow(columns)
+            writer.writerow(map(_without_formula, columns))
             self._begun = True
         texts = [_texts(values, exact=name in exact) for name, values in columns.items()]
         writer.writerows(zip(*texts, strict=True))
@@ -85,8 +92,13 @@ class TableWriter:
 
 
 def _texts(values: Any, *, exact: bool) -> list[str]:
-    """Nine digits, which is all that a float32 has, or all; nothing for what is missing."""
+    """Numbers with nine digits, enough for a float32, or all; nothing for a missing value."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         known = number_text if exact else "{:.9g}".format
         return ["" if value != value else known(value) for value in values.tolist()]
-    return ["" if value is None else str(value) for value in values]
+    return ["" if value is None else _without_formula(str(value)) for value in values]
+
+
+def _without_formula(text: str) -> str:
+    is_formula = text.lstrip().startswith(_FORMULA) and not is_number(text)
+    return f"'{text}" if is_formula else text
