@@ -89,7 +89,7 @@ def test_targets_that_are_needed():
         _ = data.targets
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=2), tb.Gaussian(), X, Y)
     with pytest.raises(ValueError, match="`validation` must have targets"):
-        posterior.prepare_validation(data)
+        posterior._prepare_validation(data)
 
 
 def test_what_a_run_keeps_comes_back():

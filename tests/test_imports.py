@@ -54,6 +54,16 @@ def test_importing_the_package_is_light():
     assert loaded & heavy == set()
 
 
+def test_dir_lists_the_public_names():
+    code = """
+import tensorbnn as tb
+names = {name for name in dir(tb) if not name.startswith("__")}
+assert names == {*tb.__all__, "plots"}, names ^ {*tb.__all__, "plots"}
+print(tb.plots.bands.__name__)
+"""
+    assert run_python("-c", code) == "bands\n"
+
+
 def test_sampling_works_without_the_front_ends(tmp_path):
     copy = tmp_path / "tensorbnn"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))

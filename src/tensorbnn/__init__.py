@@ -71,6 +71,7 @@ from tensorbnn.sampling.variational import fit_variational
 from tensorbnn.warning import ConvergenceWarning, ReweightingWarning, RunWarning
 
 if _TYPE_CHECKING:
+    from tensorbnn import plots as plots
     from tensorbnn.estimators import BNNClassifier, BNNRegressor
     from tensorbnn.interop.original import import_original, load_original
 
@@ -163,20 +164,22 @@ __all__ = [
 ]
 
 
-# Imported when asked for: sampling needs none of them, and the estimators need scikit-learn.
+# Imported on first use: sampling needs none of them, and they need optional packages.
 _LAZY = {
     "BNNClassifier": "tensorbnn.estimators",
     "BNNRegressor": "tensorbnn.estimators",
     "import_original": "tensorbnn.interop.original",
     "load_original": "tensorbnn.interop.original",
+    "plots": "tensorbnn.plots",
 }
 
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        return getattr(_import_module(_LAZY[name]), name)
+        module = _import_module(_LAZY[name])
+        return module if name == "plots" else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "plots", *(name for name in globals() if name.startswith("__"))})

@@ -123,9 +123,9 @@ class Posterior:
         self.dtype: DType = named_dtype(dtype)
         given = _given(x, y, y_sd, sample_weight, self.network)
         self.scaling = _scaling(standardize, given, likelihood, self.network)
-        own = None if given is None else self.prepare(given)
+        own = None if given is None else self._prepare(given)
         self.data = None if own is None else own.dataset
-        self._arrays = None if own is None else self.arrange(own)
+        self._arrays = None if own is None else self._arrange(own)
         self._row_likelihood = likelihood if own is None else own.likelihood
         self.engine = engine
         self.num_parameters = self.model.theta.size
@@ -233,35 +233,35 @@ class Posterior:
         with precision(self.dtype):
             return _concrete(self.model.phi.unflatten(self._check("phi", phi)))
 
-    def prepare(self, dataset: Dataset) -> Prepared:
+    def _prepare(self, dataset: Dataset) -> Prepared:
         """Rows like this posterior's own, checked, and as its model takes them."""
         return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
 
-    def prepare_own(self) -> Prepared:
+    def _prepare_own(self) -> Prepared:
         """The rows of this posterior, to train on; an error for the prior."""
         if self.data is None:
             raise ValueError(
                 "`posterior` has no data to train on: build it as "
                 "tb.Posterior(network, likelihood, x, y)"
             )
-        return self.prepare(self.data)
+        return self._prepare(self.data)
 
-    def prepare_validation(self, validation: Dataset | tuple[ArrayLike, ArrayLike]) -> Prepared:
+    def _prepare_validation(self, validation: Dataset | tuple[ArrayLike, ArrayLike]) -> Prepared:
         """The rows that the user gave as `validation`."""
         dataset = as_dataset("validation", validation)
         with in_argument("validation"):
-            return self.prepare(dataset)
+            return self._prepare(dataset)
 
     def check_data(self) -> tuple[Finding, ...]:
         """What is odd about the rows, such as codes for missing values; `sample` warns of it."""
         return check_data(self.data, self.likelihood, self.scaling, self.dtype)
 
-    def arrange(self, rows: Prepared) -> Data:
+    def _arrange(self, rows: Prepared) -> Data:
         """Rows as the engine takes them."""
         with precision(self.dtype):
             return forward.arrange(self.network, rows.inputs, rows.targets)
 
-    def model_of(self, rows: Prepared) -> Model:
+    def _model_of(self, rows: Prepared) -> Model:
         """The density for other rows, which may have other error bars and weights."""
         if rows.likelihood == self.model.likelihood:
             return self.model
@@ -380,7 +380,7 @@ def _fold_link(network: Network, likelihood: Likelihood) -> Network:
         if isinstance(last, likelihood.link):
             if len(network.layers) == 1:
                 raise ValueError("a network needs a layer before its last activation")
-            return network.without_last()
+            return network._without_last()
         if isinstance(last, Sigmoid | Softmax):
             raise ValueError(
                 f"the network ends in {last}, but a {type(likelihood).__name__} likelihood applies "

@@ -73,7 +73,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ),
         (
             ["reweight", "prices", "--likelihood", "MeasuredGaussian()"],
-            "which the run has not: fit it anew, with --target-sd",
+            "which the run does not have: fit it with --target-sd",
         ),
         (["report", "prices", "--out", "none/r.html"], "there is no directory none"),
         (["report", "prices", "--validation", "new.csv"], "has no column 'price'"),

@@ -18,6 +18,7 @@ def ensemble_of(posterior: tb.Posterior, named, *, size=None, held=False) -> Ens
         "chains": chains,
         "sample_hyperparameters": not held,
         "output_shape": list(posterior.output_shape),
+        "sampler": {"type": "NUTS"},
     }
     store = MemoryStore(manifest, data)
     hypers = {entry.name for entry in posterior.model.phi.entries}

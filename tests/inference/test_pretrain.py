@@ -187,7 +187,7 @@ def test_a_training_that_blows_up_returns_what_was_best():
 )
 def test_the_split_is_disjoint_and_complete(rows, fraction, aside):
     posterior = linear(X[:rows], Y[:rows])
-    training, validation = split(posterior.prepare_own(), fraction, jax.random.key(3))
+    training, validation = split(posterior._prepare_own(), fraction, jax.random.key(3))
     assert len(validation.dataset) == len(validation.targets) == aside
     together = np.concatenate(
         [np.column_stack([part.dataset.x, part.targets]) for part in (training, validation)]
@@ -206,14 +206,14 @@ def keys_of(seed):
 @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.5), (12, 0.0)])
 def test_nothing_is_set_aside(rows, fraction):
     posterior = linear(X[:rows], Y[:rows])
-    training, validation = split(posterior.prepare_own(), fraction, jax.random.key(3))
+    training, validation = split(posterior._prepare_own(), fraction, jax.random.key(3))
     assert validation is None
     assert len(training.dataset) == rows
 
 
 def test_the_split_is_seeded_and_its_rows_only_judge():
     keys = [keys_of(seed)[0] for seed in (5, 5, 6)]
-    parts = [split(linear().prepare_own(), 0.25, key) for key in keys]
+    parts = [split(linear()._prepare_own(), 0.25, key) for key in keys]
     for first, again, other in zip(*parts, strict=True):
         np.testing.assert_array_equal(first.inputs, again.inputs)
         assert not np.array_equal(first.inputs, other.inputs)

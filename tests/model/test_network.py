@@ -81,8 +81,8 @@ def test_activations_by_name_of_two_words(name):
 
 def test_without_last():
     network = Network(Dense(2), Tanh(), Dense(1), inputs=3)
-    assert network.without_last() == Network(Dense(2), Tanh(), inputs=3)
-    assert network.without_last().outputs == 2
+    assert network._without_last() == Network(Dense(2), Tanh(), inputs=3)
+    assert network._without_last().outputs == 2
 
 
 def test_network_is_a_value():

@@ -160,7 +160,7 @@ def test_numbers_are_those_of_the_likelihood():
     assert likelihood.bind({"sd": 0.2}).likelihood == tb.Gaussian(sd=0.2)
     assert RowLikelihood(tb.Bernoulli(), 0, True).link is tb.Sigmoid
     assert list(likelihood.hypers()) == list(likelihood.numbers()) == ["sd"]
-    assert likelihood.must_be_positive("sd")
+    assert likelihood._must_be_positive("sd")
 
 
 SD = RNG.uniform(0.2, 3.0, size=(6, 1))

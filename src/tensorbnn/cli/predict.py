@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     with TableWriter(options.out) as output:
         for table in saved.read(options.data):
             columns, predicted = _predict(saved, table, weights, options)
-            output.write(columns, exact=table.columns)
+            output.write(columns, exact=table.columns if options.with_inputs else ())
             rows, left_out = rows + table.num_rows, left_out + table.num_rows - predicted
     if left_out:
         print_error(f"warning: no prediction for {counted(left_out, 'row')} with missing values")

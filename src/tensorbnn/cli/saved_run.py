@@ -155,15 +155,9 @@ def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
     if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
         raise ValueError(f"--likelihood {text} is for {of}, but the run predicts {has}")
-    if likelihood.knows_noise and not ensemble.likelihood.knows_noise:
+    if isinstance(likelihood, MeasuredGaussian) and "y_sd" not in (ensemble._store.data() or {}):
         raise ValueError(
-            f"{text} takes no standard deviations of targets, but the run has them: re-weight it "
-            "to such as 'MeasuredGaussian(factor=1.2)', or fit the other likelihood anew, without "
-            "--target-sd"
-        )
-    if ensemble.likelihood.knows_noise and not likelihood.knows_noise:
-        raise ValueError(
-            f"{text} takes standard deviations of targets, which the run has not: fit it anew, "
-            "with --target-sd"
+            f"--likelihood {text} needs standard deviations of the targets, which the run does not "
+            "have: fit it with --target-sd"
         )
     return likelihood

@@ -160,7 +160,7 @@ def _checked_values(model: Model, names: Sequence[str], values: ArrayLike) -> ND
     owners = _owners(model)
     for name in names:
         owner, number = owners[name]
-        if owner.must_be_positive(number) and not np.all(grid > 0):
+        if owner._must_be_positive(number) and not np.all(grid > 0):
             raise ValueError(f"{name} must be positive, but `values` go down to {grid.min():g}")
     return grid
 

@@ -168,13 +168,13 @@ def pretrain(
     given = check_starts(layouts, start, count=networks, each=each, dtype=posterior.dtype)
     with precision(posterior.dtype), Bar("pre-training", plan.total, show=progress) as bar:
         key_split, (key_start, key_shuffle) = split_keys(root_key(seed), STREAM, networks, 2)
-        own = posterior.prepare_own()
+        own = posterior._prepare_own()
         training, aside = split(own, validation_fraction, key_split)
         if validation is not None:
-            training, aside = own, posterior.prepare_validation(validation)
+            training, aside = own, posterior._prepare_validation(validation)
         batches = make_batches(model.network, training, batch_size)
-        held_out = None if aside is None else posterior.arrange(aside)
-        judge = model if aside is None else posterior.model_of(aside)
+        held_out = None if aside is None else posterior._arrange(aside)
+        judge = model if aside is None else posterior._model_of(aside)
         task = Task(model, objective, batches, held_out, judge)
         state = begin(task, *draw_starts(model, key_start, given))
         for network, loss in enumerate(np.asarray(state.best_loss)):

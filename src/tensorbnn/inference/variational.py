@@ -201,7 +201,7 @@ def _log_ratios(task: Task, keys: Array, normals: Normals, phis: Array) -> Array
 
 def _batches(posterior: Posterior, batch_size: int | None) -> Batches | None:
     if posterior.data is not None:
-        return make_batches(posterior.network, posterior.prepare_own(), batch_size)
+        return make_batches(posterior.network, posterior._prepare_own(), batch_size)
     if batch_size is not None:
         raise ValueError("`batch_size` is given, but `posterior` has no data: leave it out")
     return None

@@ -243,7 +243,7 @@ def _read(
             f"`likelihood` must be a likelihood such as tb.Gaussian(sd=0.1), got {likelihood!r}"
         )
     learned: dict[str, _Natural] = {
-        f"likelihood.{name}": np.square if likelihood.must_be_positive(name) else np.asarray
+        f"likelihood.{name}": np.square if likelihood._must_be_positive(name) else np.asarray
         for name in likelihood.hypers()
     }
     if extra != len(learned):
@@ -275,7 +275,7 @@ def _layer_scalars(network: Network) -> dict[str, _Natural]:
         is_dense = isinstance(kinds[name.partition(".")[0]], AbstractDense)
         for argument in parameter.prior.hypers():
             positive = np.square if is_dense else np.abs
-            must_be = parameter.prior.must_be_positive(argument)
+            must_be = parameter.prior._must_be_positive(argument)
             found[f"{name}.{argument}"] = positive if must_be else np.asarray
     return found
 

@@ -174,7 +174,7 @@ class Parametric:
 
     def __post_init__(self) -> None:
         for name, value in self.numbers().items():
-            positive = self.must_be_positive(name)
+            positive = self._must_be_positive(name)
             hyper = _under(value, positive=positive) if isinstance(value, Prior) else value
             _check_argument(f"`{name}` of {type(self).__name__}", hyper, positive=positive)
             # NumPy's numbers too
@@ -193,7 +193,7 @@ class Parametric:
         """The numbers that are sampled, by name."""
         return {name: each for name, each in self.numbers().items() if isinstance(each, Hyper)}
 
-    def must_be_positive(self, name: str) -> bool:
+    def _must_be_positive(self, name: str) -> bool:
         """Whether the number of this name must be positive."""
         return name in self.positive_arguments
 

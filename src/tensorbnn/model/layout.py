@@ -285,8 +285,8 @@ def _hyper_entries(name: str, owner: Parametric, depth: int) -> Iterator[Entry]:
     for argument, hyper in owner.hypers().items():
         full_name = f"{name}.{argument}"
         prior = LogNormal(math.log(hyper.start), 1.0) if hyper.prior is None else hyper.prior
-        must_be_positive = owner.must_be_positive(argument) and not is_positive(prior.support)
-        support: Support = "positive" if must_be_positive else prior.support
+        _must_be_positive = owner._must_be_positive(argument) and not is_positive(prior.support)
+        support: Support = "positive" if _must_be_positive else prior.support
         entry = Entry(full_name, (), prior, support, hyper.start, depth)
         _check_hyper(entry)
         yield entry

@@ -66,7 +66,7 @@ class Likelihood(Parametric, ABC):
                 found[name] = value
         return found
 
-    def must_be_positive(self, name: str) -> bool:
+    def _must_be_positive(self, name: str) -> bool:
         """Whether the number of this name must be positive."""
         return name.partition(".")[0] in self.positive_arguments
 

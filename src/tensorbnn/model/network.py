@@ -84,7 +84,7 @@ class Network:
         for name, layer, keys in zip(self.names, self.layers, self._parameter_names, strict=True):
             yield name, layer, {key: parameters[f"{name}.{key}"] for key in keys}
 
-    def without_last(self) -> "Network":
+    def _without_last(self) -> "Network":
         """The same network without its last layer."""
         return Network(*self.layers[:-1], inputs=self.inputs)
 

@@ -56,8 +56,8 @@ class RowLikelihood(Likelihood):
     def numbers(self) -> dict[str, Number]:
         return self.likelihood.numbers()
 
-    def must_be_positive(self, name: str) -> bool:
-        return self.likelihood.must_be_positive(name)
+    def _must_be_positive(self, name: str) -> bool:
+        return self.likelihood._must_be_positive(name)
 
     def bind(self, values: Mapping[str, Any]) -> Self:
         return replace(self, likelihood=self.likelihood.bind(values))

@@ -60,14 +60,9 @@ class Scaling:
             if not all(each > 0 for each in scale):
                 raise ValueError(f"`{kind}_scale` of a Scaling must be positive, got {scale}")
 
-    @property
-    def is_none(self) -> bool:
-        """Whether nothing is scaled."""
-        return self == Scaling()
-
     def user_dtype(self, dtype: DType) -> DType:
         """The type of the user's rows: all digits are kept until they are scaled."""
-        return dtype if self.is_none else "float64"
+        return dtype if self == Scaling() else "float64"
 
     def inputs(self, x: NDArray[Any], dtype: DType) -> NDArray[Any]:
         """The user's inputs ``(rows, inputs)`` as the model takes them."""

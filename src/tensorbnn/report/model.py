@@ -93,6 +93,8 @@ def data_section(context: ReportContext) -> Html:
     if "y_sd" in context.data:
         sds = zip(encoding.target_sds, encoding.targets, context.data["y_sd"].T, strict=True)
         rows += [_column(name, f"sd of {target}", own) for name, target, own in sds]
+    if "sample_weight" in context.data:
+        rows.append(_column(encoding.weight or "weight", "weight", context.data["sample_weight"]))
     shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
     inside = [facts(said), shown]
     if encoding.classes is not None:

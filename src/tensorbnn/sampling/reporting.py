@@ -93,9 +93,9 @@ class Reporting:
             )
         rows, data = {"training": posterior.data}, {"training": posterior._arrays}
         if validation is not None:
-            prepared = posterior.prepare_validation(validation)
+            prepared = posterior._prepare_validation(validation)
             rows["validation"] = prepared.dataset
-            data["validation"] = posterior.arrange(prepared)
+            data["validation"] = posterior._arrange(prepared)
         return cls(every, metrics, rows, data, posterior.scaling)
 
     def scores(self, chains: ChainState, transition: int) -> list[dict[str, float | None]]:

@@ -108,6 +108,19 @@ def as_deviations(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[n
     return found
 
 
+def as_weights(table: Table, name: str, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The kept rows of a column of weights."""
+    found = as_numbers(table, name, kept)
+    bad = np.flatnonzero(found < 0)
+    if len(bad):
+        advice = "a weight must be at least 0; correct it, or leave out the row"
+        rows = np.flatnonzero(kept)[bad]
+        raise table.error(f"has {found[bad[0]]:g}", advice, column=name, rows=rows)
+    if not found.any():
+        raise table.error("is 0 in every row", "give some row a positive weight", column=name)
+    return found
+
+
 def as_codes(
     table: Table, name: str, known: Sequence[str], kept: NDArray[np.bool_], what: str
 ) -> NDArray[np.float64]:

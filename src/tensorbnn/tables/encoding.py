@@ -6,7 +6,7 @@ which a run keeps, so that later tables are turned into numbers alike or refused
 columns of standard deviations, their error bars, which are no inputs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from tensorbnn.tables.columns import (
     as_label,
     as_labels,
     as_numbers,
+    as_weights,
     categories_of,
     check_there,
     complete_rows,
@@ -53,6 +54,8 @@ class Encoding:
     missing: Missing = "refuse"
     target_sds: tuple[str, ...] = ()
     """Names of the columns with the standard deviations of targets, one for each, or none."""
+    weight: str | None = None
+    """Name of the column with the weights of the rows, if there is one."""
 
     @property
     def task(self) -> Task:
@@ -72,7 +75,8 @@ class Encoding:
         found = tuple(each.name for each in self.inputs if each.categories is None)
         if not targets:
             return found
-        return found + (self.targets if self.classes is None else ()) + self.target_sds
+        found += (self.targets if self.classes is None else ()) + self.target_sds
+        return found if self.weight is None else (*found, self.weight)
 
     def encode(self, table: Table, *, targets: bool = False) -> Dataset:
         """Inputs, and targets where they are wanted, of the rows without missing values.
@@ -82,7 +86,7 @@ class Encoding:
         """
         wanted = [each.name for each in self.inputs]
         if targets:
-            wanted += [*self.targets, *self.target_sds]
+            wanted += self.beside_inputs
         check_there(table, wanted)
         kept = complete_rows(table, wanted, self.missing)
         x = np.column_stack([_encode_input(table, each, kept) for each in self.inputs])
@@ -95,7 +99,13 @@ class Encoding:
             y = [as_codes(table, name, self.classes, kept, "class") for name in self.targets]
         sds = [as_deviations(table, name, kept) for name in self.target_sds]
         y_sd = np.column_stack(sds) if sds else None
-        return Dataset(x, np.column_stack(y), y_sd=y_sd, rows=rows)
+        weights = None if self.weight is None else as_weights(table, self.weight, kept)
+        return Dataset(x, np.column_stack(y), y_sd=y_sd, sample_weight=weights, rows=rows)
+
+    @property
+    def beside_inputs(self) -> list[str]:
+        """Columns of a training table that are not inputs."""
+        return [*self.targets, *self.target_sds, *([] if self.weight is None else [self.weight])]
 
 
 def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -123,7 +133,8 @@ def restore_encoding(described: Mapping[str, Any]) -> Encoding:
     except (KeyError, TypeError, ValueError) as error:
         problem = "the run describes its table in a way that can't be read"
         raise TableError(problem, str(error)) from error
-    return Encoding(inputs, targets, classes, missing, sds)
+    weight = None if described.get("weight") is None else str(described["weight"])
+    return Encoding(inputs, targets, classes, missing, sds, weight)
 
 
 def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) -> Encoding:
@@ -162,6 +173,7 @@ def learn(
     targets: Sequence[str],
     *,
     target_sds: Sequence[str] = (),
+    weight: str | None = None,
     task: Task | None = None,
     ignored: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -172,12 +184,15 @@ def learn(
     A target of texts has classes, if `task` is left out; there is one of `target_sds` for
     each of the `targets`; `categorical` columns are categories though they hold numbers.
     """
-    check_there(table, [*targets, *target_sds, *ignored, *categorical])
+    weights = [] if weight is None else [weight]
+    beside = [*targets, *target_sds, *weights]
+    check_there(table, [*beside, *ignored, *categorical])
     _check_roles(targets, target_sds, ignored, categorical)
-    names = [name for name in table.columns if name not in {*targets, *target_sds, *ignored}]
+    _check_weight(weight, {*targets, *target_sds, *ignored, *categorical})
+    names = [name for name in table.columns if name not in {*beside, *ignored}]
     if not names:
         raise table.error(f"has no columns left to predict {names_of(targets)} from")
-    kept = complete_rows(table, [*names, *targets, *target_sds], missing)
+    kept = complete_rows(table, [*names, *beside], missing)
     inputs = []
     for name in names:
         is_category = name in categorical or is_text(table, name)
@@ -188,7 +203,7 @@ def learn(
         problem = f"the target {targets[0]!r} has classes, which have no standard deviations"
         raise TableError(problem, "leave ", Setting("target_sd", target_sds[0]), " out")
     classes = _learn_classes(table, targets, task, kept)
-    return Encoding(tuple(inputs), tuple(targets), classes, missing, tuple(target_sds))
+    return Encoding(tuple(inputs), tuple(targets), classes, missing, tuple(target_sds), weight)
 
 
 def row_names(
@@ -245,6 +260,12 @@ def _check_roles(
         if name in categorical:
             problem = "holds standard deviations and is no input"
             raise TableError(problem, "leave out ", category, column=name)
+
+
+def _check_weight(weight: str | None, others: Collection[str]) -> None:
+    if weight in others:
+        problem = "holds weights of the rows and can't have another role, too"
+        raise TableError(problem, "give ", Setting("weight"), " another column", column=weight)
 
 
 def _learn_classes(
