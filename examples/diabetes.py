@@ -60,7 +60,7 @@ def main(out, settings):
     regressor = tb.BNNRegressor(random_state=0, **settings).fit(X_train, y_train)
     print(f"fitted in {time.monotonic() - began:.0f} s: {regressor.diagnosis_.verdict}")
     scores = regressor.ensemble_.evaluate(X_test.to_numpy(), y_test.to_numpy(), progress=False)
-    print(f"RMSE {scores.rmse[0]:.1f}, R2 {regressor.score(X_test, y_test):.2f}")
+    print(f"RMSE {scores.rmse:.1f}, R2 {regressor.score(X_test, y_test):.2f}")
     print(
         f"noise {np.mean(regressor.ensemble_.hyperparameters['likelihood.sd']):.2f} of the spread"
     )

@@ -126,7 +126,7 @@ def regions(case: str) -> dict[str, np.ndarray]:
 
 def band(ensemble: tb.Ensemble, x: np.ndarray) -> Band:
     prediction = ensemble.predict(x, progress=False)
-    return Band(x, prediction.mean[:, 0], prediction.sd[:, 0])
+    return Band(x, prediction.mean, prediction.sd)
 
 
 def spreads(ensemble: tb.Ensemble, case: str) -> dict[str, float]:

@@ -112,7 +112,7 @@ class DataNotKeptError(Raised, ValueError):
 
     text = (
         "the run did not keep its training data (`store_data=False`): give them as "
-        "{words[data=(x, y)]}"
+        "{words[tb.load(path, data=(x, y))]}"
     )
 
 

@@ -191,7 +191,7 @@ def test_train_reaches_sample(sampled, tmp_path, monkeypatch):
     assert np.array_equal(sampled["validation"][0], X[:, None])
     # The network is then the last one that was drawn.
     assert np.array_equal(model.states[0], ensemble.parameters["dense_0.weights"][0, -1].T)
-    last = ensemble.predict(X, progress=False).samples[4].T
+    last = ensemble.predict(X, progress=False)._samples[4].T
     assert np.allclose(model.predict(train=True), last, rtol=1e-12)
 
 
@@ -245,7 +245,7 @@ def test_a_classifier_ends_in_a_sigmoid(sampled):
     assert ensemble.likelihood == tb.Bernoulli()
     probabilities = model.predict(train=True)
     assert probabilities.shape == (1, 4)
-    assert np.allclose(probabilities, ensemble.predict(x, progress=False).samples[-1].T, rtol=1e-6)
+    assert np.allclose(probabilities, ensemble.predict(x, progress=False)._samples[-1].T, rtol=1e-6)
 
 
 @pytest.mark.slow

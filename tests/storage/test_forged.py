@@ -110,7 +110,7 @@ def outcome(read, *arguments, **options):
 
 
 def attack(run):
-    found = outcome(tb.load, run), outcome(tb.resume, run, draws=5, progress=False)
+    found = outcome(lambda: tb.load(run).data), outcome(tb.resume, run, draws=5, progress=False)
     return [each for each in found if each is not None]
 
 
@@ -221,3 +221,11 @@ def test_a_number_that_is_none_is_refused(run):
         for read in (tb.load, tb.resume):
             with pytest.raises(DamagedFileError):
                 read(run)
+
+
+def test_data_of_another_run_are_not_taken_for_those_of_this_one(run):
+    file = run / "data.safetensors"
+    arrays, facts = unpack(file)
+    file.write_bytes(pack_arrays(arrays | {"y": arrays["y"] + 1}, facts.pop("kind"), facts))
+    with pytest.raises(tb.RunError, match="are not those it was sampled with"):
+        tb.load(run).loo()

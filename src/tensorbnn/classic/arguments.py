@@ -78,14 +78,14 @@ class _PaperWords(Words):
 
 @contextlib.contextmanager
 def paper_names(**names: str) -> Iterator[None]:
-    """Inside the block, errors name options as the caller does: ``every="n"``.
+    """Inside the block, errors name options as the caller does: ``thin="n"``.
 
     Those with other `names` apart, ``step_size`` is ``stepSize``.
 
     Examples
     --------
-    >>> with paper_names(every="n"):
-    ...     raise OptionError("every", "a whole number", 0.5)
+    >>> with paper_names(thin="n"):
+    ...     raise OptionError("thin", "a whole number", 0.5)
     Traceback (most recent call last):
     ValueError: `n` must be a whole number, got 0.5
     """

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from tensorbnn.cli.models import read_likelihood, read_prior
 from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import PathTakenError
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
@@ -127,12 +126,12 @@ def check_free_file(file: Path, *, overwrite: bool, is_table: bool = True) -> No
         raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
 
 
-def other_weights(
+def reweighted(
     run: SavedRun, prior: str | None, likelihood: str | None, *, progress: bool
-) -> Weights | None:
-    """Weights for another prior or likelihood, where one is given."""
+) -> Ensemble:
+    """The ensemble, under another prior or likelihood where one is given."""
     if prior is None and likelihood is None:
-        return None
+        return run.ensemble
     network = None
     if prior is not None:
         both = dict.fromkeys(("weight_prior", "bias_prior"), read_prior(prior))

@@ -146,9 +146,9 @@ def sampler_section(context: ReportContext) -> Html:
 def functions_section(context: ReportContext) -> Html:
     """R-hat, effective sizes and traces of predictions."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
-    worst = int(np.argmax(np.nan_to_num(diagnosis.rhat, nan=np.inf).max(axis=1)))
+    rhat = np.nan_to_num(diagnosis.rhat, nan=np.inf).reshape(len(diagnosis.rhat), -1)
+    worst, output = (int(each) for each in np.unravel_index(np.argmax(rhat), rhat.shape))
     place = context.points.row_name(worst)
-    output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     shown = []
     if np.isfinite(diagnosis.rhat).any():
         ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, least=0.998)

@@ -6,17 +6,15 @@ not kept) is given again, and compared as far as possible.
 
 import dataclasses
 import datetime
-import hashlib
 import importlib.metadata
 import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorbnn.data import ARRAYS, Dataset, pack_dataset, unpack_dataset
+from tensorbnn.data import ARRAYS, Dataset, fingerprint, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
 from tensorbnn.errors import (
@@ -250,7 +248,7 @@ def make_posterior(
         posterior = Posterior(network, likelihood, **options)
     except (TypeError, ValueError) as error:
         raise DescriptionError(f"the run {store.path} describes no posterior: {error}") from error
-    if fingerprint(posterior) != manifest["data"]:
+    if fingerprint(posterior.data) != manifest["data"]:
         raise RunError(
             f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
             "readable by tb.load"
@@ -284,26 +282,13 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(package) for name, package in packages.items()}
 
 
-def fingerprint(posterior: Posterior) -> dict[str, Any] | None:
-    """Shapes and SHA-256 of the data, by which they are known again; ``None`` for the prior."""
-    data = pack_dataset(posterior.data)
-    if not data:
-        return None
-    digest = hashlib.sha256()
-    for name in data:
-        array: NDArray[Any] = np.ascontiguousarray(data[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-    shapes = {name: list(array.shape) for name, array in data.items()}
-    return {"shapes": shapes, "sha256": digest.hexdigest()}
-
-
 def _described(posterior: Posterior) -> dict[str, Any]:
     return {
         "network": describe(posterior.network),
         "likelihood": describe(posterior.likelihood),
         "dtype": posterior.dtype,
         "engine": posterior.engine,
-        "data": fingerprint(posterior),
+        "data": fingerprint(posterior.data),
         "scaling": describe(posterior.scaling),
         "output_shape": list(posterior.output_shape),
     }
@@ -339,8 +324,8 @@ def _restore_reporting(
 def _check_size(store: DirectoryStore, network: Network) -> None:
     """Raise if the networks of a run are larger than its files, before memory is allocated."""
     size = sum(math.prod(parameter.shape) for parameter in network.parameters.values())
-    position = store.read_state(0).get("state/position", np.empty(0))
-    if position.size < size:
+    position = store.read_state(0).get("state/position")
+    if position is not None and position.size < size:  # one without is refused later
         raise DamagedFileError(
             store.path / "run.json",
             f"describes a network of {size:,} parameters, but chain 0 has saved {position.size:,}",
