@@ -286,10 +286,8 @@ def resume(
         **{"until": until, "max_minutes": max_minutes, "max_gradients": max_gradients},
         "checkpoint_seconds": _check_checkpoint_seconds(checkpoint_seconds),
     }
-    known: dict[str, Any] = {
-        **{"posterior": posterior, "metrics": metrics, "validation": validation},
-        "custom_objects": custom_objects,
-    }
+    known: dict[str, Any] = {"posterior": posterior, "metrics": metrics, "validation": validation}
+    known |= {"custom_objects": custom_objects}
     place = run._store if isinstance(run, Ensemble) else run
     if isinstance(place, Store) and not isinstance(place, DirectoryStore):
         given = known | {"executor": executor}

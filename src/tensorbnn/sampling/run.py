@@ -70,7 +70,7 @@ class Run:
         with contextlib.closing(self.store):
             monitor = Monitor(self, bar, watch=progress)
             stop = StopRequest(deadline=deadline, reserve=monitor.seconds_needed)
-            with self._recording_errors(), catch_signals(stop), bar, monitor:
+            with self.recording_errors(), catch_signals(stop), bar, monitor:
                 while True:
                     outcome = backend.advance(self, stop, bar)
                     if self.rule.until is None or not outcome.complete:
@@ -122,7 +122,8 @@ class Run:
         )
 
     @contextlib.contextmanager
-    def _recording_errors(self) -> Iterator[None]:
+    def recording_errors(self) -> Iterator[None]:
+        """Record in the store that an error has stopped the run."""
         try:
             yield
         except BaseException as error:
