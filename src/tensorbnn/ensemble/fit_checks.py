@@ -31,7 +31,7 @@ PRIOR_DRAWS, FOUR_SDS = 200_000, 3.2e-5
 # Rows below which residuals say nothing, rows looked at, and networks whose mean they are from.
 LEAST_ROWS, MOST_ROWS, MOST_NETWORKS = 30, 2000, 400
 # Known noise that residuals exceed by this factor, and how much the noise may differ across rows.
-TOO_SMALL, UNEVEN = 2.0, 2.0
+TOO_SMALL, UNEVEN = 2.0, 2.5
 # Quantile skewness (an exponential has 0.57), and share of residuals beyond 5 robust sds.
 SKEWED, FAR_SHARE = 0.3, 0.002
 # How far beyond chance, in standard errors.
