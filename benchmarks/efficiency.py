@@ -199,7 +199,7 @@ def _ours(case: Case, sampler: Any, least_seconds: float) -> Found:
             more = math.ceil(more * min(1.5 * least_seconds / seconds, 20))
             ensemble, seconds, timed = _resumed(path, ensemble, more)
         gradients = _gradients(ensemble)
-        values = ensemble.predict(case.x, progress=False).samples[..., 0]
+        values = ensemble.predict(case.x, progress=False).samples
     values = np.asarray(values).reshape(CHAINS, ensemble.num_draws, -1)
     return Found(values, gradients, seconds * gradients / timed, burn_in)
 

@@ -115,10 +115,10 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "rows": len(case.x),
         "tested": len(case.x_test),
-        "rmse": float(scores.rmse[0]) / case.unit,
+        "rmse": float(scores.rmse) / case.unit,
         # The density of y / unit is that of y times the unit.
         "log_score": float(scores.log_score) + float(np.log(case.unit)),
-        "coverage": float(scores.coverage[0]),
+        "coverage": float(scores.coverage),
         "rhat": float(diagnosis.rhat.max()),
         "share_below_1.01": float(np.mean(diagnosis.rhat < 1.01)),
         "ess": float(diagnosis.ess.min()),

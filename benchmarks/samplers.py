@@ -54,7 +54,7 @@ def measure(name: str, posterior: tb.Posterior, options: argparse.Namespace) -> 
     )
     seconds, info = time.monotonic() - began, ensemble.sample_stats
     gradients = info["num_gradients"].sum()
-    values = ensemble.predict(GRID, progress=False).samples[..., 0]
+    values = ensemble.predict(GRID, progress=False).samples
     found = convergence(values.reshape(ensemble.num_chains, -1, len(GRID)))
     ess = 1000 * found.ess / gradients
     all_gradients = gradients * (1 + options.burn_in / options.draws)  # about

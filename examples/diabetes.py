@@ -42,7 +42,7 @@ def draw_effect(ax, regressor, X, name):
     grid = np.linspace(*np.percentile(X[name], [1, 99]), 30)
     patients = X.iloc[::3]
     rows = np.concatenate([patients.assign(**{name: value}).to_numpy() for value in grid])
-    networks = regressor.ensemble_.predict(rows, progress=False).samples[..., 0]
+    networks = regressor.ensemble_.predict(rows, progress=False).samples
     effect = networks.reshape(len(networks), len(grid), len(patients)).mean(axis=2)
     some = np.random.default_rng(0).choice(len(effect), 50, replace=False)
     ax.plot(grid, effect[some].T, color="C0", lw=0.5, alpha=0.4)
@@ -60,7 +60,7 @@ def main(out, settings):
     regressor = tb.BNNRegressor(random_state=0, **settings).fit(X_train, y_train)
     print(f"fitted in {time.monotonic() - began:.0f} s: {regressor.diagnosis_.verdict}")
     scores = regressor.ensemble_.evaluate(X_test.to_numpy(), y_test.to_numpy(), progress=False)
-    print(f"RMSE {scores.rmse[0]:.1f}, R2 {regressor.score(X_test, y_test):.2f}")
+    print(f"RMSE {scores.rmse:.1f}, R2 {regressor.score(X_test, y_test):.2f}")
     print(
         f"noise {np.mean(regressor.ensemble_.hyperparameters['likelihood.sd']):.2f} of the spread"
     )

@@ -92,7 +92,7 @@ def main() -> None:
     seconds = time.monotonic() - began
 
     noise = ensemble.hyperparameters["likelihood.sd"].reshape(-1)
-    outputs = ensemble.predict(x[100:]).samples[..., 0]
+    outputs = ensemble.predict(x[100:]).samples
     scores = log_probability(outputs, noise, y[100:])
     by_chain = [
         log_probability(own, sd, y[100:]).mean()
@@ -106,7 +106,7 @@ def main() -> None:
     print(f"squared error    {error:.4f} (FBM 0.0187)")
     rng = np.random.default_rng(options.seed)
     places = np.array(list(PRINTED))
-    at = ensemble.predict(places).samples[..., 0]
+    at = ensemble.predict(places).samples
     targets = rng.normal(at, noise[:, None])
     for place, f, target in zip(places, at.T, targets.T, strict=True):
         found = (f.mean(), *np.quantile(target, LEVELS))

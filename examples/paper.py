@@ -126,7 +126,7 @@ def regions(case: str) -> dict[str, np.ndarray]:
 
 def band(ensemble: tb.Ensemble, x: np.ndarray) -> Band:
     prediction = ensemble.predict(x, progress=False)
-    return Band(x, prediction.mean[:, 0], prediction.sd[:, 0])
+    return Band(x, prediction.mean, prediction.sd)
 
 
 def spreads(ensemble: tb.Ensemble, case: str) -> dict[str, float]:
@@ -248,7 +248,7 @@ def draw_figures(ensembles: dict[tuple[str, str], tb.Ensemble], out: Path) -> No
         for case, ax in zip(CASES, axes, strict=True):
             if name != "data":
                 prediction = ensembles[case, name].predict(GRID, progress=False)
-                plots.bands(prediction, GRID, ax=ax)
+                plots.bands(prediction, ax=ax)
             draw_data(case, ax)
             ax.set(title=case, ylim=(-5, 5) if name != "data" else None)
             ax.legend(frameon=False, loc="lower center", ncols=3, fontsize="small")

@@ -83,7 +83,7 @@ def check(case: Case, sampler=None, *, draws: int = 2000, thin: int = 1, seed: i
 
 def outputs(ensemble: tb.Ensemble, x) -> np.ndarray:
     """What the networks say at the rows of `x`: ``(rows, chains, draws)``, last output."""
-    values = ensemble.predict(x, progress=False).samples[..., -1]
+    values = ensemble.predict(x, progress=False)._samples[..., -1]
     return np.moveaxis(values.reshape(CHAINS, -1, values.shape[-1]), -1, 0)
 
 

@@ -32,6 +32,7 @@ TEXTS = [
         "`dtype` is 0 in the run my run, but you gave '" + 299 * "1" + "...: a run can't change "
         "it; start a new one with tb.sample",
     ),
+    (errors.DescriptionError("no number can be made of 'x'"), "no number can be made of 'x'"),
     (
         errors.PathTakenError(RUN, "run"),
         "my run already holds a run: read it with tb.load('my run'), go on with it with "
@@ -64,7 +65,8 @@ TEXTS = [
     ),
     (
         errors.DataNotKeptError(),
-        "the run did not keep its training data (`store_data=False`): give them as `data=(x, y)`",
+        "the run did not keep its training data (`store_data=False`): give them as "
+        "`tb.load(path, data=(x, y))`",
     ),
     (errors.RunError("a sentence {that is kept}"), "a sentence {that is kept}"),
     (errors.SamplingError("a sentence"), "a sentence"),

@@ -71,4 +71,4 @@ def test_sampling_works_without_the_front_ends(tmp_path):
         shutil.rmtree(copy / name)
     script = tmp_path / "script.py"  # beside the copy, which is then the one that is imported
     script.write_text(SAMPLING)
-    assert "(3, 1)" in run_python(script, cwd=tmp_path)
+    assert "(3,)" in run_python(script, cwd=tmp_path)

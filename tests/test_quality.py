@@ -70,7 +70,7 @@ def test_scores(folder, monkeypatch):
     case = read_cases(folder, "plane")[0]._replace(unit=8.0)
     found = quality.fit(case, quality.Effort(minutes=5.0, burn_in=160, draws=250))
     (ensemble,) = made
-    says = ensemble.predict(case.x_test, progress=False).samples[:, :, 0].astype(float) / 8.0
+    says = ensemble.predict(case.x_test, progress=False).samples.astype(float) / 8.0
     sd = ensemble.hyperparameters["likelihood.sd"].reshape(-1, 1).astype(float)
     y, sd = case.y_test / 8.0, sd * case.y.std() / 8.0
     density = stats.norm.pdf(y, says, sd).mean(axis=0)

@@ -7,12 +7,12 @@ from typing import Any as _Any
 
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.approximation import Approximation
+from tensorbnn.ensemble.class_scores import ClassScores
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Accuracy, MeanAbsolutePercentageError, MeanSquaredError
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.reweight import Weights
-from tensorbnn.ensemble.scores import ClassScores, Scores
+from tensorbnn.ensemble.scores import Scores
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.errors import DamagedFileError, OptionError, RunError, SamplingError
 from tensorbnn.findings import Verdict
@@ -153,7 +153,6 @@ __all__ = [
     "TransitionInfo",
     "Uniform",
     "Verdict",
-    "Weights",
     "fit_variational",
     "import_original",
     "load",

@@ -4,6 +4,7 @@ Only `prepare` converts the user's units to those of a model.
 """
 
 import contextlib
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -20,6 +21,8 @@ from tensorbnn.model.scaling import Scaling
 
 # Messages name a row by its inputs if there are at most this many.
 INPUTS_SHOWN = 3
+# The fingerprint of a run whose data are unknown.
+UNKNOWN_DATA = {"shapes": {}, "sha256": "0" * 64}
 # The arrays of a dataset that a run saves.
 ARRAYS = ("x", "y", "y_sd", "sample_weight")
 
@@ -225,6 +228,19 @@ def unpack_dataset(arrays: Mapping[str, NDArray[Any]] | None, prefix: str = "") 
         return None
     found = {name: arrays[prefix + name] for name in ARRAYS if prefix + name in arrays}
     return Dataset(found["x"])._with(**found)
+
+
+def fingerprint(dataset: Dataset | None) -> dict[str, Any] | None:
+    """Shapes and SHA-256 of data, by which a run recognizes them; ``None`` for the prior."""
+    data = pack_dataset(dataset)
+    if not data:
+        return None
+    digest = hashlib.sha256()
+    for name in data:
+        array: NDArray[Any] = np.ascontiguousarray(data[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    shapes = {name: list(array.shape) for name, array in data.items()}
+    return {"shapes": shapes, "sha256": digest.hexdigest()}
 
 
 class Prepared(NamedTuple):

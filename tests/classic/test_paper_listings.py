@@ -152,7 +152,7 @@ def test_the_paper_from_front_to_back(tmp_path, monkeypatch):
     run(PREDICTOR, names)
     run(PREDICT, names)
     assert [each.shape for each in names["predictions"]] == [(1, 13)] * 15
-    known = tb.load("modelDir").predict(names["inputData"], thin=10).samples
+    known = tb.load("modelDir").thin(10).predict(names["inputData"])._samples
     assert np.array_equal(np.array(names["predictions"]), known.swapaxes(1, 2))
     run(AUTOCORRELATION, names)
     assert len(names["autocorrelations"]) == 75
@@ -163,5 +163,6 @@ def test_the_paper_from_front_to_back(tmp_path, monkeypatch):
     described = Dense2(1, 10).describe()
     other = tb.Network(described, tb.Tanh(), tb.CauchyDense(1), inputs=1)
     every = tb.load("modelDir").reweight(network=other, likelihood=tb.Gaussian(sd=0.11)).weights
+    every = every.ravel()
     assert names["weights"] == pytest.approx(every[::10] / every[::10].sum())
     assert np.ptp(names["weights"]) > 0

@@ -47,8 +47,8 @@ def test_fit_predict_and_report(counts, monkeypatch, capsys, target, text, likel
     names = ["mean", "sd", "sd_total", "new_q0.025", "new_q0.5", "new_q0.975"]
     assert list(found) == names
     expected = ensemble.predict([-0.5, 0.5], progress=False)
-    np.testing.assert_allclose(found["mean"], expected.mean[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(found["sd_total"], expected.sd_total[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(found["mean"], expected.mean.ravel(), rtol=1e-6)
+    np.testing.assert_allclose(found["sd_total"], expected.sd_total.ravel(), rtol=1e-6)
     assert np.all(found["new_q0.025"] < found["new_q0.975"])
     if target == "n":
         np.testing.assert_array_equal(found["new_q0.5"], np.round(found["new_q0.5"]))

@@ -40,6 +40,7 @@ def lines(tmp_path_factory):
     write(folder / "lines.csv", columns)
     write(folder / "scaled.csv", columns | {"y": UNIT * y, "y_sd": UNIT * sd})
     write(folder / "new.csv", {"x": [-1.5, 0.0, 2.5]})
+    write(folder / "light.csv", columns | {"light": np.zeros(ROWS)})
     for name, change in {
         "zero": {"y_sd": [0, *sd[1:]]},
         "negative": {"y_sd": [*sd[:-2], -1.5, -3]},
@@ -187,8 +188,39 @@ def test_other_models(at_lines, capsys):
     found = result(capsys, "reweight", "lines", *other)
     expected = tb.load("lines").reweight(likelihood=tb.MeasuredGaussian(1.05), progress=False)
     assert found["log_evidence_ratio"] == pytest.approx(expected.log_evidence_ratio)
-    assert main(["reweight", "lines", "--likelihood", "Gaussian(sd=0.1)"]) == 1
-    assert "fit the other likelihood anew, without --target-sd" in capsys.readouterr().err
+    # The variances add.
+    found = result(capsys, "reweight", "lines", "--likelihood", "Gaussian(sd=1e-5)")
+    assert found["log_evidence_ratio"] == pytest.approx(0, abs=1e-3)
+
+
+def test_weights_of_rows(at_lines, tmp_path, capsys):
+    sd, x, y = numbers("lines.csv", "y_sd", "x", "y").T
+    weight = np.arange(ROWS) % 3 / 2
+    write(tmp_path / "w.csv", {"x": x, "y": y, "y_sd": sd, "w": weight})
+    run, small = str(tmp_path / "run"), [*LINE[:4], "--burn-in", "50", "--draws", "20"]
+    arguments = [str(tmp_path / "w.csv"), *FIT[2:6], "--weight", "w", "--out", run]
+    found = result(capsys, "fit", *arguments, *small, "--validation", "0.2")
+    assert found["weight"] == "w"
+    data = DirectoryStore(Path(run)).data()
+    row = {each: place for place, each in enumerate(x)}
+    for own in ("", "validation_"):
+        places = [row[each] for each in data[f"{own}x"][:, 0]]
+        np.testing.assert_array_equal(data[f"{own}sample_weight"], weight[places])
+    networks = tb.load(run).predict(data["validation_x"], progress=False).samples[..., 0]
+    rows = np.log(
+        stats.norm.pdf(data["validation_y"][:, 0], networks, data["validation_y_sd"][:, 0]).mean(0)
+    )
+    expected = np.average(rows, weights=data["validation_sample_weight"])
+    assert found["log_score"] == pytest.approx(expected, rel=1e-5)
+    page = str(tmp_path / "page.html")
+    result(capsys, "report", run, "--validation", str(tmp_path / "w.csv"), "--out", page)
+    role = '<th scope="row" class="text">w</th><td class="text">weight</td>'
+    assert role in Path(page).read_text(encoding="utf-8")
+    assert main(["info", run]) == 0
+    said = capsys.readouterr().out
+    assert "from x, with standard deviations from y_sd, weighted by w\n" in said
+    assert "--weight w" in said
+    assert main(["predict", run, "new.csv", "--out", str(tmp_path / "p.csv"), "--quiet"]) == 0
 
 
 def test_reports(at_lines, tmp_path, capsys):
@@ -254,8 +286,17 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*FIT, "--likelihood", "Gaussian(sd=0.1)"], "does not go with --target-sd"),
-        ([*FIT, "--likelihood", "gaussian"], "leave one of them out, or use --likelihood 'Meas"),
+        ([*FIT, "--likelihood", "poisson"], "--likelihood poisson has no standard deviation to"),
+        ([*FIT, "--weight", "y"], "column 'y' holds weights of the rows and can't have another"),
+        ([*FIT, "--weight", "none"], "has no column 'none'"),
+        (
+            ["fit", "negative.csv", "--target", "y", "--weight", "y_sd", "--out", "other"],
+            "-1.5 in data row 39 of negative.csv (and in 1 more row): a weight must be at least 0",
+        ),
+        (
+            ["fit", "light.csv", *FIT[2:], "--weight", "light"],
+            "column 'light' of light.csv is 0 in every row: give some row a positive weight",
+        ),
         (
             [*FIT, "--target-sd", "x"],
             "2 columns of standard deviations (y_sd, x) for 1 target (y): give one --target-sd",
@@ -266,15 +307,15 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ),
         ([*FIT[:5], "err", *FIT[6:]], "no column 'err': it has y_sd, x, y"),
         ([*FIT[:5], "y", *FIT[6:]], "column 'y' is a target and can't hold standard deviations"),
-        ([*FIT, "--categorical", "y_sd"], "is no input: leave out --categorical y_sd"),
+        ([*FIT, "--categorical", "y_sd"], "is not an input: leave out --categorical y_sd"),
         ([*FIT[:5], "x", *FIT[6:], "--ignore", "y_sd"], "no columns left to predict y from"),
         (
             [*FIT, "--task", "classification"],
-            "'y' has classes, which have no standard deviations: leave --target-sd y_sd out",
+            "'y' has classes, which have no standard deviations: leave out --target-sd y_sd",
         ),
         (
             ["fit", "classes.csv", *FIT[2:]],
-            "'y' has classes, which have no standard deviations: leave --target-sd y_sd out",
+            "'y' has classes, which have no standard deviations: leave out --target-sd y_sd",
         ),
         (["fit", "zero.csv", *FIT[2:]], "has 0 in data row 1 of zero.csv: a standard dev"),
         (
@@ -283,15 +324,18 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ),
         (["fit", "infinite.csv", *FIT[2:]], "'y_sd' has inf in data row 40 of infinite.csv"),
         (["fit", "missing.csv", *FIT[2:]], "missing values in 1 of 40 rows (1 in 'y_sd')"),
-        (["fit", "text.csv", *FIT[2:]], "'y_sd' is one of numbers, but has the text '±3' in data"),
-        (["fit", "comma.csv", *FIT[2:]], "the text '3,5' in data row 3 of comma.csv: numbers are"),
+        (["fit", "text.csv", *FIT[2:]], "'y_sd' holds numbers, but has the text '±3' in data"),
+        (
+            ["fit", "comma.csv", *FIT[2:]],
+            "the text '3,5' in data row 3 of comma.csv: write numbers",
+        ),
         (
             [*FIT[:4], *FIT[6:], "--likelihood", "measuredgaussian"],
-            "from the table: name its column with --target-sd, one for each --target",
+            "name their columns with --target-sd, one for each --target",
         ),
         (
             [*FIT[:4], "--target", "y_sd", *FIT[6:], "--likelihood", "MeasuredGaussian()"],
-            "name its column with --target-sd",
+            "name their columns with --target-sd",
         ),
         (
             ["fit", "classes.csv", *FIT[2:4], *FIT[6:], "--likelihood", "MeasuredGaussian()"],

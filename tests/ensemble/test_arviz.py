@@ -84,9 +84,9 @@ def test_new_targets_scatter_around_the_networks(gaussian):
 
 
 @pytest.mark.slow
-def test_other_inputs_and_every(single):
-    tree = single.to_arviz(X[:3], thin=3)
-    assert dict(tree.predictions["f"].sizes) == {"chain": 2, "draw": 14, "row": 3, "output": 1}
+def test_other_inputs_and_a_view(single):
+    tree = single.thin(3).to_arviz(X[:3])
+    assert dict(tree.predictions["f"].sizes) == {"chain": 2, "draw": 14, "row": 3}
     assert dict(tree.log_likelihood["y"].sizes) == {"chain": 2, "draw": 14, "row": 12}
     assert tree.observed_data["y"].dims == ("row",)
     energy = single.sample_stats["energy"][:, ::3]
@@ -110,9 +110,8 @@ def test_the_prior_has_no_data():
     )
     assert set(ensemble.to_arviz().children) == {"posterior", "sample_stats"}
     assert "predictions" in ensemble.to_arviz([0.0]).children
-    with pytest.raises(ValueError, match="sampled from the prior, without data"):
+    with pytest.raises(ValueError, match="`loo` needs training data, but these networks were"):
         ensemble.loo()
-    assert ensemble.to_arviz(data=([0.0], [1.0])).log_likelihood["y"].shape == (2, 9, 1)
 
 
 def test_data_that_were_not_kept_are_asked_for(tmp_path, single):
@@ -120,19 +119,25 @@ def test_data_that_were_not_kept_are_asked_for(tmp_path, single):
     loaded = tb.load(tmp_path / "run")
     with pytest.raises(ValueError, match=r"did not keep its training data .* give them"):
         loaded.to_arviz()
-    found = loaded.to_arviz(data=(X, Y[:, 0])).log_likelihood["y"]
+    assert loaded.diagnose(X[:2]).rhat.shape == (2,)
+    found = tb.load(tmp_path / "run", data=(X, Y[:, 0])).to_arviz().log_likelihood["y"]
     np.testing.assert_array_equal(found, single.to_arviz().log_likelihood["y"])
+    for data, error, message in (
+        ((X, Y[:3, 0]), ValueError, "`x` has 12 rows but `y` has 3"),
+        ((X, Y), ValueError, "`y` has 2 columns but the network has 1"),
+        ((X, Y[:, 0] * np.nan), ValueError, "`y` must be finite"),
+        (X, TypeError, r"`data` must be a pair .* got ndarray"),
+        ((X, Y[:, 0] + 1), ValueError, "`data` are not the training data of this run"),
+        ((X, Y[:, :1]), ValueError, "`data` are not the training data of this run"),
+    ):
+        with pytest.raises(error, match=message):
+            tb.load(tmp_path / "run", data=data)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"data": (X, Y[:3])}, ValueError, "`x` has 12 rows but `y` has 3"),
-        ({"data": (X, Y[:, :1])}, ValueError, "`y` has 1 columns but the network has 2"),
-        ({"data": (X, Y * np.nan)}, ValueError, "`y` must be finite"),
-        ({"data": X}, TypeError, r"`data` must be a pair .* got ndarray"),
         ({"x": X[:, :1]}, ValueError, "`x` has 1 columns but the network has 2 inputs"),
-        ({"thin": 0}, ValueError, "`thin` must be a whole number of at least 1, got 0"),
         ({"seed": -1}, ValueError, "`seed` must be a whole number of at least 0, got -1"),
         (
             {"seed": 2**64},

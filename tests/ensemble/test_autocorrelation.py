@@ -109,7 +109,7 @@ def test_of_an_ensemble():
         ensemble.autocorrelation_time(x, 40), autocorrelation_time(values, 40)
     )
     thinned = autocorrelation(values[:, ::2], 5)
-    np.testing.assert_array_equal(ensemble.autocorrelation(x, 5, thin=2), thinned)
+    np.testing.assert_array_equal(ensemble.thin(2).autocorrelation(x, 5), thinned)
     with pytest.raises(ValueError, match=r"`max_lag` must be below .* which is 80, got 80"):
         ensemble.autocorrelation(x, 80)
     with pytest.raises(ValueError, match="`max_lag` must be a whole number of at least 1, got 0"):

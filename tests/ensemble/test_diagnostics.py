@@ -148,15 +148,18 @@ def test_of_an_ensemble():
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, y)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)
     d = ensemble.diagnose([-1.0, 0.0, 1.0])
-    values = ensemble.predict([-1.0, 0.0, 1.0]).samples.reshape(3, 400, 3, 1)
-    np.testing.assert_array_equal(d.rhat, diagnose(values, ensemble.sample_stats).rhat)
+    values = ensemble.predict([-1.0, 0.0, 1.0]).samples_by_chain[..., None]
+    expected = diagnose(values, ensemble.sample_stats)
+    np.testing.assert_array_equal(d.rhat, expected.rhat[:, 0])
     assert np.all(d.rhat < 1.02)
     assert set(d.hyperparameters) == set(ensemble.hyperparameters)
     assert d.ebfmi.shape == (3,)
     with pytest.raises(ValueError, match="`names` must be one for each of the 1 rows of `x`"):
         ensemble.diagnose([0.0], names=["a", "b"])
-    thinned = ensemble.diagnose([0.0], thin=2)
-    np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1:2]).ess)
+    thinned = ensemble.thin(2).diagnose([0.0])
+    np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1]).ess)
+    # By default, the training rows.
+    np.testing.assert_array_equal(ensemble.diagnose().rhat, ensemble.diagnose(x).rhat)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

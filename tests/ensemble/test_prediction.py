@@ -104,13 +104,13 @@ def test_density_is_a_normalized_histogram(gaussian):
 @pytest.mark.usefixtures("blocks")
 def test_bernoulli_predicts_probabilities(bernoulli):
     p = bernoulli.predict(NEW)
-    probability = special.expit(outputs_by_hand(bernoulli, NEW))
+    probability = special.expit(outputs_by_hand(bernoulli, NEW))[..., 0]
     np.testing.assert_allclose(p.samples, probability, rtol=2e-5, atol=1e-6)
     mean = probability.mean(axis=0)
     # A 0/1 target has the variance of its mean probability, however that is split.
     np.testing.assert_allclose(p.sd_total, np.sqrt(mean * (1 - mean)), rtol=1e-4)
     targets = NEW[:, 0] > 0
-    expected = np.log(np.where(targets, mean[:, 0], 1 - mean[:, 0]))
+    expected = np.log(np.where(targets, mean, 1 - mean))
     np.testing.assert_allclose(p.log_predictive(targets), expected, rtol=1e-3, atol=1e-5)
 
 
@@ -127,9 +127,47 @@ def test_categorical_predicts_probabilities(categorical):
 
 
 @pytest.mark.parametrize("every", [2, 5, 17, 100])
-def test_every_takes_every_nth_draw_of_each_chain(gaussian, every):
-    f = outputs_by_hand(gaussian, NEW).reshape(3, 17, 45, 2)[:, ::every].reshape(-1, 45, 2)
-    np.testing.assert_allclose(gaussian.predict(NEW, thin=every).samples, f, rtol=1e-10)
+def test_views_are_some_of_the_draws_and_chains(gaussian, every):
+    f = outputs_by_hand(gaussian, NEW).reshape(3, 17, 45, 2)
+    for view, expected in (
+        (gaussian.thin(every), f[:, ::every]),
+        (gaussian.discard(3).thin(every), f[:, 3::every]),
+        (gaussian.thin(2).thin(every).sel(chain=2), f[2:, :: 2 * every]),
+        (gaussian.sel(chain=[2, 0]).thin(every), f[[2, 0]][:, ::every]),
+        (gaussian.sel(chain=[2, 1]).sel(chain=1).discard(every % 17), f[[1], every % 17 :]),
+    ):
+        p, (chains, draws) = view.predict(NEW), expected.shape[:2]
+        assert (view.num_chains, view.num_draws, len(view)) == (chains, draws, chains * draws)
+        np.testing.assert_allclose(p.samples, expected.reshape(-1, 45, 2), rtol=1e-10)
+        np.testing.assert_allclose(p.samples_by_chain, expected, rtol=1e-10)
+        np.testing.assert_array_equal(p.x, NEW)
+
+
+def test_views_share_the_draws_and_choose_all_that_belongs_to_them(gaussian):
+    view = gaussian.discard(2).thin(3).sel(chain=[0, 2])
+    assert view._store is gaussian._store
+    for name in ("parameters", "hyperparameters", "sample_stats"):
+        for key, values in getattr(gaussian, name).items():
+            np.testing.assert_array_equal(getattr(view, name)[key], values[[0, 2], 2::3])
+    assert len(gaussian) == 51
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: e.thin(0), "`n` must be a whole number of at least 1, got 0"),
+        (lambda e: e.discard(-1), "`n` must be a whole number of at least 0, got -1"),
+        (lambda e: e.discard(17), "`n` must be below the number of draws a chain, which is 17"),
+        (lambda e: e.sel(chain=3), "`chain` must be numbers of chains, from 0 to 2, got 3"),
+        (lambda e: e.sel(chain=[0, -1]), "`chain` must be numbers of chains, from 0 to 2"),
+        (lambda e: e.sel(chain=[]), "`chain` must be numbers of chains, from 0 to 2"),
+        (lambda e: e.sel(chain="0"), "`chain` must be numbers of chains, from 0 to 2"),
+        (lambda e: e.sel(chain=[1, 1]), r"`chain` must be different .*got \[1, 1\]"),
+    ],
+)
+def test_bad_views(gaussian, call, message):
+    with pytest.raises(tb.OptionError, match=message):
+        call(gaussian)
 
 
 @pytest.mark.slow
@@ -165,14 +203,13 @@ def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
         (lambda e: e.predict(np.ones((3, 4))), "`x` has 4 columns but the network has 2 inputs"),
         (lambda e: e.predict([[1.0, np.nan]]), "`x` must be finite.*row 0, column 1"),
         (lambda e: e.predict(np.ones((0, 2))), "`x` is empty"),
-        (lambda e: e.predict(NEW, thin=0), "`thin` must be a whole number of at least 1, got 0"),
         (lambda e: e.predict(NEW).quantile(1.5), "`probability` must lie between 0 and 1, got 1.5"),
         (lambda e: e.predict(NEW).quantile([]), "`probability` must lie between 0 and 1"),
         (lambda e: e.predict(NEW).interval(95), "`level` must lie between 0 and 1.*got 95"),
         (lambda e: e.predict(NEW).density([0.0]), "`edges` must be at least two increasing"),
         (lambda e: e.predict(NEW).density([1.0, 0.0]), "`edges` must be at least two increasing"),
         (lambda e: e.predict(NEW).log_score(np.ones((45, 1))), "`y` has 1 columns"),
-        (lambda e: e.predict(NEW).log_score(np.ones((3, 2))), "`y` has 3 rows but `x` has 45"),
+        (lambda e: e.predict(NEW).log_score(np.ones((3, 2))), "`x` has 45 rows but `y` has 3"),
     ],
 )
 def test_bad_input(gaussian, call, message):
@@ -236,11 +273,11 @@ def test_entropy_and_mutual_information(categorical, bernoulli):
     own = stats.entropy(probability, axis=2).mean(axis=0)
     np.testing.assert_allclose(p.entropy, whole, rtol=1e-4)
     np.testing.assert_allclose(p.mutual_information, whole - own, rtol=1e-2, atol=1e-5)
-    one = special.expit(outputs_by_hand(bernoulli, NEW))
+    one = special.expit(outputs_by_hand(bernoulli, NEW))[..., 0]
     both = np.stack([one, 1 - one])
     p = bernoulli.predict(NEW)
     whole = stats.entropy(both.mean(axis=1), axis=0)
-    assert p.entropy.shape == p.mutual_information.shape == (45, 1)
+    assert p.entropy.shape == p.mutual_information.shape == (45,)
     np.testing.assert_allclose(p.entropy, whole, rtol=1e-4)
     own = stats.entropy(both, axis=0).mean(axis=0)
     np.testing.assert_allclose(p.mutual_information, whole - own, rtol=1e-2, atol=1e-5)

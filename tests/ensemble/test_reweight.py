@@ -8,6 +8,7 @@ import pytest
 from scipy import special, stats
 
 import tensorbnn as tb
+from tensorbnn.data import fingerprint
 from tensorbnn.ensemble.reweight import (
     pareto_smooth,
     relative_efficiency,
@@ -50,7 +51,7 @@ def weighted_means(ensemble, weights):
         ],
         axis=1,
     )
-    return weights @ flat
+    return weights.ravel() @ flat
 
 
 @pytest.mark.parametrize(("w_sd", "b_sd"), [(0.5, 0.7), (1.5, 1.2), (0.3, 1.0)])
@@ -61,7 +62,7 @@ def test_another_prior_against_the_closed_form(ensemble, w_sd, b_sd):
     w = ensemble.reweight(network=posterior_under(w_sd, b_sd).network)
     fraction = truth["ess_fraction"]
     assert w.weights.sum() == pytest.approx(1)
-    assert w.effective_size / DRAWS == pytest.approx(fraction, rel=0.1)
+    assert w.ess / DRAWS == pytest.approx(fraction, rel=0.1)
     # The log of a mean of ratios whose relative variance is 1 / fraction - 1.
     error = math.sqrt((1 / fraction - 1) / DRAWS)
     assert abs(w.log_evidence_ratio - truth["log_mean_weight"]) < 4 * error
@@ -75,27 +76,27 @@ def test_another_likelihood_against_the_closed_form(ensemble):
     other = oracles.linreg(X, Y, 0.5)
     run = oracles.linreg(X, Y, NOISE)
     w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.5))
-    assert w.trustworthy
-    error = math.sqrt((DRAWS / w.effective_size - 1) / DRAWS)
+    assert w._weights.trustworthy
+    error = math.sqrt((DRAWS / w.ess - 1) / DRAWS)
     assert abs(w.log_evidence_ratio - (other.logZ - run.logZ)) < 4 * error
     sd = np.sqrt(np.diag(other.cov))
     means = weighted_means(ensemble, w.weights)
-    assert np.all(np.abs(means - other.mean) < 4 * sd / math.sqrt(w.effective_size))
+    assert np.all(np.abs(means - other.mean) < 4 * sd / math.sqrt(w.ess))
 
 
 def test_both_at_once(ensemble):
     other, run = oracles.linreg(X, Y, 0.5, 0.6, 0.8), oracles.linreg(X, Y, NOISE)
     w = ensemble.reweight(network=posterior_under(0.6, 0.8).network, likelihood=tb.Gaussian(sd=0.5))
-    error = math.sqrt((DRAWS / w.effective_size - 1) / DRAWS)
+    error = math.sqrt((DRAWS / w.ess - 1) / DRAWS)
     assert abs(w.log_evidence_ratio - (other.logZ - run.logZ)) < 4 * error
 
 
 def test_the_same_model_gives_equal_weights_exactly(ensemble):
     w = ensemble.reweight(network=ensemble.network, likelihood=tb.Gaussian(sd=NOISE))
-    np.testing.assert_array_equal(w.weights, np.full(DRAWS, 1 / DRAWS))
-    assert w.effective_size == pytest.approx(DRAWS, rel=1e-12)
-    assert (w.pareto_k, w.log_evidence_ratio, w.trustworthy) == (-math.inf, 0.0, True)
-    p, plain = ensemble.predict(X, weights=w), ensemble.predict(X)
+    np.testing.assert_array_equal(w.weights, np.full((4, DRAWS // 4), 1 / DRAWS))
+    assert w.ess == pytest.approx(DRAWS, rel=1e-12)
+    assert (w.pareto_k, w.log_evidence_ratio) == (-math.inf, 0.0)
+    p, plain = w.predict(X), ensemble.predict(X)
     np.testing.assert_allclose(p.mean, plain.mean, rtol=1e-12)
     np.testing.assert_allclose(p.sd, plain.sd, rtol=1e-10)
 
@@ -106,8 +107,8 @@ def test_against_a_fresh_run_under_the_other_prior(ensemble):
     fresh = tb.sample(
         posterior_under(0.5, 0.7), chains=4, burn_in=500, draws=1000, start=ensemble, progress=False
     )
-    ours, theirs = ensemble.diagnose(X, weights=w), fresh.diagnose(X)
-    p, q = ensemble.predict(X, weights=w), fresh.predict(X)
+    ours, theirs = w.diagnose(X), fresh.diagnose(X)
+    p, q = w.predict(X), fresh.predict(X)
     error = np.hypot(ours.mcse_mean, theirs.mcse_mean)
     assert np.all(np.abs(p.mean - q.mean) < oracles.z_crit(12) * error)
     error = np.hypot(ours.mcse_sd, theirs.mcse_sd)
@@ -132,8 +133,8 @@ def test_a_network_against_fresh_runs_under_other_priors():
         other = posterior(scale, noise)
         w = run.reweight(network=other.network, likelihood=other.likelihood)
         fresh = tb.sample(other, sampler, draws=5000, start=run, seed=1, **options)
-        p, q = run.predict(at, weights=w), fresh.predict(at)
-        ours, theirs = run.diagnose(at, weights=w), fresh.diagnose(at)
+        p, q = w.predict(at), fresh.predict(at)
+        ours, theirs = w.diagnose(at), fresh.diagnose(at)
         for found, expected, errors in (
             (p.mean, q.mean, (ours.mcse_mean, theirs.mcse_mean)),
             (p.sd, q.sd, (ours.mcse_sd, theirs.mcse_sd)),
@@ -159,8 +160,8 @@ def test_weights_of_infinite_variance_warn_and_say_what_to_do(prior_draws):
     with pytest.warns(UserWarning, match=r"k-hat is .*start=ensemble") as caught:
         w = prior_draws.reweight(network=linear(wide, wide))
     assert caught[0].filename == __file__
-    assert not w.trustworthy
-    kinds = [type(each) for each in prior_draws.diagnose([0.5], weights=w).verdict.findings]
+    assert not w._weights.trustworthy
+    kinds = [type(each) for each in w.diagnose([0.5]).verdict.findings]
     assert WeightsUntrusted in kinds
 
 
@@ -174,9 +175,9 @@ def test_k_hat_is_the_index_of_the_tail():
 
 def test_the_limit_of_k_hat_depends_on_the_number_of_networks():
     """1 - 1 / log10(100) is 0.5: what 4000 networks can bear is too much for 100."""
-    w = weigh(np.random.default_rng(3).normal(size=(4, 1000)), tb.Gaussian())
+    w = weigh(np.random.default_rng(3).normal(size=(4, 1000)))
     many = dataclasses.replace(w, pareto_k=0.6)
-    few = dataclasses.replace(many, weights=many.weights[:100])
+    few = dataclasses.replace(many, weights=many.weights[:, :25])
     assert (many.pareto_k_limit, many.trustworthy) == (0.7, True)
     assert (few.pareto_k_limit, few.trustworthy) == (pytest.approx(0.5), False)
     with pytest.warns(UserWarning, match=r"Pareto k-hat is 0\.60, above 0\.5, and the 100"):
@@ -197,9 +198,7 @@ def test_the_limit_of_k_hat_depends_on_the_number_of_networks():
     ],
 )
 def test_few_networks_are_not_taken_for_a_model_that_is_far(networks, pareto_k, worth, says):
-    w = dataclasses.replace(
-        weigh(np.zeros((1, networks)), tb.Gaussian()), pareto_k=pareto_k, effective_size=worth
-    )
+    w = dataclasses.replace(weigh(np.zeros((1, networks))), pareto_k=pareto_k, ess=worth)
     with pytest.warns(UserWarning, match=f"{says}.*: sample it, starting from here, by tb.sample"):
         warn_where_untrustworthy(w)
 
@@ -218,17 +217,17 @@ def test_smoothing_touches_only_the_tail_and_keeps_its_order():
 
 
 def test_ratios_that_can_not_be_fitted():
-    few = weigh(np.linspace(-1, 0, 10).reshape(2, 5), tb.Gaussian())
+    few = weigh(np.linspace(-1, 0, 10).reshape(2, 5))
     assert math.isnan(few.pareto_k)
     assert not few.trustworthy
     lonely = np.full((4, 100), -np.inf)
     lonely[0, 0] = 0.0
-    w = weigh(lonely, tb.Gaussian())
-    assert (w.pareto_k, w.effective_size) == (math.inf, 1.0)
+    w = weigh(lonely)
+    assert (w.pareto_k, w.ess) == (math.inf, 1.0)
     with pytest.raises(ValueError, match="no network of this run is possible"):
-        weigh(np.full((2, 50), -np.inf), tb.Gaussian())
+        weigh(np.full((2, 50), -np.inf))
     with pytest.raises(ValueError, match="not a finite number for 1 of 100"):
-        weigh(np.where(np.arange(100) == 3, np.nan, 0.0).reshape(2, 50), tb.Gaussian())
+        weigh(np.where(np.arange(100) == 3, np.nan, 0.0).reshape(2, 50))
 
 
 # Hyper-parameters: exact draws of the prior (a, b) -> weights, without data.
@@ -261,33 +260,34 @@ def test_another_hyper_prior(hyper_ensemble):
     """Both hyper-priors are normalized: the evidence ratio of the prior with itself is one."""
     network = linear(hierarchical((0.2, 0.4), (0.9, 0.25)), tb.Normal(0.0, 1.0))
     w = hyper_ensemble.reweight(network=network)
-    assert w.trustworthy
-    tolerance = 4 / math.sqrt(w.effective_size)
+    assert w._weights.trustworthy
+    tolerance = 4 / math.sqrt(w.ess)
     assert abs(w.log_evidence_ratio) < tolerance
     loc = hyper_ensemble.hyperparameters["dense_0.weights.loc"].ravel()
-    assert abs(w.weights @ loc - 0.2) < 0.4 * tolerance
+    assert abs(w.weights.ravel() @ loc - 0.2) < 0.4 * tolerance
     weights = hyper_ensemble.parameters["dense_0.weights"].ravel()
-    assert abs(w.weights @ weights - 0.2) < 1.1 * tolerance
+    assert abs(w.weights.ravel() @ weights - 0.2) < 1.1 * tolerance
 
 
 def test_numbers_in_place_of_hyper_parameters(hyper_ensemble):
     """Weights p2(theta) / p1(theta | phi): under N(0.1, 0.6) in place of the hierarchy."""
     network = linear(tb.Normal(0.1, 0.6), tb.Normal(0.0, 1.0))
     w = hyper_ensemble.reweight(network=network)
-    tolerance = 4 / math.sqrt(w.effective_size)
+    tolerance = 4 / math.sqrt(w.ess)
     assert abs(w.log_evidence_ratio) < tolerance
     weights = hyper_ensemble.parameters["dense_0.weights"].ravel()
-    assert abs(w.weights @ weights - 0.1) < 0.6 * tolerance
-    assert abs(w.weights @ (weights - 0.1) ** 2 - 0.36) < 0.36 * math.sqrt(2) * tolerance
+    assert abs(w.weights.ravel() @ weights - 0.1) < 0.6 * tolerance
+    assert abs(w.weights.ravel() @ (weights - 0.1) ** 2 - 0.36) < 0.36 * math.sqrt(2) * tolerance
 
 
 def test_one_hyper_parameter_stays(hyper_ensemble):
     prior = tb.Normal(0.0, tb.Hyper(1.0, tb.Normal(*SCALE)))
     w = hyper_ensemble.reweight(network=linear(prior, tb.Normal(0.0, 1.0)))
     scale = hyper_ensemble.hyperparameters["dense_0.weights.scale"].ravel()
-    tolerance = 4 / math.sqrt(w.effective_size)
+    tolerance = 4 / math.sqrt(w.ess)
     assert abs(w.log_evidence_ratio) < tolerance
-    assert abs(w.weights @ scale - stats.truncnorm(-10 / 3, np.inf, *SCALE).mean()) < tolerance
+    expected = stats.truncnorm(-10 / 3, np.inf, *SCALE).mean()
+    assert abs(w.weights.ravel() @ scale - expected) < tolerance
 
 
 def test_hyper_parameters_that_were_held_have_no_prior(hyper_ensemble):
@@ -303,7 +303,7 @@ def test_hyper_parameters_that_were_held_have_no_prior(hyper_ensemble):
     posterior = tb.Posterior(linear(hierarchical(), unit), tb.Gaussian())
     ensemble = ensemble_of(posterior, named, held=True)
     w = ensemble.reweight(network=linear(unit, unit))
-    np.testing.assert_allclose(w.log_ratios, 0.0, atol=1e-12)
+    np.testing.assert_allclose(w._weights.log_ratios, 0.0, atol=1e-12)
 
 
 def test_predictions_with_weights_against_numpy(ensemble):
@@ -311,47 +311,117 @@ def test_predictions_with_weights_against_numpy(ensemble):
         network=posterior_under(0.5, 0.7).network, likelihood=tb.Gaussian(sd=0.45)
     )
     new = RNG.normal(size=(7, 2))
-    p, f = ensemble.predict(new, weights=w), ensemble.predict(new).samples
-    mean = np.einsum("j,jrk->rk", w.weights, f)
+    p, f, weights = w.predict(new), ensemble.predict(new).samples, w.weights.ravel()
+    np.testing.assert_array_equal(p.samples, f)
+    np.testing.assert_array_equal(p.weights, weights)
+    mean = weights @ f
     np.testing.assert_allclose(p.mean, mean, rtol=1e-10)
-    variance = np.einsum("j,jrk->rk", w.weights, (f - mean) ** 2)
-    np.testing.assert_allclose(p.sd, np.sqrt(variance), rtol=1e-10)
+    np.testing.assert_allclose(p.sd, np.sqrt(weights @ (f - mean) ** 2), rtol=1e-10)
     np.testing.assert_allclose(p.sd_noise, 0.45, rtol=1e-10)  # of the other likelihood
-    wanted = np.quantile(f, [0.1, 0.9], axis=0, weights=w.weights, method="inverted_cdf")
-    np.testing.assert_allclose(p.quantile([0.1, 0.9]), wanted, rtol=1e-12)
+    wanted = np.quantile(f, [0.1, 0.5, 0.9], axis=0, weights=weights, method="inverted_cdf")
+    np.testing.assert_allclose(p.quantile([0.1, 0.5, 0.9]), wanted, rtol=1e-12)
+    np.testing.assert_allclose(p.median, wanted[1], rtol=1e-12)
     edges = np.linspace(-3, 3, 9)
-    expected = np.histogram(f[:, 3, 0], edges, weights=w.weights)[0] / np.diff(edges)
-    np.testing.assert_allclose(p.density(edges)[3, 0], expected, rtol=1e-10)
+    expected = np.histogram(f[:, 3], edges, weights=weights)[0] / np.diff(edges)
+    np.testing.assert_allclose(p.density(edges)[3], expected, rtol=1e-10)
     y = RNG.normal(size=7)
-    each = stats.norm.logpdf(y[:, None], f, 0.45).sum(axis=2)
-    expected = special.logsumexp(each, axis=0, b=w.weights[:, None])
+    expected = special.logsumexp(stats.norm.logpdf(y, f, 0.45), axis=0, b=weights[:, None])
     np.testing.assert_allclose(p.log_predictive(y), expected, rtol=1e-9)
 
 
-def test_thinned_networks_have_their_own_share_of_the_weights(ensemble):
-    w = ensemble.reweight(network=posterior_under(0.5, 0.7).network)
-    p = ensemble.predict(X, weights=w, thin=3)
-    f = ensemble.predict(X, thin=3).samples
-    own = w.weights.reshape(4, -1)[:, ::3].ravel()
-    np.testing.assert_allclose(p.mean[:, 0], own @ f[..., 0] / own.sum(), rtol=1e-10)
+def test_a_view_of_a_reweighted_ensemble_is_the_reweighted_view(ensemble):
+    other = posterior_under(0.5, 0.7).network
+    w, view = ensemble.reweight(network=other), ensemble.discard(50).thin(3).sel(chain=[3, 1])
+    ours, theirs = w.discard(50).thin(3).sel(chain=[3, 1]), view.reweight(network=other)
+    assert ours.weights.shape == (2, 650)
+    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-12)
+    assert (ours.pareto_k, ours.ess) == pytest.approx((theirs.pareto_k, theirs.ess))
+    expected = ours.weights.ravel() @ view.predict(X).samples
+    np.testing.assert_allclose(ours.predict(X).mean, expected, rtol=1e-10)
+
+
+def test_reweighting_twice_is_reweighting_to_both(ensemble):
+    network, likelihood = posterior_under(0.6, 0.8).network, tb.Gaussian(sd=0.45)
+    once = ensemble.reweight(network=network, likelihood=likelihood)
+    twice = ensemble.reweight(network=network).reweight(likelihood=likelihood)
+    np.testing.assert_array_equal(twice.weights, once.weights)
+    assert twice.log_evidence_ratio == once.log_evidence_ratio
+    found = ensemble.reweight(likelihood=likelihood).sensitivity(
+        X[:2], "dense_0.*.scale", [0.6, 0.7]
+    )
+    both = linear(tb.Normal(0.0, 0.7), tb.Normal(0.0, 0.7), inputs=2)
+    expected = ensemble.reweight(network=both, likelihood=likelihood)
+    np.testing.assert_allclose(found.ensembles[1].weights, expected.weights, rtol=1e-9)
+    np.testing.assert_allclose(found.mean[1], expected.predict(X[:2]).mean, rtol=1e-9)
+
+
+def test_weighted_scores_against_the_closed_form(ensemble):
+    """Those of the exact posterior under the other model, of which 8000 draws are known."""
+    w = ensemble.reweight(network=posterior_under(0.6, 0.8).network)
+    fresh = exact_ensemble(0.6, 0.8, seed=11)
+    new = np.random.default_rng(12).normal(size=(40, 2))
+    y = new @ [0.7, -0.4] + 0.2 + NOISE * np.random.default_rng(13).normal(size=40)
+    ours, theirs = w.evaluate(new, y), fresh.evaluate(new, y)
+    # Errors of a mean over so many independent networks, as shares of the noise.
+    error = 4 * NOISE / math.sqrt(w.ess)
+    for name in ("rmse", "crps", "log_score"):
+        assert abs(getattr(ours, name) - getattr(theirs, name)) < error
+    # A quantile at 5 % of a normal errs by 2.1 sds over the root of the number.
+    assert abs(ours.sharpness - theirs.sharpness) < 2 * 2.1 * error / math.sqrt(40)
+    np.testing.assert_allclose(ours.pit, theirs.pit, atol=5 * 0.5 / math.sqrt(w.ess))
+
+
+def test_equal_weights_score_as_none(ensemble):
+    w, plain = ensemble.reweight(network=ensemble.network), ensemble
+    ours, theirs = w.evaluate(X, Y), plain.evaluate(X, Y)
+    for name in ("log_score", "rmse", "crps", "coverage", "sharpness", "pit"):
+        found, expected = getattr(ours, name), getattr(theirs, name)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_array_equal(w.posterior_predictive(X), plain.posterior_predictive(X))
+
+
+def test_new_targets_come_from_networks_in_proportion_to_their_weights(ensemble):
+    other = posterior_under(0.5, 0.7, 0.45)
+    w = ensemble.reweight(network=other.network, likelihood=other.likelihood)
+    places = w._weights.resample(3)
+    times = np.bincount(places, minlength=DRAWS)
+    assert np.all(np.abs(times - DRAWS * w.weights.ravel()) < 1)
+    drawn, p = w.posterior_predictive(X, seed=3), w.predict(X)
+    assert drawn.shape == (DRAWS, 12)
+    # Systematic resampling adds less than the noise of new targets does.
+    assert np.all(np.abs(drawn.mean(axis=0) - p.mean) < 5 * p.sd_total / math.sqrt(w.ess))
+    noise = drawn - ensemble.predict(X).samples[places]
+    assert stats.kstest(noise.ravel() / 0.45, "norm").pvalue > 1e-3
+    assert len(np.unique(noise)) == noise.size  # also of a network that is drawn again
 
 
 def test_weighted_diagnosis(ensemble):
     w = ensemble.reweight(network=posterior_under(0.5, 0.7).network)
-    d = ensemble.diagnose(X, weights=w)
+    d = w.diagnose(X)
     # Exact draws are independent: what is left is what the weights take.
-    np.testing.assert_allclose(d.ess, w.effective_size, rtol=0.25)
-    assert np.all(d.ess_tail > 0.4 * w.effective_size)
-    sd = ensemble.predict(X, weights=w).sd
+    np.testing.assert_allclose(d.ess, w.ess, rtol=0.25)
+    assert np.all(d.ess_tail > 0.4 * w.ess)
+    sd = w.predict(X).sd
     np.testing.assert_allclose(d.mcse_mean, sd / np.sqrt(d.ess), rtol=1e-9)
-    np.testing.assert_allclose(d.mcse_sd, sd / np.sqrt(2 * w.effective_size), rtol=0.3)
+    np.testing.assert_allclose(d.mcse_sd, sd / np.sqrt(2 * w.ess), rtol=0.3)
     assert isinstance(d.verdict.findings[0], Agree)
-    equal = ensemble.diagnose(X, weights=ensemble.reweight(network=ensemble.network))
-    plain = ensemble.diagnose(X)
+    equal, plain = ensemble.reweight(network=ensemble.network).diagnose(X), ensemble.diagnose(X)
     np.testing.assert_allclose(equal.rhat, plain.rhat, rtol=1e-5)
     np.testing.assert_allclose(equal.mcse_mean, plain.mcse_mean, rtol=1e-3)
     np.testing.assert_allclose(equal.mcse_sd, plain.mcse_sd, rtol=0.1)
     np.testing.assert_allclose(equal.ess_tail, plain.ess_tail, rtol=0.1)
+
+
+def test_what_weights_can_not_be_used_for_is_refused(ensemble):
+    w = ensemble.reweight(network=posterior_under(0.5, 0.7).network)
+    for call in (w.autocorrelation, w.autocorrelation_time, w.to_arviz, w.loo, w.waic):
+        with pytest.raises(ValueError, match=f"`{call.__name__}` can't be used after `reweight`"):
+            call()
+    with pytest.raises(ValueError, match="weights belong to the draws they were computed for"):
+        w.refresh()
+    value = ensemble.sensitivity(X[:1], "dense_0.weights.scale", [0.9]).best().ensemble
+    with pytest.raises(ValueError, match="`reweight` can't start from a value of `sensitivity`"):
+        value.reweight(likelihood=tb.Gaussian(sd=0.5))
 
 
 def networks(*changed, inputs=2):
@@ -386,37 +456,32 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match=r"hyper-parameters that were not sampled.*likelihood.sd"):
         ensemble.reweight(likelihood=tb.Gaussian(sd=tb.Hyper(0.1)))
     cauchy = networks((0, tb.CauchyDense(3, unit, unit)))
-    assert ensemble.reweight(network=cauchy).effective_size == pytest.approx(100)
+    assert ensemble.reweight(network=cauchy).ess == pytest.approx(100)
 
 
-def test_weights_must_be_of_this_ensemble(ensemble):
-    w = exact_ensemble(draws=400).reweight(network=posterior_under(0.9, 0.9).network)
-    with pytest.raises(ValueError, match="of 400 networks, but the ensemble has 8000"):
-        ensemble.predict(X, weights=w)
-    with pytest.raises(TypeError, match="what `reweight` returned, got ndarray"):
-        ensemble.predict(X, weights=w.weights)
-
-
-def test_data_may_be_given(ensemble):
+def test_data_may_be_given_to_load(ensemble):
     posterior = posterior_under(1.0, 1.0)
-    without = ensemble_of(posterior, ensemble.parameters)
-    without._store._data = None
-    without._store.manifest["data"] = {"sha256": ""}
-    with pytest.raises(ValueError, match=r"did not keep its training data.*`data=\(x, y\)`"):
+    made = ensemble_of(posterior, ensemble.parameters)
+    made._store._data = None
+    made._store.manifest["data"] = fingerprint(posterior.data)
+    without = made._with(_given=None)
+    with pytest.raises(ValueError, match=r"did not keep .*`tb\.load\(path, data=\(x, y\)\)`"):
         without.reweight(likelihood=tb.Gaussian(sd=0.5))
-    w = without.reweight(likelihood=tb.Gaussian(sd=0.5), data=(X, Y))
+    w = without._with_data((X, Y)).reweight(likelihood=tb.Gaussian(sd=0.5))
     expected = ensemble.reweight(likelihood=tb.Gaussian(sd=0.5))
-    np.testing.assert_allclose(w.log_ratios, expected.log_ratios)
+    np.testing.assert_allclose(w._weights.log_ratios, expected._weights.log_ratios)
     # Another prior needs no data.
-    assert without.reweight(network=posterior_under(0.9, 0.9).network).trustworthy
+    assert without.reweight(network=posterior_under(0.9, 0.9).network).pareto_k < 0.7
+    with pytest.raises(ValueError, match="`data` are not the training data of this run"):
+        without._with_data((X, Y + 1e-9))
 
 
-def test_data_are_refused_for_networks_of_the_prior(prior_draws):
-    with pytest.raises(ValueError, match="were sampled from the prior: no likelihood of `data`"):
-        prior_draws.reweight(likelihood=tb.Gaussian(sd=0.5), data=([0.0], [0.0]))
+def test_networks_of_the_prior_take_no_data(prior_draws):
+    with pytest.raises(ValueError, match="were sampled from the prior, without data: leave `data`"):
+        prior_draws._with_data(([0.0], [0.0]))
     # Without data the likelihood counts for nothing.
     w = prior_draws.reweight(likelihood=tb.Gaussian(sd=0.5))
-    np.testing.assert_array_equal(w.weights, np.full(4000, 1 / 4000))
+    np.testing.assert_array_equal(w.weights, np.full((4, 1000), 1 / 4000))
 
 
 def test_correlated_draws_make_the_tail_longer():
@@ -426,10 +491,10 @@ def test_correlated_draws_make_the_tail_longer():
     assert relative_efficiency(repeated) == pytest.approx(0.1, rel=0.3)
     # Each ratio ten times: the distribution, and hence its tail, is the same.
     assert pareto_smooth(repeated)[1] == pytest.approx(pareto_smooth(ratios)[1], abs=0.2)
-    assert weigh(repeated, tb.Gaussian()).log_evidence_ratio == pytest.approx(0.5, abs=0.15)
+    assert weigh(repeated).log_evidence_ratio == pytest.approx(0.5, abs=0.15)
 
 
 def test_repr(ensemble):
     assert repr(ensemble.reweight(network=ensemble.network)) == (
-        "Weights(8000 networks worth 8000.0, k-hat -inf, log evidence ratio 0.000)"
+        "Ensemble(8000 networks: 4 chains of 2000 draws, worth 8000.0, k-hat -inf)"
     )

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import tensorbnn as tb
-from tensorbnn.ensemble import scores
+from tensorbnn.ensemble import class_scores, scores
 
 RNG = np.random.default_rng(0)
 
@@ -37,6 +37,26 @@ def test_crps_by_all_pairs():
     pairs = np.abs(draws[:, None] - draws[None]).sum(axis=(0, 1)) / (7 * 6)
     expected = np.abs(draws - y).mean(axis=0) - pairs / 2
     np.testing.assert_allclose(scores.crps(draws, y), expected, atol=1e-13)
+    weights = np.array([1, 2, 1, 3, 1, 1, 1]) / 10
+    product = np.outer(weights, weights)[..., None, None]
+    pairs = (product * np.abs(draws[:, None] - draws[None])).sum(axis=(0, 1))
+    expected = np.tensordot(weights, np.abs(draws - y), 1) - pairs / 2 / (1 - weights @ weights)
+    np.testing.assert_allclose(scores.crps(draws, y, weights=weights), expected, atol=1e-13)
+
+
+def test_equal_weights_are_as_good_as_none():
+    draws, y, equal = RNG.normal(size=(9, 4, 2)), RNG.normal(size=(4, 2)), np.full(9, 1 / 9)
+    for function in (scores.crps, scores.pit, scores.interval):
+        found, expected = function(draws, y, weights=equal), function(draws, y)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_network_without_weight_counts_for_nothing():
+    draws, y = RNG.normal(size=(50, 30, 1)), RNG.normal(size=(30, 1))
+    weights = np.r_[np.full(40, 1 / 40), np.zeros(10)]
+    for function in (scores.crps, scores.pit, scores.interval):
+        found, expected = function(draws, y, weights=weights), function(draws[:40], y)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def simulated(rows, networks=99, width=1.0):
@@ -87,9 +107,9 @@ def test_brier_of_labels_and_of_outputs():
         for row, label in zip(probabilities, labels, strict=True)
         for k, p in enumerate(row)
     )
-    assert scores.brier(probabilities, labels) == pytest.approx(by_hand / 50)
+    assert class_scores.brier(probabilities, labels) == pytest.approx(by_hand / 50)
     binary = RNG.integers(2, size=(50, 3))
-    assert scores.brier(probabilities, binary) == pytest.approx(
+    assert class_scores.brier(probabilities, binary) == pytest.approx(
         np.mean((probabilities - binary) ** 2)
     )
 
@@ -98,9 +118,9 @@ def test_calibrated_classes_have_no_calibration_error():
     """What is left is noise: for 100,000 predictions in ten bins about a hundredth at most."""
     probabilities = RNG.dirichlet(np.ones(3), 100_000)
     labels = (RNG.uniform(size=(100_000, 1)) > probabilities.cumsum(axis=1)).sum(axis=1)
-    assert scores.ece(probabilities, labels) < 0.01
+    assert class_scores.ece(probabilities, labels) < 0.01
     binary = RNG.uniform(size=(100_000, 1)) < probabilities[:, :1]
-    found = scores.reliability(probabilities[:, :1], binary)
+    found = class_scores.reliability(probabilities[:, :1], binary)
     np.testing.assert_allclose(found.predicted, found.observed, atol=0.05)
     assert found.counts.sum() == 100_000
 
@@ -108,10 +128,10 @@ def test_calibrated_classes_have_no_calibration_error():
 def test_classes_that_are_too_sure():
     """Probabilities of 0.95 that come true in 0.7 of the cases."""
     y = (np.arange(1000) % 10 < 7).astype(int)
-    assert scores.ece(np.full((1000, 1), 0.95), y) == pytest.approx(0.25)
+    assert class_scores.ece(np.full((1000, 1), 0.95), y) == pytest.approx(0.25)
     both = np.tile([0.05, 0.95], (1000, 1))
-    assert scores.ece(both, y) == pytest.approx(0.25)
-    found = scores.reliability(both, y, bins=4)
+    assert class_scores.ece(both, y) == pytest.approx(0.25)
+    found = class_scores.reliability(both, y, bins=4)
     assert found.counts.tolist() == [0, 0, 0, 1000]
     assert np.isnan(found.predicted[0])
 
@@ -128,13 +148,13 @@ D, T = np.ones((5, 3, 1)), np.ones((3, 1))
         (lambda: scores.pit(D, T * np.nan), "targets must be finite"),
         (lambda: scores.interval(D, T, 90), "`level` must lie between 0 and 1.*got 90"),
         (lambda: scores.rmse(T, T[:2]), "differ in shape"),
-        (lambda: scores.brier(T, T[:2]), "as many rows of targets"),
-        (lambda: scores.brier(T * 2, T), "probabilities must lie between 0 and 1"),
-        (lambda: scores.brier(T, T * 0.5), "whole numbers from 0 to 1"),
-        (lambda: scores.brier(np.full((3, 4), 0.25), np.ones((3, 2))), "differ in shape"),
-        (lambda: scores.brier(np.full((3, 4), 0.25), T * 4), "whole numbers from 0 to 3"),
-        (lambda: scores.reliability(T, T, bins=0), "`bins` must be a whole number"),
-        (lambda: scores.ece(T, T, bins=2.5), "`bins` must be a whole number"),
+        (lambda: class_scores.brier(T, T[:2]), "as many rows of targets"),
+        (lambda: class_scores.brier(T * 2, T), "probabilities must lie between 0 and 1"),
+        (lambda: class_scores.brier(T, T * 0.5), "whole numbers from 0 to 1"),
+        (lambda: class_scores.brier(np.full((3, 4), 0.25), np.ones((3, 2))), "differ in shape"),
+        (lambda: class_scores.brier(np.full((3, 4), 0.25), T * 4), "whole numbers from 0 to 3"),
+        (lambda: class_scores.reliability(T, T, bins=0), "`bins` must be a whole number"),
+        (lambda: class_scores.ece(T, T, bins=2.5), "`bins` must be a whole number"),
     ],
 )
 def test_bad_input(call, message):
@@ -180,8 +200,8 @@ def test_classes_of_an_ensemble():
     found, mean = ensemble.evaluate(x, labels), ensemble.predict(x).mean
     assert isinstance(found, tb.ClassScores)
     assert found.accuracy == np.mean(mean.argmax(axis=1) == labels)
-    assert found.brier == pytest.approx(scores.brier(mean, labels))
-    assert found.ece == pytest.approx(scores.ece(mean, labels))
+    assert found.brier == pytest.approx(class_scores.brier(mean, labels))
+    assert found.ece == pytest.approx(class_scores.ece(mean, labels))
     assert found.log_score == pytest.approx(ensemble.predict(x).log_score(labels))
 
 

@@ -21,6 +21,10 @@ def network_with(scale):
     return linear(tb.Normal(0.0, scale), tb.Normal(0.0, 1.0), inputs=2)
 
 
+def log_ratios(found, place):
+    return found.ensembles[place]._weights.log_ratios
+
+
 @pytest.fixture(scope="module")
 def ensemble():
     posterior = tb.Posterior(network_with(1.0), tb.Gaussian(sd=0.5), X, Y, dtype="float64")
@@ -33,11 +37,11 @@ def test_a_sweep_is_re_weighting_value_by_value(ensemble):
     assert found.names == ("dense_0.weights.scale",)
     for place, value in enumerate(GRID[2:], start=2):
         w = ensemble.reweight(network=network_with(float(value)))
-        np.testing.assert_allclose(found.weights[place].log_ratios, w.log_ratios, atol=1e-9)
-        p = ensemble.predict(X[:3], weights=w)
+        np.testing.assert_allclose(log_ratios(found, place), w._weights.log_ratios, atol=1e-9)
+        p = w.predict(X[:3])
         np.testing.assert_allclose(found.mean[place], p.mean, rtol=1e-7)
         np.testing.assert_allclose(found.sd[place], p.sd, rtol=1e-6)
-        assert found.effective_size[place] == pytest.approx(w.effective_size, rel=1e-6)
+        assert found.ess[place] == pytest.approx(w.ess, rel=1e-6)
     np.testing.assert_array_equal(found.x, X[:3])
 
 
@@ -46,34 +50,34 @@ def test_the_best_is_that_of_the_exact_evidence(ensemble):
     exact = [oracles.linreg(X, Y, 0.5, scale, 1.0).logZ for scale in GRID]
     good = found.trustworthy
     assert good.sum() >= 4
-    error = np.sqrt((8000 / found.effective_size[good] - 1) / 8000)
+    error = np.sqrt((8000 / found.ess[good] - 1) / 8000)
     difference = found.log_evidence_ratio[good] - (np.array(exact) - exact[5])[good]
     assert np.all(np.abs(difference) < 4 * error)
-    value, weights = found.best()
+    value, best = found.best()
     assert value == GRID[np.argmax(np.where(good, exact, -np.inf))]
-    assert weights is found.weights[list(GRID).index(value)]
+    assert best is found.ensembles[list(GRID).index(value)]
 
 
 def test_the_noise_is_moved_with_its_likelihood(ensemble):
     values = np.array([0.45, 0.5, 0.6])
     found = ensemble.sensitivity(X[:2], "likelihood.sd", values, validation=(X, Y))
     w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.6))
-    np.testing.assert_allclose(found.weights[2].log_ratios, w.log_ratios, atol=1e-9)
-    assert found.weights[2].likelihood == tb.Gaussian(sd=0.6)
-    score = ensemble.predict(X, weights=w).log_score(Y)
+    np.testing.assert_allclose(log_ratios(found, 2), w._weights.log_ratios, atol=1e-9)
+    assert found.ensembles[2].likelihood == tb.Gaussian(sd=0.6)
+    score = w.predict(X).log_score(Y)
     assert found.log_score[2] == pytest.approx(score, rel=1e-9)
     assert found.best("score").value == values[np.argmax(found.log_score)]
-    np.testing.assert_array_equal(found.weights[1].weights, np.full(8000, 1 / 8000))
+    np.testing.assert_array_equal(found.ensembles[1].weights, np.full((4, 2000), 1 / 8000))
 
 
 def test_the_order_of_the_values_does_not_matter(ensemble):
     """The run's own value, where it came first, made all others look like it."""
     values = np.array([0.5, 0.45, 0.6])
     found = ensemble.sensitivity(X[:2], "likelihood.sd", values)
-    np.testing.assert_array_equal(found.weights[0].weights, np.full(8000, 1 / 8000))
+    np.testing.assert_array_equal(found.ensembles[0].weights, np.full((4, 2000), 1 / 8000))
     for place in (1, 2):
         w = ensemble.reweight(likelihood=tb.Gaussian(sd=float(values[place])))
-        np.testing.assert_allclose(found.weights[place].log_ratios, w.log_ratios, atol=1e-9)
+        np.testing.assert_allclose(log_ratios(found, place), w._weights.log_ratios, atol=1e-9)
 
 
 def hierarchical_ensemble():
@@ -93,13 +97,13 @@ def test_a_hyper_parameter_is_moved_as_a_number_or_by_its_own_prior():
     w = ensemble.reweight(network=linear(number, number))
     both = ensemble.sensitivity([0.0], "*.*.scale", [1.8])
     assert both.names == ("dense_0.weights.scale", "dense_0.biases.scale")
-    np.testing.assert_allclose(both.weights[0].log_ratios, w.log_ratios, atol=1e-9)
+    np.testing.assert_allclose(log_ratios(both, 0), w._weights.log_ratios, atol=1e-9)
     centered = tb.Normal(0.0, tb.Hyper(2.0, tb.Normal(1.9, 0.2)))
     w = ensemble.reweight(network=linear(centered, centered))
     found = ensemble.sensitivity(
         [0.0], ["dense_0.weights.scale.loc", "dense_0.biases.scale.loc"], [1.9]
     )
-    np.testing.assert_allclose(found.weights[0].log_ratios, w.log_ratios, atol=1e-9)
+    np.testing.assert_allclose(log_ratios(found, 0), w._weights.log_ratios, atol=1e-9)
     with pytest.raises(ValueError, match=r"'dense_0.weights.scale.loc'.* belong to the prior"):
         ensemble.sensitivity([0.0], ["dense_0.weights.*", "*.weights.scale.loc"], [1.0])
 

@@ -163,7 +163,7 @@ def large_files(folder):
 def memory(folder):
     ensemble = sample_run(posterior(), SAMPLERS["hmc"], **PLAN | LONG | METRICS)
     save_draws(folder / "draws.npz", ensemble)
-    save_json(folder / "reports.json", ensemble.reports)
+    save_json(folder / "reports.json", [old_report(each) for each in ensemble.reports])
 
 
 LINE = np.linspace(-1, 1, 20)
@@ -326,6 +326,21 @@ def weights_and_error_bars(folder):
     save_scores(folder, made.evaluate(X, Y, y_sd=SD, level=0.9, progress=False))
 
 
+@scenario
+def likelihoods(folder):
+    """Those that no other scenario has."""
+    cases = {
+        "counts": (1, tb.Poisson(), np.arange(9)),
+        "outliers": (1, tb.StudentTNoise(df=tb.Hyper(4.0), scale=tb.Hyper(0.1)), Y),
+        "input-dependent": (2, tb.HeteroscedasticGaussian(), Y),
+        "two-columns": (2, tb.Gaussian(sd=[0.1, tb.Hyper(0.5)]), np.column_stack([Y, -Y])),
+    }
+    for name, (outputs, likelihood, y) in cases.items():
+        network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(outputs), inputs=1)
+        model = tb.Posterior(network, likelihood, X, y, standardize=True)
+        whole_and_cut(folder, model, SAMPLERS["hmc"], name=name, **SHORT)
+
+
 def save_scores(folder, scores):
     names = ("log_score", "rmse", "crps", "coverage", "sharpness", "pit")
     np.savez(folder / "scores.npz", **{name: np.ravel(getattr(scores, name)) for name in names})
@@ -366,32 +381,16 @@ def command_line(folder):
     rows = zip(size, colour, price, kind, strict=True)
     lines = ["size,colour,price,kind", *(",".join(map(str, row)) for row in rows)]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
-    small = [
-        "--hidden-layer-sizes",
-        "3",
-        "--chains",
-        "2",
-        "--burn-in",
-        "170",
-        "--max-minutes",
-        "60",
-    ]
+    small = ["--hidden-layer-sizes", "3", "--chains", "2", "--burn-in", "170"]
+    small += ["--max-minutes", "60"]
     fits = {"prices": "price", "kinds": "kind", "goal": "price"}
     for run, target in fits.items():
         draws = [] if run == "goal" else ["--draws", "40", "--validation", "0.25"]
         command = ["fit", "table.csv", "--target", target, "--out", run, *small, *draws]
         tensorbnn(folder, f"fit-{run}", *command)
         tensorbnn(folder, f"diagnose-{run}", "diagnose", run)
-        tensorbnn(
-            folder,
-            f"predict-{run}",
-            "predict",
-            run,
-            "table.csv",
-            "--out",
-            f"{run}.csv",
-            *OLD_QUANTILES,
-        )
+        predict = ["predict", run, "table.csv", "--out", f"{run}.csv", *OLD_QUANTILES]
+        tensorbnn(folder, f"predict-{run}", *predict)
     tensorbnn(folder, "resume", "resume", "prices", "--draws", "60")
 
 
@@ -400,12 +399,15 @@ def tensorbnn(folder, name, *arguments):
     words = [sys.executable, "-m", "tensorbnn", *arguments, "--json", "--quiet"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
-    facts = json.loads(done.stdout)
-    if "validation" in facts:
-        facts["held_out"] = facts.pop("validation")
-    if arguments[0] == "resume":  # it did not have the score of the rows held out
-        facts.pop("log_score")
+    facts = {OLD_FACTS.get(key, key): value for key, value in json.loads(done.stdout).items()}
+    for key in ("rhat", "ess"):  # follows the shape of `y` by now
+        if isinstance(facts.get(key), list):
+            facts[key] = np.reshape(facts[key], (len(facts[key]), -1)).tolist()
+    facts["verdict"] = {}  # in other words by now
     save_json(folder / f"{name}.json", {"code": done.returncode, **facts})
+
+
+OLD_FACTS = {"validation": "held_out", "acceptance_rate": "acceptance"}
 
 
 def save_draws(file, ensemble):
@@ -428,6 +430,8 @@ OLD_STATISTICS = {
     "energy_error_rms": "energy_error",
 }
 OLD_COLUMNS = {
+    "training.mean_squared_error": "training.squared_error",
+    "validation.mean_squared_error": "validation.squared_error",
     "transition": "epoch",
     "acceptance_rate": "acceptance",
     "num_gradients": "leapfrog_steps",

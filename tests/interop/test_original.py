@@ -30,7 +30,7 @@ def test_predictions_are_those_of_tensorbnn(name):
     old = own["pred_n1"].swapaxes(1, 2)
     scale = 1 + np.abs(old).max()
     assert np.abs(found[: len(old)] - old).max() < ROUNDING * scale
-    thinned = loaded(name).predict(own["x"], thin=3, progress=False).samples
+    thinned = loaded(name).thin(3).predict(own["x"], progress=False).samples
     assert np.array_equal(thinned, found[::3])
     old = own["pred_n3"].swapaxes(1, 2)
     assert np.abs(thinned[: len(old)] - old).max() < ROUNDING * scale
@@ -132,7 +132,7 @@ def test_weights_for_other_hyper_priors_are_those_of_tensorbnn(name):
     # What is wrong with its density stands above and below the line, and cancels.
     own = said(name)
     found = loaded(name).reweight(network=other_network(name), progress=False)
-    new = found.log_ratios[: int(own["numNetworks"])]
+    new = found._weights.log_ratios[0][: int(own["numNetworks"])]
     old = own["neglogp_old"].astype(np.float64) - own["neglogp_new"]
     # Of two float32 sums of that size; the hyper-prior's normalizer is the same for all networks.
     size = np.abs(own["neglogp_old"]).max() + np.abs(own["neglogp_new"]).max()
@@ -180,7 +180,7 @@ def test_densities_are_the_papers_where_those_of_tensorbnn_are_not(name):
     )
     first = tb.Dense(ensemble.network.layers[0].units, NARROW, bias)
     network = tb.Network(first, *ensemble.network.layers[1:], inputs=1)
-    found = ensemble.reweight(network=network, progress=False).log_ratios
+    found = ensemble.reweight(network=network, progress=False)._weights.log_ratios[0]
     weights = flat(ensemble.parameters["dense_0.weights"]).reshape(len(ensemble), -1)
     loc, scale = (
         flat(ensemble.hyperparameters[f"dense_0.weights.{each}"])[:, None]
@@ -202,7 +202,9 @@ def test_slopes_of_squareprelu_have_one_density():
              for each in ("loc", "scale")}  # fmt: skip
     other = tb.SquarePReLU(tb.Normal(0.0, 0.4))
     layers = [ensemble.network.layers[0], other, ensemble.network.layers[2]]
-    found = ensemble.reweight(network=tb.Network(*layers, inputs=1), progress=False).log_ratios
+    found = ensemble.reweight(
+        network=tb.Network(*layers, inputs=1), progress=False
+    )._weights.log_ratios[0]
     old = stats.norm.logpdf(slopes, named["loc"][:, None], named["scale"][:, None]).sum(axis=1)
     new = stats.norm.logpdf(slopes, 0.0, 0.4).sum(axis=1)
     assert found == pytest.approx(new - old, rel=1e-9, abs=1e-9)
@@ -227,7 +229,9 @@ def test_another_likelihood():
         outputs = ensemble.predict(own["trainX"], progress=False).samples[:, :, 0]
         new = stats.norm.logpdf(own["trainY"], outputs, 0.12).sum(axis=1)
         old = stats.norm.logpdf(own["trainY"], outputs, noise).sum(axis=1)
-        found = ensemble.reweight(likelihood=tb.Gaussian(sd=0.12), progress=False).log_ratios
+        found = ensemble.reweight(
+            likelihood=tb.Gaussian(sd=0.12), progress=False
+        )._weights.log_ratios[0]
         assert found == pytest.approx(new - old, rel=1e-6)
     ensemble, own = loaded("bernoulli"), said("bernoulli")
     probability = ensemble.predict(own["trainX"], progress=False).samples[:, :, 0]
@@ -244,7 +248,7 @@ def test_likelihoods_that_are_not_written():
         ensemble = tb.load_original(DATA / "gauss_tanh")
     assert (ensemble.likelihood, ensemble.dtype) == (tb.Gaussian(sd=0.1), "float32")
     assert ensemble.parameters["dense_0.weights"].dtype == np.float32
-    with pytest.raises(ValueError, match=r"give them as `data=\(x, y\)`"):
+    with pytest.raises(ValueError, match=r"give them as `tb.load\(path, data=\(x, y\)\)`"):
         ensemble.reweight(likelihood=tb.Gaussian(sd=0.2), progress=False)
     with pytest.raises(
         tb.RunError, match=r"have 12 hyper-parameters, but their layers have 12 and"

@@ -123,22 +123,22 @@ def test_posterior_of_one_weight(tmp_path):
     mean = mass @ new
     sd = np.sqrt(mass @ np.square(new - mean))
     prediction = ensemble.predict([1.2], progress=False)
-    ess = ensemble.diagnose([1.2], progress=False).ess[0, 0]
+    ess = ensemble.diagnose([1.2], progress=False).ess[0]
     assert ess > 500
-    assert abs(prediction.mean[0, 0] - mean) < 5 * sd / np.sqrt(ess)
+    assert abs(prediction.mean[0] - mean) < 5 * sd / np.sqrt(ess)
     # The fourth moment says how well a variance is known.
     spread = np.sqrt((mass @ (new - mean) ** 4 - sd**4) / ess)
-    assert abs(prediction.sd[0, 0] ** 2 - sd**2) < 5 * spread
+    assert abs(prediction.sd[0] ** 2 - sd**2) < 5 * spread
     np.testing.assert_allclose(
         prediction.sd_total**2, prediction.sd**2 + prediction.mean, rtol=1e-5
     )
     # Quantiles are those of the mixture of the networks' Poissons: whole, and the first to reach.
-    own = prediction.samples[:, 0, 0].astype(float)
+    own = prediction.samples[:, 0].astype(float)
     share = np.array([stats.poisson.cdf(count, own).mean() for count in range(30)])
     levels = [0.05, 0.5, 0.95]
-    found = prediction.quantile(levels, noise=True)[:, 0, 0]
+    found = prediction.quantile(levels, noise=True)[:, 0]
     np.testing.assert_array_equal(found, [np.argmax(share >= level) for level in levels])
-    bins = prediction.density([-0.5, 0.5, 1.5], noise=True)[0, 0]
+    bins = prediction.density([-0.5, 0.5, 1.5], noise=True)[0]
     np.testing.assert_allclose(bins, np.diff(share, prepend=0)[:2], rtol=1e-4)
     scores = ensemble.evaluate(X, Y, progress=False)
     assert isinstance(scores, tb.Scores)

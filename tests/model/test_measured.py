@@ -172,7 +172,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     again = loaded.reweight(likelihood=other, progress=False)
     under = stats.norm.logpdf(y[:, 0], networks, 1.1 * sd)
     expected = np.sum(powers * (under - each), axis=1)
-    np.testing.assert_allclose(again.log_ratios, expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(again._weights.log_ratios.ravel(), expected, rtol=1e-8, atol=1e-10)
 
     context = read_context(tmp_path / "run", progress=False)
     assert context.encoding.targets == ("y",)

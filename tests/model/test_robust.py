@@ -85,21 +85,21 @@ def test_posterior_of_one_weight_with_an_outlier(tmp_path):
     loaded = tb.load(tmp_path / "run")
     assert loaded.likelihood == tb.StudentTNoise(1.5, 0.3)
     prediction = loaded.predict([1.0], progress=False)
-    ess = loaded.diagnose([1.0], progress=False).ess[0, 0]
+    ess = loaded.diagnose([1.0], progress=False).ess[0]
     assert ess > 500
-    assert abs(prediction.mean[0, 0] - mean) < 5 * sd / np.sqrt(ess)
+    assert abs(prediction.mean[0] - mean) < 5 * sd / np.sqrt(ess)
     spread = np.sqrt((mass @ (weight - mean) ** 4 - sd**4) / ess)
-    assert abs(prediction.sd[0, 0] ** 2 - sd**2) < 5 * spread
+    assert abs(prediction.sd[0] ** 2 - sd**2) < 5 * spread
     # Least squares would follow the outlier.
     assert abs(X @ Y / (X @ X + 0.09) - mean) > 20 * sd / np.sqrt(ess)
 
-    assert prediction.sd_noise[0, 0] == prediction.sd_total[0, 0] == np.inf
+    assert prediction.sd_noise[0] == prediction.sd_total[0] == np.inf
     levels = [1e-3, 0.05, 0.5, 0.95]
-    found = prediction.quantile(levels, noise=True)[:, 0, 0]
-    own = prediction.samples[:, 0, 0].astype(float)
+    found = prediction.quantile(levels, noise=True)[:, 0]
+    own = prediction.samples[:, 0].astype(float)
     share = [stats.t.cdf(each, 1.5, own, 0.3).mean() for each in found]
     np.testing.assert_allclose(share, levels, rtol=1e-3, atol=1e-6)
-    assert np.isfinite(loaded.evaluate(X, Y, progress=False).crps[0])
+    assert np.isfinite(loaded.evaluate(X, Y, progress=False).crps)
     moved = loaded.sensitivity([1.0], "likelihood.df", [1.4, 1.5, 1.6], progress=False)
     assert moved.log_evidence_ratio[1] == pytest.approx(0, abs=1e-9)
 

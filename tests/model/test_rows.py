@@ -149,9 +149,9 @@ def test_a_weighted_run_is_saved_and_scored(tmp_path):
     np.testing.assert_allclose(found, log_likelihood(0.5), rtol=1e-9, atol=1e-12)
     other = loaded.reweight(likelihood=tb.Gaussian(sd=0.51), progress=False)
     expected = np.sum(log_likelihood(0.51) - log_likelihood(0.5), axis=1)
-    np.testing.assert_allclose(other.log_ratios, expected, rtol=1e-9, atol=1e-12)
-    again = loaded.predict(X, weights=other, progress=False)
-    mean = np.average(prediction.samples, axis=0, weights=other.weights)
+    np.testing.assert_allclose(other._weights.log_ratios.ravel(), expected, rtol=1e-9, atol=1e-12)
+    again = other.predict(X, progress=False)
+    mean = np.average(prediction.samples, axis=0, weights=other.weights.ravel())
     np.testing.assert_allclose(again.mean, mean, rtol=1e-9)
 
 

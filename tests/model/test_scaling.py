@@ -134,7 +134,7 @@ def test_re_weighting_is_in_the_units_of_the_model(both):
         assert ensemble.hyperparameters["likelihood.sd"].max() < 2
     other = tb.Gaussian(sd=tb.Hyper(0.2, tb.HalfNormal(0.5)))
     w, v = ours.reweight(likelihood=other), theirs.reweight(likelihood=other)
-    np.testing.assert_allclose(w.log_ratios, v.log_ratios, atol=1e-4)
+    np.testing.assert_allclose(w._weights.log_ratios, v._weights.log_ratios, atol=1e-4)
 
 
 def test_labels_are_not_scaled():

@@ -6,7 +6,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn import plots
-from tensorbnn.ensemble.scores import reliability
+from tensorbnn.ensemble.class_scores import reliability
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

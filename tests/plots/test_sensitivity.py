@@ -40,7 +40,7 @@ def test_curves_are_in_order_and_dotted_where_not_trusted(found, axes):
         shown = np.isfinite(trusted.get_ydata())
         np.testing.assert_array_equal(shown, found.trustworthy[order])
     assert found.trustworthy[order].tolist() == [True, True, True, False, False]
-    np.testing.assert_allclose(axes[2].lines[0].get_ydata(), found.effective_size[order])
+    np.testing.assert_allclose(axes[2].lines[0].get_ydata(), found.ess[order])
 
 
 def test_what_is_marked(found, axes):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
+from tensorbnn.ensemble.fit_checks import NoiseCollapse
 from tensorbnn.findings import NotMoved
 from tensorbnn.sampling.pooling import (
     FAR,
@@ -16,7 +17,7 @@ from tensorbnn.sampling.pooling import (
     restart_reason,
     stuck_reason,
 )
-from tensorbnn.warning import ChainRestarted, CoarsePrecision
+from tensorbnn.warning import ChainRestarted, CoarsePrecision, DataWarning
 from tests.sampled import sample_run
 from tests.sampling import small_runs
 
@@ -183,3 +184,23 @@ def test_chains_saved_on_both_sides_of_a_round_go_on_to_the_same_bits(sampler, t
     resumed = tb.resume(mixed, metrics=[again], progress=False)
     for name, values in whole.parameters.items():
         np.testing.assert_array_equal(resumed.parameters[name], values)
+
+
+def noise_posterior(noise):
+    x = np.linspace(-2, 2, 60)
+    y = np.sin(2 * x) + noise * np.random.default_rng(0).normal(size=60)
+    network = tb.Network(tb.Dense(10), tb.Tanh(), tb.Dense(1), inputs=1)
+    return tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.3)), x, y, standardize=True)
+
+
+def test_noise_that_collapses_is_said_within_burn_in():
+    """As an error, since that ends a run which would take hours."""
+    with pytest.raises(DataWarning) as caught:
+        tb.sample(noise_posterior(0.0), chains=2, burn_in=10**6, draws=10, progress=False)
+    assert isinstance(caught.value.finding, NoiseCollapse)
+    assert caught.value.finding.share < 1e-3
+    assert "a prior with a floor such as tb.Uniform" in str(caught.value)
+
+
+def test_noise_that_is_there_does_not_collapse():
+    tb.sample(noise_posterior(0.01), chains=2, burn_in=300, draws=10, progress=False)

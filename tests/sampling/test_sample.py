@@ -461,7 +461,7 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
     run = draw(target, draws=200, burn_in=300, path=tmp_path / "run")
     assert np.all(run.parameters["factor_0.factors"] > 0)
     assert run.hyperparameters["dense_0.weights.scale"].shape == (2, 200)
-    mean = run.predict(X).mean[:, 0]
+    mean = run.predict(X).mean
     assert np.all(np.abs(mean - np.exp(1 + X)) < 3 * np.sqrt(np.exp(1 + X)))
     custom = {"Factor": Factor, "Logistic": Logistic, "Counts": Counts}
     assert same(run, tb.load(tmp_path / "run", custom_objects=custom))

@@ -83,8 +83,8 @@ def test_the_target_is_reached_and_predictions_are_right(reached):
     mean, sd = exact(AT)
     predicted = ensemble.predict(AT)
     # Within five Monte Carlo errors of so many independent networks.
-    assert np.all(np.abs(predicted.mean[:, 0] - mean) < 5 * sd / np.sqrt(250))
-    assert np.all(np.abs(predicted.sd[:, 0] / sd - 1) < 5 / np.sqrt(2 * 250))
+    assert np.all(np.abs(predicted.mean - mean) < 5 * sd / np.sqrt(250))
+    assert np.all(np.abs(predicted.sd / sd - 1) < 5 / np.sqrt(2 * 250))
 
 
 def test_it_ends_at_the_first_of_its_lengths_that_is_long_enough(reached):
@@ -173,7 +173,7 @@ class KnownMean:
     numbers: bool = False
 
     def estimate(self, ensemble):
-        found = ensemble.diagnose([0.0], progress=False).mcse_mean[0, 0]
+        found = ensemble.diagnose([0.0], progress=False).mcse_mean[0]
         if not self.numbers:
             return bool(found < self.error)
         return Found(bool(found < self.error), float((found / self.error) ** 2))
@@ -191,7 +191,7 @@ def test_a_rule_of_the_users_own(tmp_path, numbers):
     with pytest.raises(LimitBeforeDrawsError):
         draw(tmp_path / "none", draws=40, until=rule, max_gradients=5)
     mine = draw(tmp_path / "reference", draws=40, until=rule)
-    assert mine.diagnose([0.0], progress=False).mcse_mean[0, 0] < 0.008
+    assert mine.diagnose([0.0], progress=False).mcse_mean[0] < 0.008
     assert mine.num_draws > 40
     with pytest.warns(StoppedUnsatisfied) as told:
         draw(path, draws=40, until=rule, max_gradients=400)
@@ -336,7 +336,7 @@ def test_a_target_that_is_not_reached_is_told_x_by_x(tmp_path):
     assert "at 3 of 3 x predictions are not known as well as wanted" in text
     assert "(R-hat below 1.001, ESS of at least 100000)" in text
     least = np.minimum(found.ess, found.ess_tail)
-    for x, rhat, ess in zip(("-2", "0", "1"), found.rhat[:, 0], least[:, 0], strict=True):
+    for x, rhat, ess in zip(("-2", "0", "1"), found.rhat, least, strict=True):
         assert f"R-hat {rhat:.3f} and ESS {ess:,.0f} at x = {x}" in text
     needed = max(1e5 / least.min(), (found.rhat.max() - 1) / 0.001)
     assert 1 <= float(re.search(r"about ([\d.]+) times as many", text)[1]) / needed <= 1.1

@@ -107,13 +107,13 @@ def test_ess_is_that_of_the_weighted_draws():
 
 def test_everything_downstream_works(ensemble):
     prediction = ensemble.predict(X)
-    assert prediction.samples.shape == (400, 12, 1)
+    assert prediction.samples.shape == (400, 12)
     assert np.all(prediction.quantile(0.9) > prediction.quantile(0.1))
-    assert ensemble.evaluate(X, Y).rmse[0] < 0.3
+    assert ensemble.evaluate(X, Y).rmse < 0.3
     assert np.isfinite(ensemble.loo().elpd)
     assert np.isfinite(ensemble.waic().elpd)
     assert dict(ensemble.to_arviz().log_likelihood["y"].sizes)["draw"] == 400
-    assert ensemble.autocorrelation(X, max_lag=5).shape == (5, 1)
+    assert ensemble.autocorrelation(X, max_lag=5).shape == (6,)
     other = tb.Network(tb.Dense(1, tb.Normal(0.0, 0.9), tb.Normal(0.0, 1.0)), inputs=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

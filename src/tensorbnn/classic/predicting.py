@@ -81,8 +81,7 @@ class predictor:
     def predict(self, inputData: ArrayLike, n: int = 1) -> list[NDArray[Any]]:
         """Outputs ``(outputs, rows)`` of every n-th network for inputs ``(rows, inputDims)``."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
-        with paper_names(thin="n"):
-            found = self.ensemble.predict(rows, thin=n).samples
+        found = self.ensemble.thin(n).predict(rows)._samples
         return [each.T.astype(self.dtype) for each in found]
 
     def reweight(
@@ -126,20 +125,21 @@ class predictor:
         if trainX is not None and trainY is not None:
             rows = as_inputs("trainX", trainX, self.ensemble.network.inputs)
             data = rows, as_targets("trainY", trainY, len(rows))
-        with paper_names(**{"data=(x, y)": "trainX, trainY"}):
-            weights = self.ensemble.reweight(
+        with paper_names(**{"tb.load(path, data=(x, y))": "trainX, trainY"}):
+            ensemble = self.ensemble if data is None else self.ensemble._with_data(data)
+            found = ensemble.reweight(
                 network=None if architecture is None else self._other(Path(architecture)),
                 likelihood=None if other == self.ensemble.likelihood else other,
-                data=data,
             )
-        chosen = weights.weights.reshape(self.ensemble.num_chains, -1)[:, ::n].ravel()
+        chosen = np.asarray(found.weights)[:, ::n].ravel()
         return chosen / chosen.sum()
 
     def autocorrelation(self, inputData: ArrayLike, nMax: int) -> list[float]:
         """Autocorrelation of the predictions for lags of 1 to `nMax`, averaged over the inputs."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
         with paper_names(max_lag="nMax"):
-            return self.ensemble.autocorrelation(rows, nMax)[1:].mean(axis=1).tolist()
+            found = self.ensemble.autocorrelation(rows, nMax)[1:]
+            return found.reshape(nMax, -1).mean(axis=1).tolist()
 
     def autoCorrelationLength(self, inputData: ArrayLike, nMax: int) -> float:
         """Autocorrelation length of the predictions in networks, averaged over the inputs.
@@ -148,7 +148,7 @@ class predictor:
         """
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
         with paper_names(max_lag="nMax"):
-            return float(self.ensemble.autocorrelation_time(rows, nMax).mean())
+            return float(np.mean(self.ensemble.autocorrelation_time(rows, nMax)))
 
     def extractParameters(self) -> list[NDArray[Any]]:
         """Parameters, each with the networks first: ``(networks, outputs, inputs)`` of weights."""

@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
         table,
         options.target,
         target_sds=options.target_sd,
+        weight=options.weight,
         task=options.task,
         ignored=options.ignore,
         categorical=options.categorical,
@@ -86,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
         x,
         y,
         y_sd=training.y_sd,
+        sample_weight=training.sample_weight,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
     names = {"x": encoding.columns, "y": encoding.targets}
@@ -121,7 +123,13 @@ def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | N
         )
     if count == len(rows):
         raise ValueError(f"--validation {share:g} of {len(rows)} rows leaves none to train with")
-    return rows.split(share, seed=seed)
+    parts = rows.split(share, seed=seed)
+    if any(part.sample_weight is not None and not part.sample_weight.any() for part in parts):
+        raise ValueError(
+            f"--validation {share:g} leaves only rows of weight 0 on one side: give another share, "
+            "or another --seed"
+        )
+    return parts
 
 
 def check_targets(
@@ -177,7 +185,7 @@ def _sample(
     verdict, verdict_facts = output.convergence(diagnosis, options.words)
     lines = {"data": _data_line(table)} | output.sampled(ensemble, f"{seconds:.1f} s") | verdict
     facts = {"run": str(options.out), "networks": len(ensemble), "seconds": seconds}
-    noted = "targets", "target_sds", "decimal", "rows", "validation", "dropped"
+    noted = "targets", "target_sds", "weight", "decimal", "rows", "validation", "dropped"
     facts |= {name: table[name] for name in noted} | verdict_facts
     score, score_facts = output.score(ensemble, validation, progress=show)
     lines, facts = lines | score, facts | score_facts
@@ -237,6 +245,7 @@ COMMAND = Command(
         Option("out", "the run directory to create", Path, required=True, path="directory"),
         Option("target", TARGET, kind="list", required=True),
         Option("target_sd", SDS, kind="list"),
+        Option("weight", "the column with the weights of the rows"),
         once("settings", "a TOML file with any of these options", Path, path="file"),
         *grouped(
             "table",

@@ -81,11 +81,10 @@ def _likelihood(text: str | None, encoding: Encoding) -> Likelihood | None:
         return None
     classes, likelihood = encoding.classes, read_likelihood(text, len(encoding.targets))
     is_measured = isinstance(likelihood, MeasuredGaussian)
-    if encoding.target_sds and not is_measured:
+    if encoding.target_sds and type(likelihood).sd_of_rows is Likelihood.sd_of_rows:
         raise ValueError(
-            f"--likelihood {text} does not go with --target-sd, which says how targets scatter: "
-            "leave out one of them, or use --likelihood 'MeasuredGaussian(factor=Hyper(1))' to "
-            "learn whether the standard deviations are too small or too large"
+            f"--likelihood {text} has no standard deviation to which those of --target-sd could be "
+            "added: leave out one of them"
         )
     if classes is not None and not likelihood.predicts_classes:
         raise ValueError(

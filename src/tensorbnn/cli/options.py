@@ -89,7 +89,7 @@ class Option:
             return self.name
         if self.choices is not None and len(self.choices) < 5:
             return "{" + ",".join(self.choices) + "}"
-        if self.kind == "list":
+        if self.kind == "list" or self.name == "weight":
             return "COLUMN"
         known: dict[Any, str] = {whole_number: "N", whole_numbers: "N,N", Path: "PATH", str: "TEXT"}
         return known.get(self.type, "NUMBER")

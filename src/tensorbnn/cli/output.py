@@ -66,7 +66,9 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
     inputs = names_of([each["name"] for each in table["inputs"]])
     found = f"{', '.join(table['targets'])}{of} from {inputs}"
     sds = dict.fromkeys(table.get("target_sds", ()))  # targets may share one
-    return f"{found}, with standard deviations from {', '.join(sds)}" if sds else found
+    if sds:
+        found += f", with standard deviations from {', '.join(sds)}"
+    return found if table.get("weight") is None else f"{found}, weighted by {table['weight']}"
 
 
 def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
@@ -126,7 +128,8 @@ def score(
     if validation is None or not ensemble.num_draws:
         return {}, {}
     prediction = ensemble.predict(validation.x, progress=progress)
-    found = prediction.log_score(validation.targets, y_sd=validation.y_sd)
+    rows = {"y_sd": validation.y_sd, "sample_weight": validation.sample_weight}
+    found = prediction.log_score(validation.targets, **rows)
     return {"log score": f"{found:.3f} per held-out row"}, {"log_score": found}
 
 

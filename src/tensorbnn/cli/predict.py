@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.checks import check_count
 from tensorbnn.cli.messages import print_error
 from tensorbnn.cli.options import (
     DATA,
@@ -27,9 +28,9 @@ from tensorbnn.cli.options import (
     whole_number,
 )
 from tensorbnn.cli.output import print_result
-from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, other_weights
+from tensorbnn.cli.saved_run import SavedRun, check_free_file, open_run, reweighted
+from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.tables.encoding import Encoding
 from tensorbnn.tables.reading import Column, Table, counted
 from tensorbnn.tables.writing import TableWriter
@@ -41,16 +42,17 @@ def run(options: argparse.Namespace) -> int:
     """Predict part by part, so that tables of any size fit."""
     check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
-    weights = other_weights(saved, options.prior, options.likelihood, progress=not options.quiet)
+    other = reweighted(saved, options.prior, options.likelihood, progress=not options.quiet)
+    ensemble = other.thin(check_count("thin", options.thin, least=1))
     rows = left_out = 0
     with TableWriter(options.out) as output:
         for table in saved.read(options.data):
-            columns, predicted = _predict(saved, table, weights, options)
-            output.write(columns, exact=table.columns)
+            columns, predicted = _predict(saved, ensemble, table, options)
+            output.write(columns, exact=table.columns if options.with_inputs else ())
             rows, left_out = rows + table.num_rows, left_out + table.num_rows - predicted
     if left_out:
         print_error(f"warning: no prediction for {counted(left_out, 'row')} with missing values")
-    networks = saved.ensemble.num_chains * -(-saved.ensemble.num_draws // options.thin)
+    networks = len(ensemble)
     lines = {
         "predicted": f"{counted(rows - left_out, 'row')} with {counted(networks, 'network')}",
         "written": f"{options.out}: {', '.join(columns)}",
@@ -61,15 +63,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _predict(
-    saved: SavedRun, table: Table, weights: Weights | None, options: argparse.Namespace
+    saved: SavedRun, ensemble: Ensemble, table: Table, options: argparse.Namespace
 ) -> tuple[Columns, int]:
     """Columns for all rows of a part, and how many of them have a prediction."""
     encoding = saved.encoding_for(table)
     rows = encoding.encode(table)
     columns: Columns = dict(table.columns) if options.with_inputs else {}
-    prediction = saved.ensemble.predict(
-        rows.x, weights=weights, thin=options.thin, progress=not options.quiet
-    )
+    prediction = ensemble.predict(rows.x, progress=not options.quiet)
     made = describe(prediction, encoding, options.quantiles, noise=options.noise)
     for name, values in made.items():
         while name in columns:  # also where the table is one that was written here
@@ -95,13 +95,13 @@ def describe(
     if noise:
         raise ValueError("--noise is about numbers, but this run predicts classes")
     labels = encoding.classes
-    mean = prediction.mean
+    mean, sd = (each.reshape(prediction.num_rows, -1) for each in (prediction.mean, prediction.sd))
     codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
     found: Columns = {"class": [labels[int(code)] for code in codes]}
     shown = labels[1:] if mean.shape[1] == 1 else labels
-    at = prediction.quantile(quantiles)
+    at = prediction.quantile(quantiles).reshape(len(quantiles), *mean.shape)
     for output, label in enumerate(shown):
-        found |= {f"p_{label}": mean[:, output], f"sd_{label}": prediction.sd[:, output]}
+        found |= {f"p_{label}": mean[:, output], f"sd_{label}": sd[:, output]}
         for level, values in zip(quantiles, at, strict=True):
             found[f"q{level:g}_{label}"] = values[:, output]
     for name in ("entropy", "mutual_information"):
@@ -113,14 +113,14 @@ def _describe_numbers(
     prediction: Prediction, targets: tuple[str, ...], quantiles: tuple[float, ...], *, noise: bool
 ) -> Columns:
     found: Columns = {}
-    at = prediction.quantile(quantiles, noise=noise)
-    outputs = prediction.mean.shape[1]
-    for output in range(outputs):
-        prefix = f"{targets[output]}_" if outputs > 1 else ""
-        found[f"{prefix}mean"] = prediction.mean[:, output]
-        found[f"{prefix}sd"] = prediction.sd[:, output]
+    shape = prediction.num_rows, len(targets)
+    mean, sd = prediction.mean.reshape(shape), prediction.sd.reshape(shape)
+    at = prediction.quantile(quantiles, noise=noise).reshape(len(quantiles), *shape)
+    for output, target in enumerate(targets):
+        prefix = f"{target}_" if len(targets) > 1 else ""
+        found[f"{prefix}mean"], found[f"{prefix}sd"] = mean[:, output], sd[:, output]
         if prediction.knows_noise:
-            found[f"{prefix}sd_total"] = prediction.sd_total[:, output]
+            found[f"{prefix}sd_total"] = prediction.sd_total.reshape(shape)[:, output]
         for level, values in zip(quantiles, at, strict=True):
             found[f"{prefix}{'new_' if noise else ''}q{level:g}"] = values[:, output]
     return found

@@ -7,7 +7,7 @@ import numpy as np
 
 from tensorbnn.cli.options import OVERWRITE, RESULT, RUN, Command, Option, other_model
 from tensorbnn.cli.output import NOT_TRUSTWORTHY, print_result
-from tensorbnn.cli.saved_run import check_free_file, open_run, other_weights
+from tensorbnn.cli.saved_run import check_free_file, open_run, reweighted
 from tensorbnn.tables.writing import TableWriter
 
 
@@ -17,26 +17,28 @@ def run(options: argparse.Namespace) -> int:
         check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
     progress = not options.quiet
-    weights = other_weights(saved, options.prior, options.likelihood, progress=progress)
-    if weights is None:
+    other = reweighted(saved, options.prior, options.likelihood, progress=progress)
+    found = other._weights
+    if found is None:
         raise ValueError("give another --prior, another --likelihood, or both")
     lines = {
-        "networks": f"{len(weights):,}",
-        "effective": f"{weights.effective_size:,.1f} networks of equal weight",
-        "k-hat": f"{weights.pareto_k:.2f} (trustworthy up to {weights.pareto_k_limit:.2g})",
-        "evidence": f"log ratio {weights.log_evidence_ratio:+.3f}, of this model to the run's",
+        "networks": f"{len(other):,}",
+        "effective": f"{found.ess:,.1f} networks of equal weight",
+        "k-hat": f"{found.pareto_k:.2f} (trustworthy up to {found.pareto_k_limit:.2g})",
+        "evidence": f"log ratio {found.log_evidence_ratio:+.3f}, of this model to the run's",
     }
-    facts = {"run": str(options.run), "networks": len(weights)}
-    numbers = "effective_size", "pareto_k", "pareto_k_limit", "log_evidence_ratio"
-    facts |= {name: getattr(weights, name) for name in numbers}
-    facts["trustworthy"] = bool(weights.trustworthy)
+    facts = {"run": str(options.run), "networks": len(other)}
+    numbers = "ess", "pareto_k", "pareto_k_limit", "log_evidence_ratio"
+    facts |= {name: getattr(found, name) for name in numbers}
+    facts["trustworthy"] = bool(found.trustworthy)
     if options.out is not None:
-        chains, draws = np.indices((saved.ensemble.num_chains, saved.ensemble.num_draws))
+        chains, draws = np.indices(found.weights.shape)
+        columns = chains.ravel(), draws.ravel(), found.weights.ravel()
         with TableWriter(options.out) as table:
-            table.write({"chain": chains.ravel(), "draw": draws.ravel(), "weight": weights.weights})
+            table.write(dict(zip(("chain", "draw", "weight"), columns, strict=True)))
         lines["weights"] = str(options.out)
     print_result(options, lines, facts)
-    return 0 if weights.trustworthy else NOT_TRUSTWORTHY
+    return 0 if found.trustworthy else NOT_TRUSTWORTHY
 
 
 COMMAND = Command(

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from tensorbnn.cli.models import read_likelihood, read_prior
 from tensorbnn.data import Dataset, unpack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.errors import PathTakenError
 from tensorbnn.model.discrete import Bernoulli, Categorical
 from tensorbnn.model.layers import AbstractDense, Layer
@@ -127,12 +126,12 @@ def check_free_file(file: Path, *, overwrite: bool, is_table: bool = True) -> No
         raise FileNotFoundError(f"{file} can't be written: there is no directory {file.parent}")
 
 
-def other_weights(
+def reweighted(
     run: SavedRun, prior: str | None, likelihood: str | None, *, progress: bool
-) -> Weights | None:
-    """Weights for another prior or likelihood, where one is given."""
+) -> Ensemble:
+    """The ensemble, under another prior or likelihood where one is given."""
     if prior is None and likelihood is None:
-        return None
+        return run.ensemble
     network = None
     if prior is not None:
         both = dict.fromkeys(("weight_prior", "bias_prior"), read_prior(prior))
@@ -155,15 +154,9 @@ def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
     if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")
         raise ValueError(f"--likelihood {text} is for {of}, but the run predicts {has}")
-    if likelihood.knows_noise and not ensemble.likelihood.knows_noise:
+    if isinstance(likelihood, MeasuredGaussian) and "y_sd" not in (ensemble._store.data() or {}):
         raise ValueError(
-            f"{text} takes no standard deviations of targets, but the run has them: re-weight it "
-            "to such as 'MeasuredGaussian(factor=1.2)', or fit the other likelihood anew, without "
-            "--target-sd"
-        )
-    if ensemble.likelihood.knows_noise and not likelihood.knows_noise:
-        raise ValueError(
-            f"{text} takes standard deviations of targets, which the run has not: fit it anew, "
-            "with --target-sd"
+            f"--likelihood {text} needs standard deviations of the targets, which the run does not "
+            "have: fit it with --target-sd"
         )
     return likelihood

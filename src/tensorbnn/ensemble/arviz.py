@@ -22,7 +22,7 @@ def to_datatree(groups: Groups) -> "DataTree":
     """The container of inputs ``x``, targets ``y`` and predictions ``f``, each with rows.
 
     Chains and draws are the first axes of what was sampled. The axis of the columns of ``y`` is
-    left out where there is only one.
+    left out where there is only one, that of the outputs of ``f`` where training targets had none.
     """
     from arviz_base import from_dict
 
@@ -31,6 +31,8 @@ def to_datatree(groups: Groups) -> "DataTree":
         dims["y"] = ["row"]
         for name in {"observed_data", "posterior_predictive"} & set(groups):
             groups = groups | {name: {"y": groups[name]["y"][..., 0]}}
+    if "predictions" in groups and groups["predictions"]["f"].ndim == 3:
+        dims["f"] = ["row"]
     library = {"inference_library": "tensorbnn", "inference_library_version": version("tensorbnn")}
     return from_dict(groups, dims=dims, pred_dims=dims, attrs={"/": library})
 

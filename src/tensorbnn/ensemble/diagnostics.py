@@ -20,13 +20,15 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.data import Dataset
+from tensorbnn.data import Dataset, follow_y
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import Evidence, judge
 from tensorbnn.findings import Approximate, Finding, Verdict, WeightsUntrusted
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
+# At most this many training rows are judged where no inputs are given.
+TRAINING_POINTS = 100
 TAIL = (0.05, 0.95)
 # Predictions that are looked at together; each takes several numbers in float64 meanwhile.
 VALUES_AT_ONCE = 2**22
@@ -44,6 +46,9 @@ class Convergence(NamedTuple):
 @dataclass(frozen=True)
 class Diagnosis:
     """What the chains' predictions and the sampler's records say about the sample.
+
+    As in a `Prediction`, the axis of outputs is left out where the training targets were
+    ``(rows,)``.
 
     Attributes
     ----------
@@ -104,6 +109,7 @@ def diagnose(
     untrusted: WeightsUntrusted | None = None,
     sampler: type[Sampler] | None = None,
     approximation: Approximate | None = None,
+    output_shape: tuple[int, ...] | None = None,
     about_data: tuple[Finding, ...] = (),
     about_fit: Callable[[], tuple[Finding, ...]] = tuple,
 ) -> Diagnosis:
@@ -111,7 +117,8 @@ def diagnose(
 
     The records `info`, `hyperparameters` by name and `weights`, which sum to one, are each
     ``(chains, draws)``; ``acceptance_rate``, ``diverging`` (a number of transitions) or ``energy``
-    that was not recorded counts as NaN. The rest is for the verdict, see `Evidence`.
+    that was not recorded counts as NaN. Arrays for each row take the `output_shape` of predictions.
+    The rest is for the verdict, see `Evidence`.
     """
     if values.shape[1] < LEAST_DRAWS:
         raise ValueError(
@@ -142,10 +149,10 @@ def diagnose(
         about_data=about_data,
         about_fit=about_fit,
     )
+    shape = values.shape[3:] if output_shape is None else output_shape
+    by_row = {**found._asdict(), "mcse_mean": mcse_mean, "mcse_sd": mcse_sd}
     return Diagnosis(
-        **found._asdict(),
-        mcse_mean=mcse_mean,
-        mcse_sd=mcse_sd,
+        **{name: follow_y(each, shape) for name, each in by_row.items()},
         acceptance_rate=evidence.acceptance_rate,
         divergences=records["diverging"].sum(axis=1),
         ebfmi=evidence.ebfmi,

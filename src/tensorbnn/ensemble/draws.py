@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.data import Dataset, unpack_dataset
-from tensorbnn.errors import DataNotKeptError, NoDrawsError, RunError
+from tensorbnn.errors import NoDrawsError, RunError
 from tensorbnn.model.layout import own_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -29,36 +28,54 @@ class Batch(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """The draws that all chains of a run have; it may have more of them by now."""
+    """Draws of a run: those that all chains have, or some of them. The run may have more by now."""
 
     store: Store
-    chains: int
+    chains: tuple[int, ...]  # numbers of the chains in the run
     pieces: Mapping[int, int]  # numbers of the chunks that every chain has, and draws of each
+    steps: range  # places of the draws among those of a chain
 
     @property
     def num_draws(self) -> int:
-        return sum(self.pieces.values())
+        return len(self.steps)
+
+    def view(self, chains: slice | list[int], draws: slice) -> "Draws":
+        """Some of these chains and draws."""
+        numbers = tuple(np.asarray(self.chains)[chains].tolist())
+        return self._replace(chains=numbers, steps=self.steps[draws])
+
+    def check_shapes(self, network: Network) -> None:
+        """Raise if the files don't hold the parameters of `network`."""
+        shapes = self.store.shapes(0, next(iter(self.pieces)))
+        for name, parameter in network.parameters.items():
+            found = shapes.get(f"parameters/{name}", (0,))[1:]
+            if found != tuple(parameter.shape):
+                raise RunError(
+                    f"the network of this run has {name} of shape {tuple(parameter.shape)}, but "
+                    f"its files hold {found or 'none'}: the run was changed or is damaged"
+                )
 
     def read(self, prefix: str) -> Named:
         """Arrays whose names start with `prefix`, by the rest, each ``(chains, draws, ...)``."""
-        chains = [
-            _joined([self._read_chunk(chain, index, prefix) for index in self.pieces])
-            for chain in range(self.chains)
-        ]
+        chains = [_joined(list(self._chunks(chain, prefix))) for chain in self.chains]
         return {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
 
-    def batches(self, thin: int = 1) -> Iterator[Batch]:
-        """Every n-th draw of each chain, chain after chain."""
-        for chain in range(self.chains):
-            first = 0
-            for index, size in self.pieces.items():
-                chosen = slice(-first % thin, None, thin)
-                first += size
-                if chosen.start < size:
-                    arrays = self._read_chunk(chain, index, "")
-                    some = {name: each[chosen] for name, each in arrays.items()}
-                    kinds = "parameters/", "hyperparameters/"
-                    yield Batch(*(with_prefix(some, kind) for kind in kinds))
+    def batches(self) -> Iterator[Batch]:
+        """The networks, chain after chain, chunk by chunk."""
+        for chain in self.chains:
+            for arrays in self._chunks(chain, ""):
+                kinds = "parameters/", "hyperparameters/"
+                yield Batch(*(with_prefix(arrays, kind) for kind in kinds))
+
+    def resampled(self, places: NDArray[np.intp]) -> Iterator[Batch]:
+        """The networks at increasing `places`, which may repeat, chunk by chunk."""
+        first = 0
+        for batch in self.batches():
+            last = first + len(next(iter(batch.parameters.values())))
+            own = places[(places >= first) & (places < last)] - first
+            first = last
+            if len(own):
+                yield Batch(*({name: each[own] for name, each in kind.items()} for kind in batch))
 
     def take(self, places: NDArray[np.intp]) -> Batch:
         """The networks at `places`, counted in the order of `batches`, in that of `places`."""
@@ -71,10 +88,22 @@ class Draws(NamedTuple):
 
         Where there are more new chains than old ones, also draws from further back.
         """
-        step = max(self.num_draws // -(-chains // self.chains), 1)
+        known = len(self.chains)
+        step = max(self.num_draws // -(-chains // known), 1)
         chosen = np.arange(chains)
-        back = chosen // self.chains * step
-        return chosen % self.chains, np.maximum(self.num_draws - 1 - back, 0)
+        back = chosen // known * step
+        return chosen % known, np.maximum(self.num_draws - 1 - back, 0)
+
+    def _chunks(self, chain: int, prefix: str) -> Iterator[Named]:
+        """The chosen draws in each chunk of a chain that has any."""
+        before = 0
+        for index, size in self.pieces.items():
+            start = max(self.steps.start, before + (self.steps.start - before) % self.steps.step)
+            chosen = slice(start - before, self.steps.stop - before, self.steps.step)
+            if start < min(before + size, self.steps.stop):
+                arrays = self._read_chunk(chain, index, prefix)
+                yield {name: each[chosen] for name, each in arrays.items()}
+            before += size
 
     def _read_chunk(self, chain: int, index: int, prefix: str) -> Named:
         """A piece of a chain. The chunk may have grown since its size was asked for."""
@@ -103,15 +132,7 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
     }
     if not pieces:
         raise NoDrawsError(damaged=bool(damage))
-    return Draws(store, chains, pieces)
-
-
-def find_data(store: Store) -> Dataset | None:
-    """The training data that a run has kept; ``None`` for the prior."""
-    kept = unpack_dataset(store.data())
-    if kept is None and store.manifest.get("data") is not None:
-        raise DataNotKeptError
-    return kept
+    return Draws(store, tuple(range(chains)), pieces, range(sum(pieces.values())))
 
 
 def in_order(arrays: Named, network: Network, likelihood: Likelihood) -> Named:
@@ -124,11 +145,6 @@ def in_order(arrays: Named, network: Network, likelihood: Likelihood) -> Named:
         return next(places, len(known))
 
     return {name: arrays[name] for name in sorted(arrays, key=place)}
-
-
-def thinned(arrays: Named, thin: int) -> Named:
-    """Every n-th draw of ``(chains, draws, ...)``, by name."""
-    return {name: values[:, ::thin] for name, values in arrays.items()}
 
 
 def _joined(parts: list[Named]) -> Named:

@@ -1,39 +1,35 @@
 """The sampled networks: a point cloud that stands for the posterior."""
 
-import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
-from tensorbnn.data import Dataset, Prepared, as_dataset, prepare
-from tensorbnn.density import Model
-from tensorbnn.ensemble.approximation import Approximation, read_approximation
+from tensorbnn.data import (
+    Dataset,
+    Prepared,
+    as_dataset,
+    follow_y,
+    prepare,
+)
 from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
+from tensorbnn.ensemble.class_scores import ClassScores, score_classes
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
-from tensorbnn.ensemble.draws import find_data, find_draws, in_order, thinned
 from tensorbnn.ensemble.fit_checks import MOST_NETWORKS, Fit
+from tensorbnn.ensemble.networks import Networks, Pair
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
-from tensorbnn.ensemble.reweight import Weights, other_posterior, warn_where_untrustworthy, weigh
-from tensorbnn.ensemble.scores import ClassScores, Scores, score_classes, score_numbers
+from tensorbnn.ensemble.reweight import other_posterior, warn_where_untrustworthy, weigh
+from tensorbnn.ensemble.scores import Scores, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
-from tensorbnn.findings import WeightsUntrusted
-from tensorbnn.inference.sampler import MAX_SEED, Sampler
-from tensorbnn.model.checks import DType
-from tensorbnn.model.layers import Relevance
+from tensorbnn.inference.sampler import MAX_SEED
+from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.model.scaling import Scaling
-from tensorbnn.posterior import Posterior
-from tensorbnn.storage.manifest import restore_model, sampler_class
-from tensorbnn.storage.store import Store
-
-Pair = Dataset | tuple[ArrayLike, ArrayLike]
 
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
@@ -41,20 +37,21 @@ if TYPE_CHECKING:
 
 
 @final
-class Ensemble:
+class Ensemble(Networks):
     """Networks sampled from a posterior.
 
     Made by `sample`, `resume`, `load`, `load_original` and `fit_variational`.
 
-    Methods that compute something take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network
-    with one input; ``thin=n``, to use only every n-th draw of each chain; ``progress=False``, to
-    show no bar where they take longer than a second; the `seed` of the noise in new targets; and
-    the training `data` ``(x, y)``, for a run that did not keep them.
+    Methods take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network with one input. Many
+    also take `progress`, whether to show a progress bar if they take longer than a second, and the
+    `seed` of the noise in new targets. `thin`, `discard` and `sel` return the same ensemble with
+    fewer draws or chains, and `reweight` returns it as it is under another model; all methods of
+    the result use only these draws, and their weights.
 
     Attributes
     ----------
     network : Network
-        The network that was sampled.
+        The network that was sampled; of a reweighted ensemble, that of the other model.
     likelihood : Likelihood
         Its likelihood.
     scaling : Scaling
@@ -65,112 +62,8 @@ class Ensemble:
         Number of chains, and of draws of each that all chains have.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        network: Network,
-        likelihood: Likelihood,
-        dtype: DType,
-        *,
-        scaling: Scaling | None = None,
-        sampler: type[Sampler] | None = None,
-        skip_damaged: bool = False,
-    ) -> None:
-        self.network, self.likelihood = network, likelihood
-        self.scaling = scaling or Scaling()
-        self.dtype: DType = dtype
-        self._store, self._sampler, self._skip_damaged = store, sampler, skip_damaged
-        self._draws = find_draws(store, skip_damaged=skip_damaged)
-        self.num_chains = self._draws.chains
-
-    @classmethod
-    def _from_posterior(
-        cls, store: Store, posterior: Posterior, sampler: Sampler | None = None
-    ) -> "Ensemble":
-        model = posterior.network, posterior.likelihood, posterior.dtype
-        kind = sampler_class(store.manifest, {}) if sampler is None else type(sampler)
-        return cls(store, *model, scaling=posterior.scaling, sampler=kind)
-
-    @classmethod
-    def _from_store(
-        cls, store: Store, custom: Mapping[str, type], *, skip_damaged: bool = False
-    ) -> "Ensemble":
-        """Read the description of a run; `custom` holds the user's own classes by name."""
-        manifest = store.manifest
-        network, likelihood, scaling = restore_model(manifest, custom)
-        model, sampler = (network, likelihood, manifest["dtype"]), sampler_class(manifest, custom)
-        return cls(store, *model, scaling=scaling, sampler=sampler, skip_damaged=skip_damaged)
-
-    @property
-    def num_draws(self) -> int:
-        """Draws of each chain."""
-        return self._draws.num_draws
-
-    def refresh(self) -> "Ensemble":
-        """See what a run that goes on has drawn meanwhile; returns the ensemble itself."""
-        self._store.refresh()
-        self._draws = find_draws(self._store, skip_damaged=self._skip_damaged)
-        for name in ("parameters", "hyperparameters", "sample_stats"):
-            self.__dict__.pop(name, None)
-        return self
-
-    @functools.cached_property
-    def parameters(self) -> dict[str, NDArray[Any]]:
-        """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
-        return in_order(self._draws.read("parameters/"), self.network, self.likelihood)
-
-    @functools.cached_property
-    def hyperparameters(self) -> dict[str, NDArray[Any]]:
-        """Hyper-parameters by name, each ``(chains, draws)``, in natural values."""
-        return in_order(self._draws.read("hyperparameters/"), self.network, self.likelihood)
-
-    @property
-    def relevances(self) -> NDArray[Any] | None:
-        """Median scales of the inputs over the largest, if the network begins with `Relevance`."""
-        if not isinstance(self.network.layers[0], Relevance):
-            return None
-        medians = np.median(self.parameters["relevance_0.scales"], axis=(0, 1))
-        return np.asarray(medians / medians.max())
-
-    @functools.cached_property
-    def sample_stats(self) -> dict[str, NDArray[Any]]:
-        """What the sampler did for each draw, each ``(chains, draws)``.
-
-        ``acceptance_rate`` (mean over the draw's transitions), ``diverging`` (whether one of them
-        diverged), ``num_gradients`` (their sum); of the last of them ``lp``, ``energy``,
-        ``step_size`` and ``energy_error``, ``energy_error_rms`` or ``kinetic_temperature``, as in
-        `TransitionInfo`. Empty for an imported run.
-        """
-        found = self._statistics
-        return found | {name: found[name] > 0 for name in {"diverging"} & set(found)}
-
-    @functools.cached_property
-    def _statistics(self) -> dict[str, NDArray[Any]]:
-        """The statistics as they were saved, ``diverging`` as a number of transitions."""
-        return self._draws.read("sample_stats/")
-
-    @functools.cached_property
-    def approximation(self) -> Approximation | None:
-        """The density fitted by `fit_variational`; ``None`` for a sample of the posterior."""
-        return read_approximation(self._store, self._model)
-
-    @property
-    def reports(self) -> list[dict[str, Any]]:
-        """Reports of the run by chain and transition, burn-in included; read anew at each use.
-
-        ``chain``, ``transition``, ``phase``; ``acceptance_rate``, ``divergences`` and
-        ``num_gradients`` (a transition) since the report before; ``step_size``, ``lp``; each metric
-        as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None``
-        stands for what is not finite.
-        """
-        return self._store.reports(skip_damaged=self._skip_damaged)
-
-    def predict(
-        self, x: ArrayLike, *, weights: Weights | None = None, thin: int = 1, progress: bool = True
-    ) -> Prediction:
-        """Predict the rows of `x` with every network, or with every n-th of each chain.
-
-        With the `weights` that `reweight` returned, those of the other model.
+    def predict(self, x: ArrayLike, *, progress: bool = True) -> Prediction:
+        """Predict the rows of `x` with every network.
 
         Examples
         --------
@@ -182,23 +75,19 @@ class Ensemble:
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=50, draws=20, progress=False)
         >>> p = ensemble.predict(x)
         >>> p.mean.shape, p.samples.shape
-        ((5, 1), (40, 5, 1))
+        ((5,), (40, 5))
         """
-        rows = self._prepare(Dataset(x))
-        thin = check_count("thin", thin, least=1)
-        shares, likelihood = None, self.likelihood
-        if weights is not None:
-            shares, likelihood = self._thinned(weights, thin).ravel(), weights.likelihood
         return Prediction(
             self.network,
-            likelihood,
-            self.dtype,
-            rows.inputs,
-            functools.partial(self._draws.batches, thin),
-            self.num_chains * len(range(0, self.num_draws, thin)),
+            self.likelihood,
+            self._prepare(Dataset(x)),
+            self._draws.batches,
+            len(self),
             progress=progress,
+            chains=self.num_chains,
             scaling=self.scaling,
-            weights=shares,
+            weights=self._flat_weights,
+            output_shape=self._output_shape,
         )
 
     def reweight(
@@ -206,26 +95,25 @@ class Ensemble:
         *,
         network: Network | None = None,
         likelihood: Likelihood | None = None,
-        data: Pair | None = None,
         progress: bool = True,
-    ) -> Weights:
-        """Weights with which these networks stand for another prior, likelihood, or both.
+    ) -> "Ensemble":
+        """The ensemble under another prior, another likelihood, or both: the networks get weights.
 
         Parameters
         ----------
         network
-            The same network with other priors or hyper-priors. A number may stand where the run
-            has a `Hyper`, but not the other way round: a hyper-parameter that was not sampled can't
-            be made up.
+            The same network with other priors or hyper-priors. A number may replace a `Hyper` of
+            the run, but not the other way round: a hyper-parameter that was not sampled is missing.
         likelihood
             Another likelihood of the same data, in the units of the model (standardized, where data
             were standardized).
 
         Returns
         -------
-        Weights
-            The weights, for `predict` and `diagnose`. A warning says where they can't be trusted
-            (k-hat above ``min(1 - 1 / log10(networks), 0.7)``), and what to do.
+        Ensemble
+            The same networks, with `weights`, `ess`, `pareto_k` and `log_evidence_ratio`. All its
+            methods use the weights, or refuse if they can't. You get a `ReweightingWarning` if the
+            weights can't be trusted (k-hat above ``min(1 - 1 / log10(networks), 0.7)``).
 
         Examples
         --------
@@ -235,18 +123,23 @@ class Ensemble:
         >>> network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
         >>> posterior = tb.Posterior(network, tb.Gaussian(sd=0.5), x, x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
-        >>> w = ensemble.reweight(likelihood=tb.Gaussian(sd=0.48))
-        >>> w.trustworthy, bool(w.effective_size > 900)
-        (True, True)
-        >>> ensemble.predict(x, weights=w).mean.shape
-        (20, 1)
+        >>> other = ensemble.reweight(likelihood=tb.Gaussian(sd=0.48))
+        >>> other.weights.shape, bool(other.ess > 900)
+        ((2, 500), True)
+        >>> other.predict(x).mean.shape
+        (20,)
         """
-        other = other_posterior(self._model, self.scaling, network, likelihood).model
-        sides = both_sides(self._model, other, held=self._held)
-        ratios = self._log_ratios(sides, other.likelihood, data, progress=progress)
-        weights = weigh(self._by_draw(ratios), other.likelihood)
+        self._refuse_moved("reweight")
+        posterior = other_posterior(self._model, self.scaling, network, likelihood)
+        sides = both_sides(self._sampled, posterior.model, held=self._held)
+        ratios = self._log_ratios(
+            sides, self._sampled.likelihood, posterior.likelihood, progress=progress
+        )
+        weights = weigh(self._by_draw(ratios))
         warn_where_untrustworthy(weights)
-        return weights
+        return self._with(
+            network=posterior.network, likelihood=posterior.likelihood, _weights=weights
+        )
 
     def sensitivity(
         self,
@@ -255,11 +148,9 @@ class Ensemble:
         values: ArrayLike,
         *,
         validation: Pair | None = None,
-        data: Pair | None = None,
-        thin: int = 1,
         progress: bool = True,
     ) -> Sensitivity:
-        """How predictions at `x` move with a number of the prior or likelihood, by re-weighting.
+        """How predictions at `x` move with a number of the prior or likelihood, by reweighting.
 
         Parameters
         ----------
@@ -275,8 +166,8 @@ class Ensemble:
         Returns
         -------
         Sensitivity
-            Means, sds, weights and evidences for each value, and the best of them; values at which
-            the weights can't be trusted are marked. `plots.sensitivity` draws it.
+            Means, sds, effective sizes and evidences for each value, and the best of them; values
+            at which the weights can't be trusted are marked. `plots.sensitivity` draws it.
 
         Examples
         --------
@@ -288,106 +179,111 @@ class Ensemble:
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=500, progress=False)
         >>> found = ensemble.sensitivity([1.0], "dense_0.weights.scale", [0.1, 0.3, 1.0, 3.0])
         >>> found.mean.shape, found.best().value
-        ((4, 1, 1), 0.3)
+        ((4, 1), 0.3)
         """
+        self._refuse_moved("sensitivity")
         sweep = prepare_sweep(self._model, names, values, held=self._held)
         moved = dict.fromkeys(sweep.names, sweep.values)
-        # One that is not the run's own, where the likelihood is moved.
+        # Another likelihood than that of this ensemble, if the likelihood is moved.
         others = (each for each in sweep.likelihoods if each != self.likelihood)
         other = next(others, self.likelihood)
-        ratios = self._log_ratios(sweep.sides, other, data, progress=progress, moved=moved)
-        weights = tuple(
-            weigh(self._by_draw(own), likelihood)
+        ratios = self._log_ratios(
+            sweep.sides, self.likelihood, other, progress=progress, moved=moved
+        )
+        before = 0.0 if self._weights is None else self._weights.log_ratios
+        ensembles = tuple(
+            self._with(
+                likelihood=likelihood, _weights=weigh(self._by_draw(own) + before), _moved=True
+            )
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
-
-        def predictions(at: ArrayLike) -> Iterator[Prediction]:
-            for own in weights:
-                yield self.predict(at, weights=own, thin=thin, progress=progress)
-
         # One after the other: each prediction keeps what all networks say.
-        moments, scores = [(each.mean, each.sd) for each in predictions(x)], None
+        predictions = (each.predict(x, progress=progress) for each in ensembles)
+        moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
             rows = self._prepare(as_dataset("validation", validation)).dataset
             known = {"y_sd": rows.y_sd, "sample_weight": rows.sample_weight}
-            each = predictions(rows.x)
-            scores = np.array([own.log_score(rows.targets, **known) for own in each])
+            predictions = (each.predict(rows.x, progress=progress) for each in ensembles)
+            scores = np.array([each.log_score(rows.targets, **known) for each in predictions])
         mean, sd = (np.stack(each) for each in zip(*moments, strict=True))
         inputs = self._prepare(Dataset(x)).dataset.x
-        return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, weights, scores)
+        return Sensitivity(sweep.names, sweep.values, inputs, mean, sd, ensembles, scores)
 
     def diagnose(
         self,
-        x: ArrayLike,
+        x: ArrayLike | None = None,
         *,
-        weights: Weights | None = None,
-        thin: int = 1,
         names: Sequence[str] | None = None,
         progress: bool = True,
     ) -> Diagnosis:
         """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
 
-        With the `weights` that `reweight` returned, R-hat, effective sizes and errors are those of
-        weighted means, quantiles and sds. The verdict calls each row of `x` by its name in `names`;
-        by default by its inputs where these are three at most, by its number from 0 otherwise.
+        By default `x` are the training rows, at most 100 of them, evenly spaced. After `reweight`,
+        R-hat, effective sample sizes and errors are those of weighted means, quantiles and sds. The
+        verdict calls each row of `x` by its name in `names`; by default by its inputs if these are
+        three at most, and by its number from 0 otherwise.
 
         Examples
         --------
         >>> import tensorbnn as tb
-        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
-        >>> ensemble = tb.sample(prior, chains=2, burn_in=200, draws=1000, progress=False)
-        >>> d = ensemble.diagnose([-1.0, 0.0, 1.0])
+        >>> x, network = [-1.0, 0.0, 1.0], tb.Network(tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Gaussian(), x, [0.1, 0.0, 0.2])
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=1000, progress=False)
+        >>> d = ensemble.diagnose(x)
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
-        ((3, 1), (3, 1), (3, 1))
+        ((3,), (3,), (3,))
         """
-        points = self._prepare(Dataset(x, names=names)).dataset
-        fit = self._fit()
+        points, fit = self._points(x, names).dataset, self._fit()
         return diagnose(
-            self._by_chain(x, thin=thin, progress=progress),
+            self._by_chain(points.x, progress=progress),
             self._statistics,
             points=points,
-            hyperparameters=thinned(self.hyperparameters, thin),
-            weights=None if weights is None else self._thinned(weights, thin),
-            untrusted=None
-            if weights is None or weights.trustworthy
-            else WeightsUntrusted(weights.pareto_k, weights.pareto_k_limit),
+            hyperparameters=self.hyperparameters,
+            weights=self.weights,
+            untrusted=None if self._weights is None else self._weights.finding,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
             about_data=fit.about_data(),
             about_fit=fit.about_fit,
+            output_shape=self._output_shape,
         )
 
     def autocorrelation(
-        self, x: ArrayLike, max_lag: int = 75, *, thin: int = 1, progress: bool = True
+        self, x: ArrayLike | None = None, max_lag: int = 75, *, progress: bool = True
     ) -> NDArray[Any]:
         """Normalized autocorrelation of the predictions, averaged over the rows of `x`.
 
         ``rho(n) = C(n) / C(0)``, ``C(n) = 1 / (N - n) sum_i (f_i - fbar) (f_{i+n} - fbar)`` over
-        the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks.
+        the draws of a chain, averaged over chains; ``fbar`` is the mean over all networks. By
+        default `x` are at most 100 training rows.
 
         Returns
         -------
         ndarray
-            ``rho(n)`` for lags ``n`` of 0 to `max_lag`, ``(max_lag + 1, outputs)``. Rows whose
-            prediction never changes have none and are left out.
+            ``rho(n)`` for lags ``n`` of 0 to `max_lag`, ``(max_lag + 1, outputs)``, or
+            ``(max_lag + 1,)`` where `y` was ``(rows,)``. Rows whose prediction never changes have
+            none and are left out.
         """
         max_lag = check_count("max_lag", max_lag, least=1)
-        return autocorrelation(self._by_chain(x, thin=thin, progress=progress), max_lag)
+        found = autocorrelation(self._series("autocorrelation", x, progress), max_lag)
+        return follow_y(found, self._output_shape)
 
     def autocorrelation_time(
-        self, x: ArrayLike, max_lag: int | None = None, *, thin: int = 1, progress: bool = True
-    ) -> NDArray[Any]:
-        """Integrated autocorrelation length of the predictions, averaged over the rows of `x`.
+        self, x: ArrayLike | None = None, max_lag: int | None = None, *, progress: bool = True
+    ) -> NDArray[Any] | float:
+        """Integrated autocorrelation time of the predictions, averaged over the rows of `x`.
 
-        ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far;
-        ``predict(x, thin=n)`` with ``n`` of about this length gives nearly independent networks.
+        ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far.
+        ``ensemble.thin(n)`` with ``n`` of about this many draws has nearly independent networks. By
+        default `x` are at most 100 training rows.
 
-        Lags are looked at up to `max_lag`, half the number of draws by default; a warning says so
-        where the correlation had not died down by then. Returns draws for each output,
-        ``(outputs,)``.
+        Only lags up to `max_lag` are used, half the number of draws by default. You get a warning
+        if the correlation has not died down by then. Returns draws for each output,
+        ``(outputs,)``, or a number where `y` was ``(rows,)``.
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
-        return autocorrelation_time(self._by_chain(x, thin=thin, progress=progress), max_lag)
+        found = autocorrelation_time(self._series("autocorrelation_time", x, progress), max_lag)
+        return found if self._output_shape else float(found[0])
 
     def evaluate(
         self,
@@ -397,7 +293,6 @@ class Ensemble:
         y_sd: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         level: float = 0.9,
-        thin: int = 1,
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:
@@ -425,42 +320,49 @@ class Ensemble:
         >>> posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.1), x, x)
         >>> ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=200, progress=False)
         >>> scores = ensemble.evaluate([-0.5, 0.5], [-0.5, 0.5])
-        >>> bool(scores.rmse[0] < 0.1), scores.coverage
-        (True, array([1.]))
+        >>> scores.rmse < 0.1, scores.coverage
+        (True, 1.0)
         """
         rows = self._prepare(Dataset(x, y, y_sd=y_sd, sample_weight=sample_weight))
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
-        prediction = self.predict(known.x, thin=thin, progress=progress)
+        prediction = self.predict(known.x, progress=progress)
         if self.likelihood.predicts_classes:
             return score_classes(prediction, known)
 
         def draw(own: slice) -> NDArray[Any]:
-            return self._new_targets(rows.take(own), thin=thin, seed=seed, first_row=own.start)
+            return self._new_targets(rows.take(own), seed=seed, first_row=own.start)
 
         return score_numbers(prediction, known, draw, level=level, seed=seed)
 
-    def posterior_predictive(self, x: ArrayLike, *, thin: int = 1, seed: int = 0) -> NDArray[Any]:
-        """A new target from each network for each row of `x`, each with noise of its own.
+    def posterior_predictive(self, x: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
+        """A new target from each network for each row of `x`, noise included.
+
+        After `reweight`, networks are resampled in proportion to their weights: as many as there
+        are, in which a network may occur several times, each with new noise.
 
         Returns
         -------
         ndarray
-            Targets ``(networks, rows, columns)`` as they are given to `Posterior`: numbers in your
+            Targets ``(samples, rows, columns)`` as they are given to `Posterior`: numbers in your
             units, class labels for `Categorical`; networks in the order of `Prediction.samples`.
+            Where `y` was ``(rows,)``, and for class labels, ``(samples, rows)``.
 
         Examples
         --------
         >>> import tensorbnn as tb
-        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Bernoulli())
-        >>> ensemble = tb.sample(prior, chains=2, burn_in=20, draws=50, progress=False)
-        >>> ensemble.posterior_predictive([-1.0, 0.0, 1.0]).shape
-        (100, 3, 1)
+        >>> x, network = [-1.0, 0.0, 1.0], tb.Network(tb.Dense(1), inputs=1)
+        >>> posterior = tb.Posterior(network, tb.Bernoulli(), x, [0, 0, 1])
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=20, draws=50, progress=False)
+        >>> ensemble.posterior_predictive(x).shape
+        (100, 3)
         """
         rows = self._prepare(Dataset(x))
-        thin = check_count("thin", thin, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        return self._new_targets(rows, thin=thin, seed=seed)
+        places = None if self._weights is None else self._weights.resample(seed)
+        found = self._new_targets(rows, seed=seed, places=places)
+        is_label = self.likelihood.link is Softmax
+        return found[..., 0] if is_label or not self._output_shape else found
 
     def _predict_networks(
         self, x: ArrayLike, places: NDArray[np.intp], *, seed: int | None, progress: bool
@@ -478,18 +380,16 @@ class Ensemble:
         places, back = np.unique(places, return_inverse=True)
         batch = self._draws.take(places)
         prediction = Prediction(
-            *(self.network, self.likelihood, self.dtype, rows.inputs, lambda: [batch], len(places)),
+            *(self.network, self.likelihood, rows, lambda: [batch], len(places)),
             progress=progress,
             scaling=self.scaling,
         )
-        return prediction.samples[back]
+        return prediction._samples[back]
 
     def to_arviz(
         self,
         x: ArrayLike | None = None,
         *,
-        data: Pair | None = None,
-        thin: int = 1,
         seed: int = 0,
         progress: bool = True,
     ) -> "DataTree":
@@ -512,87 +412,62 @@ class Ensemble:
         >>> dict(tree.log_likelihood["y"].sizes)
         {'chain': 2, 'draw': 100, 'row': 3}
         """
-        thin = check_count("thin", thin, least=1)
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
-        rows, inputs = self._data(data), None
+        self._refuse_weights("to_arviz", "ArviZ has no weights of draws")
+        rows, inputs = self._training_rows(), None
         if x is not None:
             inputs = self._prepare(Dataset(x)).dataset.x
         elif rows is not None:
             inputs = rows.dataset.x
         groups: Groups = {
-            "posterior": thinned(self.parameters | self.hyperparameters, thin),
-            "sample_stats": thinned(self.sample_stats, thin),
+            "posterior": self.parameters | self.hyperparameters,
+            "sample_stats": self.sample_stats,
         }
         if rows is not None:
-            groups["log_likelihood"] = {"y": self._log_likelihood(rows, thin=thin)}
+            groups["log_likelihood"] = {"y": self._log_likelihood(rows)}
             known = rows.dataset
             if type(self.likelihood).sample is not Likelihood.sample:
-                again = self._by_draw(self._new_targets(rows, thin=thin, seed=seed))
+                again = self._by_draw(self._new_targets(rows, seed=seed))
                 groups["posterior_predictive"] = {"y": again}
             groups |= {"observed_data": {"y": known.targets}, "constant_data": {"x": known.x}}
         if inputs is not None:
-            predictions = self._by_chain(inputs, thin=thin, progress=progress)
+            predictions = self.predict(inputs, progress=progress).samples_by_chain
             groups |= {"predictions": {"f": predictions}}
             groups |= {"predictions_constant_data": {"x": inputs}}
         return to_datatree(groups)
 
-    def loo(self, *, data: Pair | None = None, thin: int = 1) -> "ELPDData":
+    def loo(self) -> "ELPDData":
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
         ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
         ``arviz_stats.compare`` compares several.
         """
-        return loo(self._needed_log_likelihood(data, thin))
+        return loo(self._needed_log_likelihood("loo"))
 
-    def waic(self, *, data: Pair | None = None, thin: int = 1) -> "ELPDData":
+    def waic(self) -> "ELPDData":
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
-        return waic(self._needed_log_likelihood(data, thin))
+        return waic(self._needed_log_likelihood("waic"))
 
-    def __len__(self) -> int:
-        return self.num_chains * self.num_draws
-
-    def __repr__(self) -> str:
-        return f"Ensemble({len(self)} networks: {self.num_chains} chains of {self.num_draws} draws)"
-
-    def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Last parameters and hyper-parameters by name, for `chains` new chains."""
-        where = self._draws.last(chains)
-        named = self.parameters, self.hyperparameters
-        parameters, hypers = ({name: each[where] for name, each in own.items()} for own in named)
-        return parameters, hypers
-
-    @property
-    def _held(self) -> bool:
-        return not self._store.manifest["sample_hyperparameters"]
-
-    @property
-    def _model(self) -> Model:
-        return Model(self.network, self.likelihood)
-
-    def _prepare(self, dataset: Dataset) -> Prepared:
-        """The user's rows as the model takes them."""
-        return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
+    def _series(self, method: str, x: ArrayLike | None, progress: bool) -> NDArray[Any]:
+        """Predictions in the order they were sampled, ``(chains, draws, rows, outputs)``."""
+        self._refuse_weights(method, "it is about draws in the order they were sampled")
+        return self._by_chain(self._points(x).dataset.x, progress=progress)
 
     def _log_ratios(
         self,
         sides: tuple[Side, Side],
-        likelihood: Likelihood,
-        given: Pair | None,
+        run: Likelihood,
+        other: Likelihood,
         *,
         progress: bool,
         moved: Mapping[str, NDArray[Any]] | None = None,
     ) -> NDArray[Any]:
-        """With the training data if `likelihood` is not that of the run."""
-        has_data = self._store.data() is not None or self._store.manifest.get("data")
-        if given is not None and not has_data:
-            raise ValueError(
-                "these networks were sampled from the prior: no likelihood of `data` is in their "
-                "density that could be replaced; sample the posterior instead"
-            )
-        rows = None if likelihood == self.likelihood else self._data(given)
-        if rows is not None:
-            rows = prepare(rows.dataset, self.network, likelihood, self.scaling, "float64")
+        """With the training data if the likelihoods of the two sides differ."""
+        data = None if run == other else self.data
+        rows = None
+        if data is not None:
+            rows = prepare(data, self.network, other, self.scaling, "float64")
         batches = self._draws.batches()
         return log_ratios(sides, batches, rows, moved=moved, total=len(self), progress=progress)
 
@@ -600,59 +475,53 @@ class Ensemble:
         """How the model fits its training data, for the verdict."""
 
         def predict(x: NDArray[Any]) -> NDArray[Any]:
-            thin = -(-len(self) // MOST_NETWORKS)
-            return self.predict(x, thin=thin, progress=False).mean
+            some = self.thin(-(-len(self) // MOST_NETWORKS))
+            return some.predict(x, progress=False).mean
 
-        model = self._store, self._model, self.scaling, self.dtype
-        return Fit(*model, self.hyperparameters, predict)
+        model = self._kept_data, self._model, self.scaling, self.dtype
+        return Fit(*model, self.hyperparameters, predict, self._flat_weights)
 
-    def _thinned(self, weights: Weights, thin: int) -> NDArray[Any]:
-        """Weights ``(chains, draws)`` of every n-th draw, which sum to one."""
-        if not isinstance(weights, Weights):
-            raise TypeError(
-                f"`weights` must be what `reweight` returned, got {type(weights).__name__}"
-            )
-        if len(weights) != len(self):
-            raise ValueError(
-                f"`weights` are of {len(weights)} networks, but the ensemble has {len(self)}: they "
-                "are of another one, or of this one before it grew; reweight it anew"
-            )
-        chosen = self._by_draw(weights.weights)[:, ::thin]
-        return chosen / chosen.sum()
-
-    def _by_chain(self, x: ArrayLike, *, thin: int, progress: bool) -> NDArray[Any]:
+    def _by_chain(self, x: ArrayLike, *, progress: bool) -> NDArray[Any]:
         """Predictions ``(chains, draws, rows, outputs)``."""
-        return self._by_draw(self.predict(x, thin=thin, progress=progress).samples)
+        return self._by_draw(self.predict(x, progress=progress)._samples)
 
-    def _by_draw(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Networks as chains and draws."""
-        return values.reshape(self.num_chains, -1, *values.shape[1:])
-
-    def _log_likelihood(self, rows: Prepared, *, thin: int) -> NDArray[Any]:
+    def _log_likelihood(self, rows: Prepared) -> NDArray[Any]:
         """Of each training row, ``(chains, draws, rows)``."""
-        each = log_likelihood(self.network, self._draws.batches(thin), rows)
+        each = log_likelihood(self.network, self._draws.batches(), rows)
         weights = rows.dataset.sample_weight
         jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
         return self._by_draw(each) + jacobian
 
     def _new_targets(
-        self, rows: Prepared, *, thin: int, seed: int, first_row: int = 0
+        self,
+        rows: Prepared,
+        *,
+        seed: int,
+        first_row: int = 0,
+        places: NDArray[np.intp] | None = None,
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``; with the error bars of the rows."""
-        batches = self._draws.batches(thin)
-        found = new_targets(self.network, batches, rows, seed=seed, first_row=first_row)
+        """Noise included, ``(networks, rows, columns)``; with the error bars of the rows.
+
+        From all networks, or from those at increasing `places`, which may repeat.
+        """
+        batches, numbers = self._draws.batches(), None
+        if places is not None:
+            batches, numbers = self._draws.resampled(places), noise_numbers(places, len(self))
+        options = {"seed": seed, "first_row": first_row}
+        found = new_targets(self.network, batches, rows, numbers=numbers, **options)
         return self.scaling.natural(found)
 
-    def _data(self, given: Pair | None) -> Prepared | None:
-        """Training data: given, or kept in the run; ``None`` for the prior."""
-        dataset = find_data(self._store) if given is None else as_dataset("data", given)
-        return None if dataset is None else self._prepare(dataset)
+    def _training_rows(self) -> Prepared | None:
+        """Training data as the model takes them; ``None`` for the prior."""
+        data = self.data
+        return None if data is None else self._prepare(data)
 
-    def _needed_log_likelihood(self, given: Pair | None, thin: int) -> NDArray[Any]:
-        thin, rows = check_count("thin", thin, least=1), self._data(given)
+    def _needed_log_likelihood(self, method: str) -> NDArray[Any]:
+        self._refuse_weights(method, "it is about the model that was sampled")
+        rows = self._training_rows()
         if rows is None:
             raise ValueError(
-                "these networks were sampled from the prior, without data: there is no row whose "
-                "likelihood could be looked at; give some as `data=(x, y)`"
+                f"`{method}` needs training data, but these networks were sampled from the prior: "
+                "sample a posterior with data"
             )
-        return self._log_likelihood(rows, thin=thin)
+        return self._log_likelihood(rows)

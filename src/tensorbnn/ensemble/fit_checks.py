@@ -16,15 +16,13 @@ from tensorbnn.data import Dataset
 from tensorbnn.data_checks import check_data, counted_rows
 from tensorbnn.data_findings import AboutColumns
 from tensorbnn.density import Model
-from tensorbnn.ensemble.draws import find_data
-from tensorbnn.errors import DataNotKeptError
+from tensorbnn.ensemble.statistics import quantile
 from tensorbnn.findings import Finding
 from tensorbnn.messages import Remedy, Words
 from tensorbnn.model.checks import DType
 from tensorbnn.model.layout import Entry, Layout, own_hypers
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.scaling import Scaling
-from tensorbnn.storage.store import Store
 
 # Learned noise below this share of the targets' spread is that of targets without noise.
 COLLAPSED = 1e-3
@@ -33,7 +31,7 @@ PRIOR_DRAWS, FOUR_SDS = 200_000, 3.2e-5
 # Rows below which residuals say nothing, rows looked at, and networks whose mean they are from.
 LEAST_ROWS, MOST_ROWS, MOST_NETWORKS = 30, 2000, 400
 # Known noise that residuals exceed by this factor, and how much the noise may differ across rows.
-TOO_SMALL, UNEVEN = 2.0, 2.0
+TOO_SMALL, UNEVEN = 2.0, 2.5
 # Quantile skewness (an exponential has 0.57), and share of residuals beyond 5 robust sds.
 SKEWED, FAR_SHARE = 0.3, 0.002
 # How far beyond chance, in standard errors.
@@ -129,7 +127,8 @@ class Outliers(AboutColumns):
 class Fit(NamedTuple):
     """What an ensemble knows of its fit."""
 
-    store: Store
+    data: Dataset | None
+    """Training data; ``None`` where they are unknown."""
     model: Model
     scaling: Scaling
     dtype: DType
@@ -137,14 +136,13 @@ class Fit(NamedTuple):
     """Hyper-parameters by name, each ``(chains, draws)``."""
     predict: Callable[[NDArray[Any]], NDArray[Any]]
     """Mean predictions of inputs ``(rows, inputs)``, in the user's units."""
+    weights: NDArray[Any] | None = None
+    """Weights of the networks, ``(networks,)``."""
 
     @property
     def dataset(self) -> Dataset | None:
         """The training rows that count; ``None`` where they are unknown."""
-        try:
-            found = find_data(self.store)
-        except DataNotKeptError:
-            return None
+        found = self.data
         return found if found is None or found.y is None else counted_rows(found)
 
     @property
@@ -160,7 +158,11 @@ class Fit(NamedTuple):
         rows = self.dataset
         if rows is None:
             return ()
-        medians = {name: float(np.median(each)) for name, each in self.hypers.items()}
+        half = np.asarray(0.5)
+        medians = {
+            name: float(quantile(each.ravel(), half, self.weights))
+            for name, each in self.hypers.items()
+        }
         found: list[Finding] = [*prior_conflict(self.model.phi, medians)]
         if not self.likelihood.real_targets:
             return tuple(found)

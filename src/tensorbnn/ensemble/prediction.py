@@ -11,12 +11,11 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_fraction
-from tensorbnn.data import Dataset, prepare_targets
+from tensorbnn.data import Dataset, Prepared, follow_y, prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.ensemble import statistics, targets
 from tensorbnn.ensemble.draws import Batch
 from tensorbnn.errors import OptionError
-from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.noise import UNKNOWN_NOISE
@@ -35,62 +34,85 @@ class Prediction:
     outputs for a `Gaussian` likelihood (the first half of them for `HeteroscedasticGaussian`),
     probabilities for `Bernoulli` and `Categorical`, expected counts for `Poisson`. All statistics
     are over networks with their weights, where `Ensemble.predict` was given any. Each is computed
-    when it is asked for, block by block, so that a million rows need little more memory than the
-    answer.
+    on first use, block by block, so that a million rows need little more memory than the answer.
+
+    Shapes follow the training targets: where `y` was ``(rows,)``, the axis of outputs is left out
+    below, so that ``prediction.mean - y`` is ``(rows,)``. `Categorical` predicts
+    ``(rows, classes)`` for either shape of `y`, and without data the axis is always there.
 
     Attributes
     ----------
     num_samples, num_rows : int
         Number of networks and of rows.
+    x : ndarray
+        Inputs of the predictions in your units, ``(rows, inputs)``.
+    weights : ndarray or None
+        Weights of the networks, ``(samples,)``, if the ensemble is reweighted.
     """
 
     def __init__(
         self,
         network: Network,
         likelihood: Likelihood,
-        dtype: DType,
-        x: NDArray[Any],
+        rows: Prepared,
         batches: Callable[[], Iterable[Batch]],
         num_samples: int,
         *,
         progress: bool,
+        chains: int = 1,
         scaling: Scaling | None = None,
         weights: NDArray[Any] | None = None,
+        output_shape: tuple[int, ...] | None = None,
     ) -> None:
-        self._network, self._likelihood, self._dtype = network, likelihood, dtype
-        self._scaling, self._weights = scaling or Scaling(), weights
-        self._x, self._batches, self._progress = x, batches, progress
-        self.num_samples, self.num_rows = num_samples, len(x)
-        row_bytes = num_samples * network.outputs * np.dtype(dtype).itemsize
+        self._output_shape: tuple[int, ...] = (likelihood.columns(network.outputs),)
+        if output_shape is not None:
+            self._output_shape = output_shape
+        self._network, self._likelihood, self._dtype = network, likelihood, rows.dtype
+        self._scaling, self.weights, self._chains = scaling or Scaling(), weights, chains
+        self.x, self._inputs = rows.dataset.x, rows.inputs
+        self._batches, self._progress = batches, progress
+        self.num_samples, self.num_rows = num_samples, len(rows.inputs)
+        row_bytes = num_samples * network.outputs * np.dtype(rows.dtype).itemsize
         self._block_rows = max(BLOCK_BYTES // row_bytes // ROW_MULTIPLE, 1) * ROW_MULTIPLE
         self._kept: _Block | None = None
 
     def __repr__(self) -> str:
-        weighted = "" if self._weights is None else ", weighted"
+        weighted = "" if self.weights is None else ", weighted"
         return f"Prediction({self.num_rows} rows by {self.num_samples} networks{weighted})"
 
-    @functools.cached_property
+    @property
     def samples(self) -> NDArray[Any]:
-        """Value of each network, ``(networks, rows, outputs)``: chain after chain, in draw order.
+        """Value of each network, ``(samples, rows, outputs)``: chain after chain, in draw order.
 
-        The one statistic whose size grows with networks times rows, and that has no weights in it.
+        Its size grows with the number of networks times that of rows. It is not weighted:
+        `weights` has the weights.
         """
-        return self._collect(lambda block: block.values, axis=1)
+        return self._follow(self._samples)
+
+    @property
+    def samples_by_chain(self) -> NDArray[Any]:
+        """The same as ``(chains, draws, rows, outputs)``."""
+        return self.samples.reshape(self._chains, -1, *self.samples.shape[1:])
 
     @property
     def mean(self) -> NDArray[Any]:
         """Mean over networks, ``(rows, outputs)``."""
-        return self._moments[0]
+        return self._follow(self._moments[0])
+
+    @property
+    def median(self) -> NDArray[Any]:
+        """Median over networks, ``(rows, outputs)``."""
+        return self.quantile(0.5)
 
     @property
     def sd(self) -> NDArray[Any]:
         """Standard deviation over networks, ``(rows, outputs)``: what more data could teach."""
-        return np.sqrt(self._moments[1])
+        return self._follow(np.sqrt(self._moments[1]))
 
     @property
     def sd_noise(self) -> NDArray[Any]:
         """Standard deviation of the noise alone, averaged (in variance) over networks."""
-        return np.sqrt(self._noise)
+        return self._follow(np.sqrt(self._noise))
 
     @property
     def sd_total(self) -> NDArray[Any]:
@@ -98,7 +120,7 @@ class Prediction:
 
         Infinite where that of the noise is, as for a `StudentTNoise` of few degrees of freedom.
         """
-        return np.sqrt(self._moments[1] + self._noise)
+        return self._follow(self._total_sd)
 
     @property
     def entropy(self) -> NDArray[Any]:
@@ -107,19 +129,16 @@ class Prediction:
         ``(rows,)`` for the classes of `Categorical`, ``(rows, outputs)`` for `Bernoulli`.
         """
         self._check_classes()
-        return statistics.entropy(self.mean, self._likelihood)
+        return self._of_classes(statistics.entropy(self._moments[0], self._likelihood))
 
-    @functools.cached_property
+    @property
     def mutual_information(self) -> NDArray[Any]:
         """The part of `entropy` on which networks differ, in nats: what more data could teach.
 
         The entropy of the mean probabilities less the mean of the networks' own entropies.
         """
         self._check_classes()
-        likelihood, weights = self._likelihood, self._weights
-        return self._collect(
-            lambda block: statistics.mutual_information(block.values, likelihood, weights), axis=0
-        )
+        return self._of_classes(self._information)
 
     def quantile(self, probability: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
         """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several.
@@ -138,10 +157,11 @@ class Prediction:
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
             raise OptionError("probability", "between 0 and 1", probability, "lie")
         if noise:
-            return self._noisy_quantile(wanted)
-        return self._collect(
-            lambda block: statistics.quantile(block.values, wanted, self._weights), axis=wanted.ndim
+            return self._follow(self._noisy_quantile(wanted))
+        found = self._collect(
+            lambda block: statistics.quantile(block.values, wanted, self.weights), axis=wanted.ndim
         )
+        return self._follow(found)
 
     def interval(self, level: float, *, noise: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Lower and upper end ``(rows, outputs)`` of the middle `level` of the networks.
@@ -177,10 +197,11 @@ class Prediction:
 
         def share(block: _Block) -> NDArray[Any]:
             if not noise:
-                return statistics.histogram(block.values, bins, self._weights)
+                return statistics.histogram(block.values, bins, self.weights)
             return np.diff(np.stack([self._cdf(block, edge) for edge in bins], axis=-1), axis=-1)
 
-        return self._collect(share, axis=0) / np.diff(bins)
+        found = self._collect(share, axis=0) / np.diff(bins)
+        return found.reshape(self.num_rows, *self._output_shape, len(bins) - 1)
 
     def log_predictive(self, y: ArrayLike, *, y_sd: ArrayLike | None = None) -> NDArray[Any]:
         """Log predictive density of each row's targets, ``(rows,)``.
@@ -189,7 +210,7 @@ class Prediction:
         given as they were to `Posterior`, and the density is per unit of `y`.
         """
         model = self._network, self._likelihood, self._scaling, self._dtype
-        known, likelihood = prepare_targets(Dataset(self._x, y, y_sd=y_sd), *model)
+        known, likelihood = prepare_targets(Dataset(self.x, y, y_sd=y_sd), *model)
 
         def density(block: _Block) -> NDArray[Any]:
             mixture, own = self._mixture(block), known[block.rows].T
@@ -205,7 +226,7 @@ class Prediction:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Mean over rows of `log_predictive`, weighted if you give weights: higher is better."""
-        weights = Dataset(self._x, sample_weight=sample_weight).sample_weight
+        weights = Dataset(self.x, sample_weight=sample_weight).sample_weight
         each = self.log_predictive(y, y_sd=y_sd).astype(np.float64)
         return float(np.average(each, weights=weights))
 
@@ -213,6 +234,31 @@ class Prediction:
     def knows_noise(self) -> bool:
         """Whether the noise of a new target is known, as it is but for a `MeasuredGaussian`."""
         return self._likelihood.knows_noise
+
+    def _follow(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values ``(..., outputs)`` in the shape of the training targets."""
+        return follow_y(values, self._output_shape)
+
+    def _of_classes(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The same for what has one value for a row of `Categorical`."""
+        return self._follow(values) if values.ndim > 1 else values
+
+    @functools.cached_property
+    def _samples(self) -> NDArray[Any]:
+        """Value of each network, ``(samples, rows, outputs)``."""
+        return self._collect(lambda block: block.values, axis=1)
+
+    @functools.cached_property
+    def _information(self) -> NDArray[Any]:
+        likelihood, weights = self._likelihood, self.weights
+        return self._collect(
+            lambda block: statistics.mutual_information(block.values, likelihood, weights), axis=0
+        )
+
+    @property
+    def _total_sd(self) -> NDArray[Any]:
+        """Standard deviation of a new target, ``(rows, outputs)``."""
+        return np.sqrt(self._moments[1] + self._noise)
 
     @property
     def _noise(self) -> NDArray[Any]:
@@ -229,7 +275,7 @@ class Prediction:
         """
 
         def moments(block: _Block) -> NDArray[Any]:
-            own = statistics.moments(block.values, self._weights)
+            own = statistics.moments(block.values, self.weights)
             if not self.knows_noise:
                 return np.stack(own)
             noise = targets.mixture_variance(self._likelihood, self._mixture(block))
@@ -240,7 +286,7 @@ class Prediction:
     def _noisy_quantile(self, wanted: NDArray[Any]) -> NDArray[Any]:
         if np.any((wanted == 0) | (wanted == 1)):
             raise ValueError("`probability` must lie within 0 and 1 for a target with noise")
-        mean, total, sd = self.mean, self.sd_total, self.sd
+        mean, total, sd = self._moments[0], self._total_sd, np.sqrt(self._moments[1])
 
         def quantiles(block: _Block) -> NDArray[Any]:
             # In the model's units, in which the likelihood is.
@@ -272,7 +318,7 @@ class Prediction:
     def _mixture(self, block: "_Block") -> targets.Mixture:
         own = np.full(self.num_samples, 1 / self.num_samples)
         with np.errstate(divide="ignore"):  # a weight of 0 counts for nothing
-            log_weights = np.log(own if self._weights is None else self._weights)
+            log_weights = np.log(own if self.weights is None else self.weights)
         return targets.Mixture(block.outputs, block.hypers, log_weights.astype(self._dtype))
 
     def _check_classes(self) -> None:
@@ -300,7 +346,7 @@ class Prediction:
                 yield block
 
     def _block(self, rows: slice, bar: Bar) -> "_Block":
-        inputs = pad_rows(jnp.asarray(self._x[rows].T))
+        inputs = pad_rows(jnp.asarray(self._inputs[rows].T))
         count = rows.stop - rows.start
         outputs, hypers = [], []
         for batch in self._batches():

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tensorbnn.density import Model
 from tensorbnn.ensemble.ratios import check_columns
 from tensorbnn.ensemble.verdict import PARETO_K_LIMIT, pareto_k_limit
+from tensorbnn.findings import WeightsUntrusted
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.scaling import Scaling
@@ -31,37 +32,29 @@ MOST = 0.5
 @final
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of the networks of an ensemble for another model; made by `Ensemble.reweight`.
+    """Weights of networks for another model, as `Ensemble.reweight` computes them.
 
     Attributes
     ----------
     weights
-        ``(networks,)``, in the order of `Prediction.samples`; they sum to one.
-    log_weights
-        Their logarithms.
+        ``(chains, draws)``; they sum to one.
     log_ratios
-        Logarithms of the ratios of the two models' densities, ``(networks,)``, as they are: neither
-        smoothed nor normalized.
-    effective_size
-        ``1 / sum(weights ** 2)``: how many networks of equal weight are worth as much. That draws
-        of a chain are correlated is not in it, but in ``diagnose(x, weights=...)``.
+        Logarithms of the ratios of the two models' densities, ``(chains, draws)``, neither smoothed
+        nor normalized.
+    ess
+        ``1 / sum(weights ** 2)``: the number of equally weighted networks that are worth as much.
     pareto_k
-        Shape of the distribution of the largest ratios: above `pareto_k_limit` the weights can't be
-        trusted, from 0.5 their variance is infinite. ``-inf`` where all are the same,
-        NaN for fewer than 25 networks, which can't show it.
+        Shape of the distribution of the largest ratios. ``-inf`` if all ratios are the same, NaN
+        for fewer than 25 networks.
     log_evidence_ratio
         Log of the evidence of the other model over that of the run's model.
-    likelihood
-        The likelihood of the other model, by which predictions with these weights are made.
     """
 
     weights: NDArray[Any]
-    log_weights: NDArray[Any]
     log_ratios: NDArray[Any]
-    effective_size: float
+    ess: float
     pareto_k: float
     log_evidence_ratio: float
-    likelihood: Likelihood
 
     @property
     def pareto_k_limit(self) -> float:
@@ -73,14 +66,34 @@ class Weights:
         """Whether k-hat is at most `pareto_k_limit`."""
         return self.pareto_k <= self.pareto_k_limit
 
-    def __len__(self) -> int:
-        return len(self.weights)
+    @property
+    def finding(self) -> WeightsUntrusted | None:
+        """What a verdict says about the weights, if they can't be trusted."""
+        if self.trustworthy:
+            return None
+        return WeightsUntrusted(self.pareto_k, self.pareto_k_limit)
 
-    def __repr__(self) -> str:
-        return (
-            f"Weights({len(self)} networks worth {self.effective_size:.1f}, "
-            f"k-hat {self.pareto_k:.2f}, log evidence ratio {self.log_evidence_ratio:.3f})"
-        )
+    def view(self, chains: slice | list[int], draws: slice) -> "Weights":
+        """Weights of some of the chains and draws, smoothed anew."""
+        return weigh(self.log_ratios[chains, draws])
+
+    def resample(self, seed: int) -> NDArray[np.intp]:
+        """As many networks as there are, in proportion to their weights, in increasing order.
+
+        Systematic resampling: a network of weight ``w`` among ``n`` is taken ``n w`` times,
+        rounded up or down.
+        """
+        count = len(self)
+        shift = np.random.default_rng(seed).uniform(1e-9, 1 - 1e-9)
+        ends = np.cumsum(self.weights.ravel())
+        ends /= ends[-1]
+        return np.searchsorted(ends, (np.arange(count) + shift) / count).clip(max=count - 1)
+
+    def __len__(self) -> int:
+        return self.weights.size
+
+    def __str__(self) -> str:
+        return f"worth {self.ess:.1f}, k-hat {self.pareto_k:.2f}"
 
 
 def other_posterior(
@@ -99,7 +112,7 @@ def other_posterior(
     )
 
 
-def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
+def weigh(ratios: NDArray[Any]) -> Weights:
     """Smoothed and normalized weights of log-ratios ``(chains, draws)``."""
     flat = ratios.ravel()
     bad = int(np.sum(np.isnan(flat) | (flat == np.inf)))
@@ -118,13 +131,11 @@ def weigh(ratios: NDArray[Any], likelihood: Likelihood) -> Weights:
     total = relative.sum()
     weights = relative / total
     return Weights(
-        weights=weights,
-        log_weights=smoothed - largest - np.log(total),
-        log_ratios=flat,
-        effective_size=min(float(1 / np.sum(np.square(weights))), float(len(flat))),
+        weights=weights.reshape(ratios.shape),
+        log_ratios=ratios,
+        ess=min(float(1 / np.sum(np.square(weights))), float(len(flat))),
         pareto_k=pareto_k,
         log_evidence_ratio=float(largest + np.log(total / len(flat))),
-        likelihood=likelihood,
     )
 
 
@@ -172,7 +183,7 @@ def warn_where_untrustworthy(weights: Weights) -> None:
     """Warn where weights can't be trusted."""
     if weights.trustworthy:
         return
-    worth, limit = weights.effective_size, weights.pareto_k_limit
+    worth, limit = weights.ess, weights.pareto_k_limit
     warn(
         ReweightingWarning(
             networks=len(weights),

@@ -9,7 +9,7 @@ import dataclasses
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from tensorbnn.checks import check_choice
 from tensorbnn.density import Model
 from tensorbnn.ensemble.ratios import Side
-from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.ensemble.verdict import pareto_k_limit
 from tensorbnn.errors import OptionError
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
+
+if TYPE_CHECKING:
+    from tensorbnn.ensemble.ensemble import Ensemble
 
 Criterion = Literal["evidence", "score"]
 _P = TypeVar("_P", bound=Parametric)
@@ -37,10 +40,10 @@ class Sweep(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The best value of a sweep, and the weights that stand for it."""
+    """The best value of a sweep, and the ensemble reweighted to it."""
 
     value: float
-    weights: Weights
+    ensemble: "Ensemble"
 
 
 @final
@@ -57,9 +60,10 @@ class Sensitivity:
     x
         Inputs ``(rows, inputs)`` of the predictions.
     mean, sd
-        Mean and standard deviation over networks at each value, ``(n, rows, outputs)``.
-    weights
-        The weights for each value.
+        Mean and standard deviation over networks at each value, ``(n, rows, outputs)``, or
+        ``(n, rows)`` where the training targets were ``(rows,)``.
+    ensembles
+        The ensemble reweighted to each value.
     log_score
         Mean log predictive density of validation rows at each value, ``(n,)``; ``None`` without.
     """
@@ -69,7 +73,7 @@ class Sensitivity:
     x: NDArray[Any]
     mean: NDArray[Any]
     sd: NDArray[Any]
-    weights: tuple[Weights, ...]
+    ensembles: tuple["Ensemble", ...]
     log_score: NDArray[Any] | None
 
     def __repr__(self) -> str:
@@ -81,24 +85,24 @@ class Sensitivity:
         )
 
     @property
-    def effective_size(self) -> NDArray[Any]:
-        """How many networks of equal weight are worth as much, at each value, ``(n,)``."""
-        return np.array([each.effective_size for each in self.weights])
+    def ess(self) -> NDArray[Any]:
+        """Number of equally weighted networks that are worth as much, at each value, ``(n,)``."""
+        return np.array([each.ess for each in self.ensembles])
 
     @property
     def pareto_k(self) -> NDArray[Any]:
         """k-hat at each value, ``(n,)``."""
-        return np.array([each.pareto_k for each in self.weights])
+        return np.array([each.pareto_k for each in self.ensembles])
 
     @property
     def log_evidence_ratio(self) -> NDArray[Any]:
         """Log of the evidence at each value over that of the run's model, ``(n,)``."""
-        return np.array([each.log_evidence_ratio for each in self.weights])
+        return np.array([each.log_evidence_ratio for each in self.ensembles])
 
     @property
     def trustworthy(self) -> NDArray[np.bool_]:
-        """Where k-hat is at most `Weights.pareto_k_limit`, ``(n,)``."""
-        return np.array([each.trustworthy for each in self.weights])
+        """Where k-hat is at most ``min(1 - 1 / log10(networks), 0.7)``, ``(n,)``."""
+        return self.pareto_k <= pareto_k_limit(len(self.ensembles[0]))
 
     def best(self, by: Criterion = "evidence") -> Choice:
         """The value with the highest evidence, or the highest score of validation rows.
@@ -119,7 +123,7 @@ class Sensitivity:
                 f"{self.pareto_k.min():.2f}): try values nearer to those of the run"
             )
         index = int(np.argmax(np.where(self.trustworthy, score, -np.inf)))
-        return Choice(float(self.values[index]), self.weights[index])
+        return Choice(float(self.values[index]), self.ensembles[index])
 
 
 def prepare_sweep(

@@ -63,6 +63,31 @@ def quantile(
     return np.concatenate(parts, axis=1).reshape(*wanted.shape, *values.shape[1:])
 
 
+def ordered(draws: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Draws in increasing order, and their weights."""
+    order = np.argsort(draws, axis=0)
+    return np.take_along_axis(draws, order, axis=0), weights[order]
+
+
+def weibull_quantile(
+    draws: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any]
+) -> NDArray[Any]:
+    """Weighted quantiles ``(wanted, rows, outputs)``, those of Weibull for equal weights.
+
+    The draw with a sum of weights up to it of ``c`` is the quantile of ``c n / (n + 1)``, where
+    ``n`` is the effective number of draws; in between, quantiles are interpolated.
+    """
+    some = weights > 0
+    draws, weights = draws[some], weights[some]
+    values, own = ordered(draws, weights)
+    count = 1 / np.sum(np.square(weights))
+    places = np.cumsum(own, axis=0) * count / (count + 1)
+    found = np.empty((len(wanted), *draws.shape[1:]))
+    for place in np.ndindex(draws.shape[1:]):
+        found[:, *place] = np.interp(wanted, places[:, *place], values[:, *place])
+    return found
+
+
 def histogram(
     values: NDArray[Any], edges: NDArray[Any], weights: NDArray[Any] | None
 ) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tensorbnn.checks import check_count, is_whole
-from tensorbnn.ensemble.diagnostics import LEAST_DRAWS
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, TRAINING_POINTS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
@@ -29,7 +29,7 @@ from tensorbnn.model.layers import ACTIVATION_NAMES, Layer
 from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.api import sample
-from tensorbnn.sampling.converged import TRAINING_POINTS, Converged
+from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.stopping import Until
 from tensorbnn.tabular import TabularModel
 from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, warn
@@ -115,7 +115,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(self._posterior(x, targets, weights, sds), at)
         thin = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
-        self.diagnosis_ = self.ensemble_.diagnose(at, thin=thin, progress=False)
+        self.diagnosis_ = self.ensemble_.thin(thin).diagnose(at, progress=False)
         if not self.diagnosis_.trustworthy:
             warn(EstimatorConvergenceWarning(self.diagnosis_.verdict))
         return self

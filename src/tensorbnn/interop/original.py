@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.data import pack_dataset
+from tensorbnn.data import UNKNOWN_DATA, fingerprint, pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
@@ -26,15 +26,13 @@ from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.sampling.restore import fingerprint, new_manifest
+from tensorbnn.sampling.restore import new_manifest
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore, Store
 from tensorbnn.warning import NoiseAssumed, OriginalRunWarning, warn
 
 # The paper's "reasonable" guess of the noise.
 NOISE = 0.1
-# The data of a run that does not say what they were.
-UNKNOWN_DATA = {"shapes": {}, "sha256": "0" * 64}
 # The layers of TensorBNN by the names in its architecture files.
 LAYERS: dict[str, type[Layer]] = {
     "denseGaussian": layers.Dense,
@@ -95,7 +93,7 @@ def load_original(
         "status": "complete",
         "sampler": {"type": "TensorBNN"},
         "sample_hyperparameters": not found.held,
-        "data": fingerprint(found.posterior) or UNKNOWN_DATA,
+        "data": fingerprint(found.posterior.data) or UNKNOWN_DATA,
         "output_shape": list(found.posterior.output_shape),
     }
     store = MemoryStore(manifest, pack_dataset(found.posterior.data) or None)

@@ -142,6 +142,7 @@ def autocorrelation(
     """
     max_lag = min(75, ensemble.num_draws - 1) if max_lag is None else max_lag
     rho = ensemble.autocorrelation(x, max_lag, progress=progress)
+    rho = rho.reshape(len(rho), -1)
     ax = new_figure()[1] if ax is None else ax
     lags = np.arange(max_lag + 1)
     ax.axhline(0.0, color="0.6", lw=0.8)
@@ -184,7 +185,7 @@ def _at(ensemble: Ensemble, x: ArrayLike, output: int, *, progress: bool) -> NDA
         raise ValueError(
             f"`x` must be one row of inputs, ({ensemble.network.inputs},), got shape {row.shape}"
         )
-    values = ensemble.predict(row.reshape(1, -1), progress=progress).samples[:, 0]
+    values = ensemble.predict(row.reshape(1, -1), progress=progress)._samples[:, 0]
     check_output(output, values.shape[1])
     return values[:, output].reshape(ensemble.num_chains, -1)
 
@@ -202,7 +203,7 @@ def _against(
     if len(column) != len(values):
         raise ValueError(f"`x` has {len(column)} rows but the diagnosis has {len(values)}")
     ax = new_figure()[1] if ax is None else ax
-    order = np.argsort(column)
+    order, values = np.argsort(column), values.reshape(len(column), -1)
     for output, own in enumerate(values.T):
         label = name if values.shape[1] == 1 else f"{name}, output {output}"
         color = chain_color(output)

@@ -94,7 +94,9 @@ def sensitivity(
 
     Draws into three `axes`, new ones below one another by default, and returns them.
     """
-    check_output(output, found.mean.shape[2])
+    shape = *found.mean.shape[:2], -1
+    mean, sd = found.mean.reshape(shape), found.sd.reshape(shape)
+    check_output(output, mean.shape[2])
     if axes is None:
         figure, first = new_figure()
         first.remove()
@@ -105,16 +107,16 @@ def sensitivity(
         raise ValueError(f"`axes` must be three Axes, got {panels.size}")
     order = np.argsort(found.values)
     values, good = found.values[order], found.trustworthy[order]
-    count = found.mean.shape[1]
+    count = mean.shape[1]
     rows = np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
-    for ax, curves, label in zip(panels, (found.mean, found.sd), ("mean", "sd"), strict=False):
+    for ax, curves, label in zip(panels, (mean, sd), ("mean", "sd"), strict=False):
         for place, row in enumerate(rows):
             x = found.x[row]
             name = f"x = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
             _curve(ax, values, curves[order, row, output], good, f"C{place}", name)
         ax.set_ylabel(label)
-    _curve(panels[2], values, found.effective_size[order], good, "black", None)
-    panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.weights[0])))
+    _curve(panels[2], values, found.ess[order], good, "black", None)
+    panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.ensembles[0])))
     more = f" and {len(found.names) - 1} more" if len(found.names) > 1 else ""
     panels[2].set_xlabel(found.names[0] + more)
     legend_above(panels[0])

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
+from tensorbnn.ensemble.class_scores import ClassScores, Reliability
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.scores import ClassScores, Reliability, Scores
+from tensorbnn.ensemble.scores import Scores
 from tensorbnn.plots.figure import check_output, new_figure, single_column
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ GREEN, YELLOW = "#5fb760", "#f7d560"
 
 def bands(
     prediction: Prediction,
-    x: ArrayLike,
+    x: ArrayLike | None = None,
     *,
     data: tuple[ArrayLike, ArrayLike] | None = None,
     truth: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
@@ -33,8 +34,10 @@ def bands(
 
     Parameters
     ----------
-    prediction, x
-        Predictions, and the input ``(rows,)`` or ``(rows, 1)`` they were made at, in any order.
+    prediction
+        Predictions at rows in any order.
+    x
+        What to draw them against, ``(rows,)`` or ``(rows, 1)``; by default their input.
     data
         Training inputs and targets to show as points.
     truth
@@ -42,15 +45,16 @@ def bands(
     noise
         Whether the bands include the noise of a new target.
     """
-    column = single_column("x", x)
+    column = single_column("x", prediction.x if x is None else x)
     if len(column) != prediction.num_rows:
         raise ValueError(f"`x` has {len(column)} rows but the prediction has {prediction.num_rows}")
-    check_output(output, prediction.mean.shape[1])
+    mean, sd = prediction.mean, prediction.sd_total if noise else prediction.sd
+    mean, sd = mean.reshape(len(column), -1), sd.reshape(len(column), -1)
+    check_output(output, mean.shape[1])
     ax = new_figure()[1] if ax is None else ax
     order = np.argsort(column)
     column = column[order]
-    mean = prediction.mean[order, output]
-    sd = (prediction.sd_total if noise else prediction.sd)[order, output]
+    mean, sd = mean[order, output], sd[order, output]
     ax.fill_between(column, mean - 2 * sd, mean + 2 * sd, color=YELLOW, lw=0, label="two sd")
     ax.fill_between(column, mean - sd, mean + sd, color=GREEN, lw=0, label="one sd")
     ax.plot(column, mean, color="black", lw=1.5, label="mean")
@@ -96,10 +100,11 @@ def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
         raise TypeError("`pit` shows scores of numbers; for classes use `calibration`")
     bins = check_count("bins", bins, least=1)
     ax = new_figure()[1] if ax is None else ax
-    rows, outputs = scores.pit.shape
+    values = scores.pit.reshape(len(scores.pit), -1)
+    rows, outputs = values.shape
     edges = np.linspace(0, 1, bins + 1)
     sd = np.sqrt((bins - 1) / rows)
-    for output, own in enumerate(scores.pit.T):
+    for output, own in enumerate(values.T):
         height = np.histogram(own, edges)[0] * bins / rows
         color, label = f"C{output % 10}", f"output {output}"
         ax.stairs(height, edges, color=color, fill=outputs == 1, alpha=0.7, lw=1.5, label=label)
@@ -115,11 +120,12 @@ def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
 
 
 def _coverage(scores: Scores, ax: Axes) -> None:
-    rows, outputs = scores.pit.shape
+    values = scores.pit.reshape(len(scores.pit), -1)
+    rows, outputs = values.shape
     level = np.linspace(0, 1, 101)
     error = 1.96 * np.sqrt(level * (1 - level) / rows)
     ax.fill_between(level, level - error, level + error, color="0.9", lw=0)
-    for output, own in enumerate(scores.pit.T):
+    for output, own in enumerate(values.T):
         # A target lies in the middle interval of a level if its transform is that near to a half.
         observed = np.searchsorted(np.sort(2 * np.abs(own - 0.5)), level, side="right") / rows
         ax.plot(level, observed, color=f"C{output % 10}", lw=1.5, label=f"output {output}")

@@ -49,9 +49,9 @@ class ReportContext:
     progress: bool
 
     @property
-    def thin(self) -> int:
-        """So many draws apart are the networks that predictions are shown with."""
-        return -(-len(self.ensemble) // MOST_NETWORKS)
+    def thinned(self) -> Ensemble:
+        """The networks that predictions are shown with."""
+        return self.ensemble.thin(-(-len(self.ensemble) // MOST_NETWORKS))
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -93,6 +93,8 @@ def data_section(context: ReportContext) -> Html:
     if "y_sd" in context.data:
         sds = zip(encoding.target_sds, encoding.targets, context.data["y_sd"].T, strict=True)
         rows += [_column(name, f"sd of {target}", own) for name, target, own in sds]
+    if "sample_weight" in context.data:
+        rows.append(_column(encoding.weight or "weight", "weight", context.data["sample_weight"]))
     shown = table(("column", "role", "mean", "sd", "min", "median", "max"), rows)
     inside = [facts(said), shown]
     if encoding.classes is not None:
@@ -144,9 +146,9 @@ def sampler_section(context: ReportContext) -> Html:
 def functions_section(context: ReportContext) -> Html:
     """R-hat, effective sizes and traces of predictions."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
-    worst = int(np.argmax(np.nan_to_num(diagnosis.rhat, nan=np.inf).max(axis=1)))
+    rhat = np.nan_to_num(diagnosis.rhat, nan=np.inf).reshape(len(diagnosis.rhat), -1)
+    worst, output = (int(each) for each in np.unravel_index(np.argmax(rhat), rhat.shape))
     place = context.points.row_name(worst)
-    output = int(np.argmax(np.nan_to_num(diagnosis.rhat[worst], nan=np.inf)))
     shown = []
     if np.isfinite(diagnosis.rhat).any():
         ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, least=0.998)

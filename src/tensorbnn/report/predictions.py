@@ -3,8 +3,9 @@
 import numpy as np
 
 from tensorbnn import plots
+from tensorbnn.ensemble.class_scores import ClassScores
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.ensemble.scores import ClassScores, Scores
+from tensorbnn.ensemble.scores import Scores
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
     MOST_POINTS,
@@ -23,7 +24,7 @@ GRID = 200
 def predictions_section(context: ReportContext) -> Html:
     """Predicted against true values, or how classes are taken for each other."""
     x = context.judged.x
-    prediction = context.ensemble.predict(x, thin=context.thin, progress=context.progress)
+    prediction = context.thinned.predict(x, progress=context.progress)
     shown = _classes if context.ensemble.likelihood.predicts_classes else _numbers
     return section(
         "predictions",
@@ -36,12 +37,11 @@ def predictions_section(context: ReportContext) -> Html:
 def calibration_section(context: ReportContext) -> Html:
     """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
     judged = context.judged
-    scores = context.ensemble.evaluate(
+    scores = context.thinned.evaluate(
         judged.x,
         judged.targets,
         y_sd=judged.y_sd,
         sample_weight=judged.sample_weight,
-        thin=context.thin,
         progress=context.progress,
     )
     ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
@@ -81,7 +81,7 @@ def _curves(context: ReportContext) -> list[Html]:
     x, y, sds = context.data["x"][:, 0], context.data["y"], context.data.get("y_sd")
     pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
-    prediction = context.ensemble.predict(grid, thin=context.thin, progress=context.progress)
+    prediction = context.thinned.predict(grid, progress=context.progress)
     found = []
     for output, name in enumerate(context.encoding.targets):
         ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
@@ -105,10 +105,11 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
     if prediction.knows_noise and np.all(np.isfinite(prediction.sd_total)):
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
+    mean, sd = (each.reshape(true.shape) for each in (prediction.mean, sd))
     found = []
     for output, name in enumerate(context.encoding.targets):
-        mean, across = prediction.mean[:, output], None if true_sd is None else true_sd[:, output]
-        ax = draw_against_truth(mean, sd[:, output], true[:, output], name, across)
+        across = None if true_sd is None else true_sd[:, output]
+        ax = draw_against_truth(mean[:, output], sd[:, output], true[:, output], name, across)
         found.append(drawn(ax, f"Predicted against true {name}", caption))
     return found
 
@@ -117,7 +118,8 @@ def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
     true = context.judged.targets
     if true.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
         return []
-    mean, true = prediction.mean, true[:, 0].astype(int)
+    mean = prediction.mean.reshape(prediction.num_rows, -1)
+    true = true[:, 0].astype(int)
     binary = mean.shape[1] == 1
     taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
     numbered = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
@@ -135,14 +137,17 @@ def _scores(context: ReportContext, scores: Scores | ClassScores) -> list[tuple[
             ("calibration error", f"{scores.ece:.3f}", "probabilities are off by so much"),
         ]
     found = [("log score", f"{scores.log_score:.4g}", "mean log density; higher is better")]
+    rmse, crps, coverage = (
+        np.atleast_1d(each) for each in (scores.rmse, scores.crps, scores.coverage)
+    )
     for output, name in enumerate(context.encoding.targets):
         of = f" of {name}" if len(context.encoding.targets) > 1 else ""
         found += [
-            (f"RMSE{of}", f"{scores.rmse[output]:.4g}", f"in units of {name}"),
-            (f"CRPS{of}", f"{scores.crps[output]:.4g}", "lower is better"),
+            (f"RMSE{of}", f"{rmse[output]:.4g}", f"in units of {name}"),
+            (f"CRPS{of}", f"{crps[output]:.4g}", "lower is better"),
             (
                 f"coverage{of}",
-                f"{scores.coverage[output]:.1%}",
+                f"{coverage[output]:.1%}",
                 f"of the targets lie in their {scores.level:.0%} intervals",
             ),
         ]

@@ -73,11 +73,10 @@ def sensitivity_section(context: ReportContext) -> Html:
     points = context.points.evenly(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the picture marks what can't be trusted
-        found = context.ensemble.sensitivity(
+        found = context.thinned.sensitivity(
             points.x,
             name,
             [factor * width for factor in FACTORS],
-            thin=context.thin,
             progress=context.progress,
         )
     figure = new_axes(6.0).figure

@@ -340,6 +340,7 @@ def _check_checkpoint_seconds(seconds: float) -> float:
 def load(
     path: str | os.PathLike[str],
     *,
+    data: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     custom_objects: Mapping[str, type] | None = None,
     skip_damaged: bool = False,
 ) -> Ensemble:
@@ -349,11 +350,12 @@ def load(
     ----------
     path
         The directory that was given to `sample`.
+    data
+        The training data ``(x, y)``, for a run that did not keep them (``store_data=False``).
     custom_objects
         Your own layers, priors, likelihoods and samplers in the run, by class name.
     skip_damaged
-        Leave out damaged files, with a warning, and those of the other chains with the same number.
-        By default a damaged file is an error.
+        Leave out damaged files, and those with the same number of other chains, with a warning.
 
     Returns
     -------
@@ -367,13 +369,11 @@ def load(
     >>> prior = tb.Posterior(tb.Network(tb.Dense(2), inputs=1), tb.Gaussian(sd=0.1))
     >>> with tempfile.TemporaryDirectory() as path:
     ...     sampled = tb.sample(prior, chains=2, burn_in=20, draws=10, path=path, progress=False)
-    ...     ensemble = tb.load(path)
-    ...     print(ensemble, ensemble.parameters["dense_0.weights"].shape)
-    Ensemble(20 networks: 2 chains of 10 draws) (2, 10, 1, 2)
+    ...     print(tb.load(path))
+    Ensemble(20 networks: 2 chains of 10 draws)
     """
-    return Ensemble._from_store(
-        DirectoryStore(path), custom_objects or {}, skip_damaged=skip_damaged
-    )
+    custom = custom_objects or {}
+    return Ensemble._from_store(DirectoryStore(path), custom, data=data, skip_damaged=skip_damaged)
 
 
 def _first_checkpoints(

@@ -134,6 +134,7 @@ class ChainGroup:
         if rows and not burning_in:
             self._buffer.add(result.draws.first(rows))
         self._reporter.show(self.at, result.this_call, seconds)
+        self._pooling.watch_noise(self.at, self._run.posterior)
         by_time = int(count * self._call_seconds / max(seconds, 1e-9))
         self._count = min(2 * count, max(1, by_time))
 

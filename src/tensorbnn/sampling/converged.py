@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_number, check_positive
 from tensorbnn.data import Dataset
-from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, convergence
-from tensorbnn.ensemble.draws import find_data
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, TRAINING_POINTS, convergence
 from tensorbnn.ensemble.verdict import have_moved, without_certain
 from tensorbnn.model.checks import check_inputs, check_rows
 from tensorbnn.posterior import Posterior
@@ -28,8 +27,7 @@ from tensorbnn.posterior import Posterior
 if TYPE_CHECKING:
     from tensorbnn.ensemble.ensemble import Ensemble
 
-# Inputs that are looked at: at most this many of the training data, and of given ones.
-TRAINING_POINTS = 100
+# Given inputs that are compared: at most this many.
 MAX_POINTS = 1000
 # Inputs that are looked at together.
 POINTS_AT_ONCE = 8
@@ -90,8 +88,8 @@ class Converged:
 
     def estimate(self, ensemble: "Ensemble") -> "ConvergenceEstimate | None":
         """How far the predictions of an ensemble are; ``None`` for too few draws."""
-        x = self._points(ensemble, find_data(ensemble._store)).x
-        return estimate_convergence(ensemble._by_chain(x, thin=1, progress=False), self)
+        x = self._points(ensemble, ensemble.data).x
+        return estimate_convergence(ensemble._by_chain(x, progress=False), self)
 
     def _points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
         """The inputs at which predictions of a model with these training data are looked at."""

@@ -26,7 +26,6 @@ from tensorbnn.sampling.reporting import Reporter, show_first
 from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.storage.store import Store
-from tensorbnn.warning import warn
 
 # How long a thread rests when all chains that no thread runs wait for others.
 _REST_SECONDS = 0.001
@@ -86,6 +85,7 @@ class LocalBackend:
                 for thread in _start_threads(work, min(len(groups), self.cores())):
                     while thread.is_alive():  # in short waits: a signal is answered on every system
                         thread.join(timeout=0.5)
+                        pooling.warn()
             except BaseException:
                 stop.request()
                 for group in groups:
@@ -93,8 +93,7 @@ class LocalBackend:
                 raise
         if errors:
             raise errors[0]
-        for warning in pooling.warnings:
-            warn(warning)
+        pooling.warn()
         self.checkpoints = [group.at for group in groups]
         return Outcome(
             draws=min(group.drawn for group in groups),

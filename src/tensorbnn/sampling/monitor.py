@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorbnn.data import Dataset, prepare
 from tensorbnn.ensemble.draws import Batch
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
@@ -143,7 +144,8 @@ class GrowingPredictions:
 
     def __init__(self, store: Store, posterior: Posterior, x: NDArray[Any]) -> None:
         self._store, self._posterior = store, posterior
-        self._inputs = posterior.scaling.inputs(x, posterior.dtype)
+        model = posterior.network, posterior.likelihood, posterior.scaling, posterior.dtype
+        self._rows = prepare(Dataset(x), *model)
         self._size = int(store.manifest["networks_per_file"])
         self._batch = min(self._size, BATCH)
         self._counts = [0] * int(store.manifest["chains"])
@@ -194,11 +196,10 @@ class GrowingPredictions:
         prediction = Prediction(
             posterior.network,
             posterior.likelihood,
-            posterior.dtype,
-            self._inputs,
+            self._rows,
             lambda: [batch],
             self._batch,
             progress=False,
             scaling=posterior.scaling,
         )
-        return prediction.samples[:count]
+        return prediction._samples[:count]

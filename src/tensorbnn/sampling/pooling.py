@@ -16,13 +16,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
+from tensorbnn.data_checks import counted_rows
+from tensorbnn.ensemble.fit_checks import noise_collapse
 from tensorbnn.inference.sampler import Sampler, pooling_rounds
+from tensorbnn.inference.target import TargetDensity, phi_of
+from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.advance import Sums
 from tensorbnn.sampling.checkpoint import HEALTH_VALUES, Checkpoint
 from tensorbnn.sampling.plan import Plan, restart
-from tensorbnn.warning import ChainRestarted, CoarsePrecision, RunWarning
+from tensorbnn.warning import ChainRestarted, CoarsePrecision, DataWarning, RunWarning, warn
 
 # Rounds after which stuck chains are restarted: later, too little of burn-in is left.
 FIRST_RESTART, LAST_RESTART = 5, 14
@@ -32,6 +37,8 @@ NO_ACCEPTANCE = 0.01
 FAR = 10.0
 # Rounds over which log-densities are compared.
 ROUNDS_COMPARED = 3
+# Transitions after which noise is looked at.
+LEAST_WATCHED = 20
 # Log-densities that can't be told apart by less are too coarse to accept or reject by.
 COARSE = 0.5
 
@@ -48,6 +55,7 @@ class Pooling:
         for at in checkpoints:
             for chain, shared in zip(at.chains.numbers, np.asarray(at.shared), strict=True):
                 self._shared[chain] = (at.rounds_done, shared)
+        self._collapsed = False
         self.warnings: list[RunWarning] = []
         """Which chains were restarted, and why; and what is wrong with all of them."""
 
@@ -66,6 +74,24 @@ class Pooling:
         if any(self._shared[chain][0] <= at.rounds_done for chain in self._peers(at)):
             return None
         return self._pool(at)
+
+    def warn(self) -> None:
+        """Warn of what is new; by the thread that leads to the user."""
+        while self.warnings:
+            warn(self.warnings.pop(0))
+
+    def watch_noise(self, at: Checkpoint, posterior: Posterior) -> None:
+        """Say once if the learned noise of the first of these chains has collapsed in burn-in."""
+        target, rows = at.chains.target, posterior.data
+        early = at.transitions < LEAST_WATCHED or at.transitions > self._plan.burn_in
+        if self._collapsed or early or rows is None or target.held_phi is not None:
+            return
+        phi = _run(_first_phi, target, at.chains.state.position)
+        hypers = {name: float(each) for name, each in target.model.phi.unflatten(phi).items()}
+        spread = posterior.scaling.targets(counted_rows(rows).targets).std(axis=0)
+        found = [*noise_collapse(posterior.likelihood, hypers, spread)]
+        self.warnings += map(DataWarning, found)
+        self._collapsed = bool(found)
 
     def _peers(self, at: Checkpoint) -> Sequence[int]:
         """The chains from which those at `at` learn, themselves included."""
@@ -192,6 +218,10 @@ def coarse_precision(log_densities: NDArray[Any]) -> CoarsePrecision | None:
         return None
     size = known[np.argmin(np.abs(known))]
     return CoarsePrecision(float(size), str(known.dtype), float(np.spacing(np.abs(size))))
+
+
+def _first_phi(target: TargetDensity, positions: Array) -> Array:
+    return phi_of(target, positions[0, target.model.theta.size :])[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -1,0 +1,380 @@
+"""The networks of a run, or some of them: which draws and chains, with which data and weights."""
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorbnn.checks import check_count, is_whole
+from tensorbnn.data import (
+    UNKNOWN_DATA,
+    Dataset,
+    Prepared,
+    as_dataset,
+    fingerprint,
+    prepare,
+    unpack_dataset,
+)
+from tensorbnn.density import Model
+from tensorbnn.ensemble.approximation import Approximation, read_approximation
+from tensorbnn.ensemble.diagnostics import TRAINING_POINTS
+from tensorbnn.ensemble.draws import find_draws, in_order
+from tensorbnn.ensemble.reweight import Weights
+from tensorbnn.ensemble.statistics import quantile
+from tensorbnn.errors import DataNotKeptError, OptionError, RunError
+from tensorbnn.inference.sampler import Sampler
+from tensorbnn.model.checks import DType
+from tensorbnn.model.layers import Relevance
+from tensorbnn.model.likelihoods import Likelihood
+from tensorbnn.model.network import Network
+from tensorbnn.model.scaling import Scaling
+from tensorbnn.posterior import Posterior
+from tensorbnn.storage.directory import DirectoryStore
+from tensorbnn.storage.manifest import restore, restore_model, sampler_class
+from tensorbnn.storage.store import Store
+
+Pair = Dataset | tuple[ArrayLike, ArrayLike]
+
+
+class Networks:
+    """Networks of a run, without what is computed from them; `Ensemble` is the subclass."""
+
+    def __init__(
+        self,
+        store: Store,
+        network: Network,
+        likelihood: Likelihood,
+        dtype: DType,
+        *,
+        scaling: Scaling | None = None,
+        sampler: type[Sampler] | None = None,
+        skip_damaged: bool = False,
+        data: Dataset | None = None,
+    ) -> None:
+        self.network, self.likelihood = network, likelihood
+        self.scaling = scaling or Scaling()
+        self.dtype: DType = dtype
+        self._store, self._sampler, self._skip_damaged = store, sampler, skip_damaged
+        self._given = data
+        self._draws = find_draws(store, skip_damaged=skip_damaged)
+        self._draws.check_shapes(network)
+        # The model that was sampled, and the weights for another one.
+        self._sampled = Model(network, likelihood)
+        self._weights: Weights | None = None
+        self._moved = False  # by `sensitivity`, which leaves the network as it is
+        self._output_shape: tuple[int, ...] = tuple(store.manifest["output_shape"])
+
+    @classmethod
+    def _from_posterior(
+        cls, store: Store, posterior: Posterior, sampler: Sampler | None = None
+    ) -> Self:
+        model = posterior.network, posterior.likelihood, posterior.dtype
+        kind = sampler_class(store.manifest, {}) if sampler is None else type(sampler)
+        scaling, data = posterior.scaling, posterior.data
+        return cls(store, *model, scaling=scaling, sampler=kind, data=data)
+
+    @classmethod
+    def _from_store(
+        cls,
+        store: Store,
+        custom: Mapping[str, type],
+        *,
+        data: Pair | None = None,
+        skip_damaged: bool = False,
+    ) -> Self:
+        """Read the description of a run; `custom` holds the user's own classes by name."""
+        manifest = store.manifest
+        network, likelihood, scaling = restore_model(manifest, custom)
+        model, sampler = (network, likelihood, manifest["dtype"]), sampler_class(manifest, custom)
+        found = cls(store, *model, scaling=scaling, sampler=sampler, skip_damaged=skip_damaged)
+        return found if data is None else found._with_data(data)
+
+    @property
+    def num_chains(self) -> int:
+        """Number of chains."""
+        return len(self._draws.chains)
+
+    @property
+    def num_draws(self) -> int:
+        """Draws of each chain."""
+        return self._draws.num_draws
+
+    @property
+    def status(self) -> str:
+        """``"running"``, ``"complete"``, ``"stopped"`` (by a limit) or ``"interrupted"``."""
+        return str(self._store.manifest["status"])
+
+    @property
+    def path(self) -> Path | None:
+        """The run directory; ``None`` for a run in memory."""
+        return self._store.path if isinstance(self._store, DirectoryStore) else None
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """The sampler; ``None`` for an imported run."""
+        described = self._store.manifest.get("sampler", {})
+        kind = self._sampler
+        if kind is None or len(described) != 1 + len(dataclasses.fields(kind)):  # type: ignore[arg-type]
+            return None
+        found: Sampler = restore(described, {kind.__name__: kind}, Sampler)
+        return found
+
+    @property
+    def data(self) -> Dataset | None:
+        """Training data in your units; ``None`` for the prior."""
+        kept = self._kept_data
+        if kept is None and self._store.manifest.get("data") is not None:
+            raise DataNotKeptError
+        return kept
+
+    @property
+    def _kept_data(self) -> Dataset | None:
+        """Training data; ``None`` also where the run did not keep them."""
+        if self._given is not None:
+            return self._given
+        arrays, known = self._store.data(), self._store.manifest.get("data")
+        try:
+            kept = unpack_dataset(arrays)
+        except (TypeError, ValueError) as error:
+            raise RunError(f"the training data that this run keeps are damaged: {error}") from error
+        if kept is not None and known is not None and fingerprint(kept) != known:
+            raise RunError(
+                "the training data that this run keeps are not those it was sampled with: give "
+                "them as `data` of tb.load"
+            )
+        return kept
+
+    def refresh(self) -> Self:
+        """Look for draws that a run has saved since it was loaded; returns the ensemble itself."""
+        if self._weights is not None:
+            raise ValueError(
+                "weights belong to the draws they were computed for: refresh the ensemble that was "
+                "reweighted, and reweight it again"
+            )
+        self._store.refresh()
+        old, self._draws = self._draws, find_draws(self._store, skip_damaged=self._skip_damaged)
+        steps = slice(old.steps.start, None, old.steps.step)
+        self._draws = self._draws.view(list(old.chains), steps)
+        self._forget()
+        return self
+
+    def thin(self, n: int) -> Self:
+        """The ensemble of every n-th draw of each chain.
+
+        Like `discard` and `sel`, it shares the files of the run and copies no draws.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> prior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian())
+        >>> ensemble = tb.sample(prior, chains=3, burn_in=10, draws=20, progress=False)
+        >>> ensemble.discard(4).thin(2).sel(chain=[0, 2])
+        Ensemble(16 networks: 2 chains of 8 draws)
+        """
+        return self._view(slice(None), slice(None, None, check_count("n", n, least=1)))
+
+    def discard(self, n: int) -> Self:
+        """The ensemble without the first `n` draws of each chain."""
+        n = check_count("n", n, least=0)
+        if n >= self.num_draws:
+            wanted = f"below the number of draws a chain, which is {self.num_draws}"
+            raise OptionError("n", wanted, n)
+        return self._view(slice(None), slice(n, None))
+
+    def sel(self, *, chain: int | Sequence[int]) -> Self:
+        """The ensemble of some of the chains, such as ``chain=[0, 1, 3]``."""
+        chosen = [chain] if is_whole(chain) else list(np.ravel(np.asarray(chain, object)))
+        known = range(self.num_chains)
+        if not chosen or not all(is_whole(each) and each in known for each in chosen):
+            raise OptionError("chain", f"numbers of chains, from 0 to {known[-1]}", chain)
+        if len(set(chosen)) < len(chosen):
+            raise OptionError("chain", "different numbers of chains", chain)
+        return self._view([int(each) for each in chosen], slice(None))
+
+    @property
+    def weights(self) -> NDArray[Any] | None:
+        """Weights of the networks, ``(chains, draws)``, which sum to one, after `reweight`."""
+        return None if self._weights is None else self._weights.weights
+
+    @property
+    def ess(self) -> float | None:
+        """Number of equally weighted networks that are worth as much, after `reweight`.
+
+        ``1 / sum(weights ** 2)``. The correlation of draws is not part of it: see `diagnose`.
+        """
+        return None if self._weights is None else self._weights.ess
+
+    @property
+    def pareto_k(self) -> float | None:
+        """k-hat, the shape of the distribution of the largest weights, after `reweight`.
+
+        Above ``min(1 - 1 / log10(networks), 0.7)`` the weights can't be trusted; from 0.5 on their
+        variance is infinite. ``-inf`` if all weights are the same, NaN for fewer than 25 networks.
+        """
+        return None if self._weights is None else self._weights.pareto_k
+
+    @property
+    def log_evidence_ratio(self) -> float | None:
+        """Log of the evidence of the other model over that of the run's, after `reweight`."""
+        return None if self._weights is None else self._weights.log_evidence_ratio
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Network parameters by name, each ``(chains, draws, ...)``, in natural values."""
+        model = self._sampled.network, self._sampled.likelihood
+        return in_order(self._draws.read("parameters/"), *model)
+
+    @functools.cached_property
+    def hyperparameters(self) -> dict[str, NDArray[Any]]:
+        """Hyper-parameters by name, each ``(chains, draws)``, in natural values.
+
+        After `reweight`, those that the other model has.
+        """
+        model = self._sampled.network, self._sampled.likelihood
+        found = in_order(self._draws.read("hyperparameters/"), *model)
+        if self._weights is None:
+            return found
+        known = {entry.name for entry in self._model.phi.entries}
+        return {name: values for name, values in found.items() if name in known}
+
+    @property
+    def relevances(self) -> NDArray[Any] | None:
+        """Median scales of the inputs over the largest, if the network begins with `Relevance`."""
+        if not isinstance(self.network.layers[0], Relevance):
+            return None
+        scales = self.parameters["relevance_0.scales"]
+        flat = scales.reshape(-1, *scales.shape[2:])
+        medians = quantile(flat, np.asarray(0.5), self._flat_weights)
+        return np.asarray(medians / medians.max())
+
+    @functools.cached_property
+    def sample_stats(self) -> dict[str, NDArray[Any]]:
+        """What the sampler did for each draw, each ``(chains, draws)``.
+
+        ``acceptance_rate`` (mean over the draw's transitions), ``diverging`` (whether one of them
+        diverged), ``num_gradients`` (their sum); of the last of them ``lp``, ``energy``,
+        ``step_size`` and ``energy_error``, ``energy_error_rms`` or ``kinetic_temperature``, as in
+        `TransitionInfo`. Empty for an imported run.
+        """
+        found = self._statistics
+        return found | {name: found[name] > 0 for name in {"diverging"} & set(found)}
+
+    @functools.cached_property
+    def _statistics(self) -> dict[str, NDArray[Any]]:
+        """The statistics as they were saved, ``diverging`` as a number of transitions."""
+        return self._draws.read("sample_stats/")
+
+    @functools.cached_property
+    def approximation(self) -> Approximation | None:
+        """The density fitted by `fit_variational`; ``None`` for a sample of the posterior."""
+        return read_approximation(self._store, self._sampled)
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """Reports of the run by chain and transition, burn-in included; read anew at each use.
+
+        ``chain``, ``transition``, ``phase``; ``acceptance_rate``, ``divergences`` and
+        ``num_gradients`` (a transition) since the report before; ``step_size``, ``lp``; each metric
+        as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None``
+        stands for what is not finite.
+        """
+        return self._store.reports(skip_damaged=self._skip_damaged)
+
+    def __len__(self) -> int:
+        return self.num_chains * self.num_draws
+
+    def __repr__(self) -> str:
+        weights = "" if self._weights is None else f", {self._weights}"
+        chains = f"{self.num_chains} chain{'s' * (self.num_chains > 1)}"
+        return f"Ensemble({len(self)} networks: {chains} of {self.num_draws} draws{weights})"
+
+    def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Last parameters and hyper-parameters by name, for `chains` new chains."""
+        where = self._draws.last(chains)
+        named = self.parameters, self.hyperparameters
+        parameters, hypers = ({name: each[where] for name, each in own.items()} for own in named)
+        return parameters, hypers
+
+    @property
+    def _held(self) -> bool:
+        return not self._store.manifest["sample_hyperparameters"]
+
+    @property
+    def _model(self) -> Model:
+        return Model(self.network, self.likelihood)
+
+    def _prepare(self, dataset: Dataset) -> Prepared:
+        """The user's rows as the model takes them."""
+        return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
+
+    def _with(self, **fields: Any) -> Self:
+        """The same run with other values of some attributes."""
+        other = copy.copy(self)
+        other._forget()
+        vars(other).update(fields)
+        return other
+
+    def _forget(self) -> None:
+        """Forget what was read of the draws."""
+        for name in ("parameters", "hyperparameters", "sample_stats", "_statistics"):
+            self.__dict__.pop(name, None)
+
+    def _view(self, chains: slice | list[int], draws: slice) -> Self:
+        """Some of the chains and draws."""
+        weights = None if self._weights is None else self._weights.view(chains, draws)
+        return self._with(_draws=self._draws.view(chains, draws), _weights=weights)
+
+    def _with_data(self, given: Pair) -> Self:
+        """The ensemble with the training data of the run, which did not keep them."""
+        known = self._store.manifest.get("data")
+        if known is None:
+            raise ValueError(
+                "these networks were sampled from the prior, without data: leave `data` out"
+            )
+        dataset = self._prepare(as_dataset("data", given)).dataset
+        found = fingerprint(dataset)
+        if known != UNKNOWN_DATA and found is not None and found["sha256"] != known["sha256"]:
+            raise ValueError(
+                "`data` are not the training data of this run: their fingerprints differ; give `x` "
+                "and `y` exactly as they were given to tb.Posterior"
+            )
+        return self._with(_given=dataset)
+
+    def _points(self, x: ArrayLike | None, names: Sequence[str] | None = None) -> Prepared:
+        """Rows at which predictions are judged: by default, some of the training rows."""
+        if x is not None:
+            return self._prepare(Dataset(x, names=names))
+        data = self.data
+        if data is None:
+            raise ValueError(
+                "these networks were sampled from the prior, which has no training rows: give `x`"
+            )
+        some = data.evenly(TRAINING_POINTS)
+        return self._prepare(Dataset(some.x, rows=some.rows, names=names))
+
+    def _refuse_weights(self, method: str, reason: str) -> None:
+        if self._weights is not None:
+            raise ValueError(
+                f"`{method}` can't be used after `reweight`, since {reason}: call it on the "
+                "ensemble that was reweighted"
+            )
+
+    def _refuse_moved(self, method: str) -> None:
+        if self._moved:
+            raise ValueError(
+                f"`{method}` can't start from a value of `sensitivity`: call it on the ensemble of "
+                "the run"
+            )
+
+    @property
+    def _flat_weights(self) -> NDArray[Any] | None:
+        return None if self._weights is None else self._weights.weights.ravel()
+
+    def _by_draw(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Networks as chains and draws."""
+        return values.reshape(self.num_chains, -1, *values.shape[1:])
