@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,13 @@ from numpy.typing import ArrayLike
 from tensorbnn.data import ARRAYS, Dataset, fingerprint, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
-from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
+from tensorbnn.errors import (
+    DamagedFileError,
+    DescriptionError,
+    FewerDrawsError,
+    RunError,
+    RunMismatchError,
+)
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -207,7 +214,9 @@ def take_up(run: Run) -> list[Checkpoint]:
         max_minutes=run.rule.max_minutes,
         status="running",
     )
-    run.trim_reports({chain: at.transitions for at in checkpoints for chain in at.chains.numbers})
+    reached = {chain: at.transitions for at in checkpoints for chain in at.chains.numbers}
+    with run.recording_errors():
+        run.trim_reports(reached)
     return checkpoints
 
 
@@ -243,6 +252,7 @@ def restore_posterior(store: DirectoryStore, custom_objects: Custom) -> Posterio
     """The posterior of a run that keeps its data."""
     manifest = store.manifest
     network, likelihood, _ = restore_model(manifest, custom_objects)
+    _check_size(store, network)
     data = store.data()
     if data is None and manifest["data"] is not None:
         raise ValueError(
@@ -264,7 +274,10 @@ def make_posterior(
         "standardize": restore(manifest["scaling"], {}, Scaling),
     }
     _check_engine(manifest, network, likelihood)
-    posterior = Posterior(network, likelihood, **options)
+    try:
+        posterior = Posterior(network, likelihood, **options)
+    except (TypeError, ValueError) as error:
+        raise DescriptionError(f"the run {store.path} describes no posterior: {error}") from error
     if fingerprint(posterior.data) != manifest["data"]:
         raise RunError(
             f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
@@ -336,6 +349,17 @@ def _restore_reporting(
                 warn(MetricsLost())
     rows = validation if named else None
     return Reporting.checked(posterior, named, rows, store.manifest["report_every"])
+
+
+def _check_size(store: DirectoryStore, network: Network) -> None:
+    """Raise if the networks of a run are larger than its files, before memory is allocated."""
+    size = sum(math.prod(parameter.shape) for parameter in network.parameters.values())
+    position = store.read_state(0).get("state/position")
+    if position is not None and position.size < size:  # one without is refused later
+        raise DamagedFileError(
+            store.path / "run.json",
+            f"describes a network of {size:,} parameters, but chain 0 has saved {position.size:,}",
+        )
 
 
 def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Likelihood) -> None:

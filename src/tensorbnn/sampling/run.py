@@ -73,7 +73,7 @@ class Run:
         bar = Bar(backend.doing, total, done=done, show=progress, delay=0.0, deadline=deadline)
         with contextlib.closing(self.store):
             with (
-                self._recording_errors(),
+                self.recording_errors(),
                 catch_signals(stop),
                 bar,
                 Monitor(self, bar, watch=progress) as monitor,
@@ -129,7 +129,8 @@ class Run:
         )
 
     @contextlib.contextmanager
-    def _recording_errors(self) -> Iterator[None]:
+    def recording_errors(self) -> Iterator[None]:
+        """Record in the store that an error has stopped the run."""
         try:
             yield
         except BaseException as error:
