@@ -307,15 +307,15 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ),
         ([*FIT[:5], "err", *FIT[6:]], "no column 'err': it has y_sd, x, y"),
         ([*FIT[:5], "y", *FIT[6:]], "column 'y' is a target and can't hold standard deviations"),
-        ([*FIT, "--categorical", "y_sd"], "is no input: leave out --categorical y_sd"),
+        ([*FIT, "--categorical", "y_sd"], "is not an input: leave out --categorical y_sd"),
         ([*FIT[:5], "x", *FIT[6:], "--ignore", "y_sd"], "no columns left to predict y from"),
         (
             [*FIT, "--task", "classification"],
-            "'y' has classes, which have no standard deviations: leave --target-sd y_sd out",
+            "'y' has classes, which have no standard deviations: leave out --target-sd y_sd",
         ),
         (
             ["fit", "classes.csv", *FIT[2:]],
-            "'y' has classes, which have no standard deviations: leave --target-sd y_sd out",
+            "'y' has classes, which have no standard deviations: leave out --target-sd y_sd",
         ),
         (["fit", "zero.csv", *FIT[2:]], "has 0 in data row 1 of zero.csv: a standard dev"),
         (
@@ -324,8 +324,11 @@ def test_settings_and_several_targets(at_lines, tmp_path, monkeypatch, capsys):
         ),
         (["fit", "infinite.csv", *FIT[2:]], "'y_sd' has inf in data row 40 of infinite.csv"),
         (["fit", "missing.csv", *FIT[2:]], "missing values in 1 of 40 rows (1 in 'y_sd')"),
-        (["fit", "text.csv", *FIT[2:]], "'y_sd' is one of numbers, but has the text '±3' in data"),
-        (["fit", "comma.csv", *FIT[2:]], "the text '3,5' in data row 3 of comma.csv: numbers are"),
+        (["fit", "text.csv", *FIT[2:]], "'y_sd' holds numbers, but has the text '±3' in data"),
+        (
+            ["fit", "comma.csv", *FIT[2:]],
+            "the text '3,5' in data row 3 of comma.csv: write numbers",
+        ),
         (
             [*FIT[:4], *FIT[6:], "--likelihood", "measuredgaussian"],
             "name their columns with --target-sd, one for each --target",

@@ -35,7 +35,10 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         ([*FIT, *DROP, "--draws", "0"], "--draws must be a whole number of at least 1, got 0"),
         ([*FIT, *DROP, "--max-minutes", "0"], "--max-minutes must be a positive number, got 0"),
         ([*FIT, *DROP, "--seed", "-1"], "--seed must be a whole number of at least 0, got -1"),
-        ([*FIT, *DROP, "--ignore", "price"], "'price' is needed for the target and can't be left"),
+        (
+            [*FIT, *DROP, "--ignore", "price"],
+            "'price' is needed for the target and can't be ignored",
+        ),
         (
             [*FIT, *DROP, "--likelihood", "Gaussian(sigma=1)"],
             "Gaussian has no argument 'sigma', it takes sd",
@@ -53,7 +56,7 @@ PREDICT = ["predict", "prices", "new.csv", "--out", "m.csv"]
         (["predict", "prices", "kinds.csv", "--out", "m.csv"], "has no column 'color'"),
         (["predict", "prices", "none.csv", "--out", "m.csv"], "there is no file none.csv"),
         ([*PREDICT[:4], "prices.csv"], "prices.csv exists: choose another --out"),
-        ([*PREDICT[:4], "m.xls"], "m.xls is no kind of table"),
+        ([*PREDICT[:4], "m.xls"], "m.xls has an unknown extension: use one of .csv"),
         ([*PREDICT[:4], "none/m.csv"], "there is no directory none"),
         ([*PREDICT, "--thin", "0"], "--thin must be a whole number of at least 1"),
         ([*PREDICT, "--likelihood", "Categorical()"], "Categorical"),
@@ -132,7 +135,7 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     newer, table, damaged, also = capsys.readouterr().err.splitlines()
     assert "has format 3, but this version of the library reads format 2" in newer
     for told in (table, also):
-        assert "describes its table in a way that can't be read" in told
+        assert "description of its table can't be read" in told
     assert "is damaged or was changed" in damaged
 
 

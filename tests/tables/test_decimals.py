@@ -52,7 +52,7 @@ def test_what_shows_that_a_comma_is_decimal(text):
 
 def test_thousands():
     columns = {"a": ["1,234", "+12,345", "-999,000"]}
-    message = r"'a' has '1,234' in data row 1 of t\.csv: no number .* or one between thousands"
+    message = r"'a' has '1,234' in data row 1 of t\.csv: no number .* or a thousands comma"
     with pytest.raises(TableError, match=message):
         comma_columns([table(columns)])
     assert comma_columns([table(columns)], expected=True) == {"a"}

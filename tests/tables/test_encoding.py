@@ -98,7 +98,7 @@ def test_standard_deviations_of_targets():
         (
             ["1", "2", "3 mm", "1"],
             {},
-            r"'s' is one of numbers, but has the text '3 mm' in data row 3",
+            r"'s' holds numbers, but has the text '3 mm' in data row 3",
         ),
         (["0,5"] * 4, {}, r"the text '0,5' in data row 1 .* a decimal point"),
         (["1", None, "3", "1"], {}, r"missing values in 1 of 4 rows \(1 in 's'\)"),
@@ -109,11 +109,11 @@ def test_standard_deviations_of_targets():
             {"target_sds": ["s", "x"]},
             r"found 2 columns .* \(s, x\) for 1 target \(y\)",
         ),
-        (["1"] * 4, {"categorical": ["s"]}, "no input: leave out `categorical='s'`"),
+        (["1"] * 4, {"categorical": ["s"]}, "not an input: leave out `categorical='s'`"),
         (
             ["1"] * 4,
             {"task": "classification"},
-            "'y' has classes.*: leave `target_sd='s'` out",
+            "'y' has classes.*: leave out `target_sd='s'`",
         ),
     ],
 )
@@ -135,7 +135,7 @@ def test_other_tables_need_only_the_inputs_in_any_order():
     [
         ({}, {"targets": ["z"]}, r"t\.csv has no column 'z': it has x, y"),
         ({}, {"ignored": ["z"]}, "has no column 'z'"),
-        ({}, {"ignored": ["y"]}, "'y' is needed for the target and can't be left out, too"),
+        ({}, {"ignored": ["y"]}, "'y' is needed for the target and can't be ignored"),
         ({}, {"targets": ["y", "y"]}, "a target is given twice: y, y"),
         ({}, {"ignored": ["x"]}, "has no columns left to predict y from"),
         ({"x": ["1", "2", "2.5.", "4"]}, {}, r"text '2.5.' in data row 3 of t\.csv: correct it"),
@@ -149,10 +149,18 @@ def test_other_tables_need_only_the_inputs_in_any_order():
         (
             {"x": ["1", "2", "3", "-1e300"]},
             {},
-            r"'x' has -1e\+300 in data row 4 .*leave the row out",
+            r"'x' has -1e\+300 in data row 4 .*leave out the row",
         ),
-        ({"x": ["1", "2", "2,500", "4"]}, {}, r"'2,500' in data row 3 .*nothing between thousands"),
-        ({"x": ["1", "2,500.5", "4", "5"]}, {}, r"'2,500.5' in data row 2 .*between thousands"),
+        (
+            {"x": ["1", "2", "2,500", "4"]},
+            {},
+            r"'2,500' in data row 3 .*without thousands separators",
+        ),
+        (
+            {"x": ["1", "2,500.5", "4", "5"]},
+            {},
+            r"'2,500.5' in data row 2 .*without thousands separators",
+        ),
         (
             {"x": ["1", "?", "-", "4", "5"], "y": ["1"] * 5},
             {},
@@ -194,13 +202,15 @@ def test_texts_that_are_no_categories():
 
 def test_a_text_of_its_own_in_each_row():
     columns = {"x": list("abcdefghij"), "y": [*map(str, range(10))]}
-    message = "another value in each row, such as 'a', from which nothing can be learned: "
+    message = "a different value in each row, such as 'a', which tells nothing: "
     with pytest.raises(TableError, match=f"{message}leave it out with `ignore='x'`"):
         learn(table(columns), ["y"])
     # Not --task regression, which refuses texts.
-    with pytest.raises(TableError, match=f"{message}if these are numbers write them without units"):
+    with pytest.raises(
+        TableError, match=f"{message}if these are numbers, write them without units"
+    ):
         learn(table(columns), ["x"])
-    with pytest.raises(TableError, match=r"'y' .*if it holds numbers use `task='regression'`"):
+    with pytest.raises(TableError, match=r"'y' .*if it holds numbers, use `task='regression'`"):
         learn(table(columns | {"x": columns["y"]}), ["y"], task="classification")
     few = {name: values[:9] for name, values in columns.items()}
     assert len(learn(table(few), ["y"]).columns) == 9
@@ -212,7 +222,7 @@ def test_what_makes_texts_of_a_target():
         learn(table(columns), ["y"])
     with pytest.raises(TableError, match=r"'1,5' in data row 3 .*\(if .* use `task='classific"):
         learn(table(columns | {"y": ["1", "2", "1,5"]}), ["y"])
-    message = "'y' is a target and no input: where it holds classes use `task='classification'`"
+    message = "'y' is a target, not an input: if it holds classes, use `task='classification'`"
     with pytest.raises(TableError, match=message):
         learn(table(columns), ["y"], categorical=["y"])
 
@@ -239,7 +249,7 @@ def test_numbers_that_are_labels():
 
 def test_a_text_among_numbers_with_commas():
     columns = {"x": [*(f"0,{each}" for each in range(11, 20)), "O,5"], "y": list("0123456789")}
-    message = "'x' is one of numbers, but has the text 'O,5' in data row 10"
+    message = "'x' holds numbers, but has the text 'O,5' in data row 10"
     with pytest.raises(TableError, match=message):
         learn(table(columns), ["y"])
     few = {name: values[5:] for name, values in columns.items()}  # may be names
@@ -257,7 +267,9 @@ def test_later_tables_that_do_not_fit():
     encoding = learn(table(columns), ["y"])
     with pytest.raises(TableError, match="has no column 'c'"):
         encoding.encode(table({"x": ["1"]}))
-    with pytest.raises(TableError, match=r"the category 'pink' in data row 12 .* had blue, red"):
+    with pytest.raises(
+        TableError, match=r"the category 'pink' in data row 12 .* had only blue, red"
+    ):
         encoding.encode(table({"x": ["1", "2"], "c": ["red", "pink"]}, first=10))
     for text in ("one", "1_0", "1,000"):
         with pytest.raises(TableError, match=f"the text '{text}' in data row 1"):
@@ -297,7 +309,7 @@ def test_runs_without_a_table():
     ],
 )
 def test_numbers_with_units_are_no_categories(texts):
-    says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: numbers are written .*"
+    says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: write numbers .*"
     columns = {"v": texts, "y": ["1", "2", "4"]}
     with pytest.raises(TableError, match=rf"{says} \(if .* use `categorical='v'`"):
         learn(table(columns), ["y"])

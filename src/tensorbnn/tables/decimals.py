@@ -1,8 +1,8 @@
-"""Numbers with decimal commas, ``1,5``, as European spreadsheets write them between semicolons.
+"""Numbers with decimal commas, ``1,5``, as European spreadsheets write them.
 
-They are read where nothing else can be meant: in a file that is separated by semicolons or tabs,
-in columns that hold nothing but numbers, if no other column of numbers has a point and if one
-number at least can't be one with a comma between thousands, as ``1,234`` can.
+They are read where they are unambiguous: in a file separated by semicolons or tabs, in columns
+that hold only numbers, if no other column of numbers has a decimal point, and if at least one
+number can't have a thousands comma, as ``1,234`` can.
 """
 
 import re
@@ -17,17 +17,17 @@ from tensorbnn.tables.columns import HOW_NUMBERS
 from tensorbnn.tables.reading import Table, TableError, is_number, no_header, read_parts
 
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
-# What may be a comma between thousands: three digits after it, no zero before it.
+# A possible thousands comma: three digits after it, no zero before it.
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 
 
 @dataclass
 class _Looks:
-    """What the numbers of a column look like: the first with a comma or a point, and its row."""
+    """The first number of a column with a comma or a point, and its row."""
 
     comma: tuple[str, int] | None = None
     point: tuple[str, int] | None = None
-    is_proven: bool = False  # by a comma that can't be one between thousands
+    is_proven: bool = False  # by a comma that can't separate thousands
     is_number: bool = True
 
     def look(self, table: Table, column: list[str | None]) -> None:
@@ -50,10 +50,10 @@ def comma_columns(
     are_numbers: bool = False,
     expected: bool = False,
 ) -> frozenset[str]:
-    """Columns whose numbers have decimal commas; an error where some have and that is not sure.
+    """Columns whose numbers have decimal commas; an error if that is ambiguous.
 
-    Of all columns, or of those with these `names`, which may be known to be numbers
-    (`are_numbers`). Commas are `expected` where another file of the same kind has them.
+    All columns are searched, or those with these `names`, which may be known to be numbers
+    (`are_numbers`). Commas are `expected` if another file of the same kind has them.
     """
     looks: dict[str, _Looks] = {}
     for table in parts:
@@ -87,9 +87,9 @@ def with_points(table: Table, names: Collection[str]) -> Table:
 def read_numbers(
     file: Path, names: Collection[str] | None, *, expected: bool = False
 ) -> Iterator[Table]:
-    """The rows of a file as `read_parts` has them, decimal commas in columns of numbers read.
+    """The rows of a file as in `read_parts`, with decimal commas in columns of numbers replaced.
 
-    The file is gone through twice, since its first rows need not tell.
+    The file is read twice, since its first rows may not show the decimal sign.
     """
     commas = comma_columns(read_parts(file), names, are_numbers=True, expected=expected)
     for table in read_parts(file):
@@ -100,12 +100,12 @@ def _unclear(
     file: Path, commas: dict[str, tuple[str, int]], points: dict[str, tuple[str, int]]
 ) -> TableError:
     column, (text, row) = next(iter(commas.items()))
-    advice = "no number of the table shows whether that is a decimal comma or one between "
-    advice += f"thousands; {HOW_NUMBERS}"
+    advice = "no number of the table shows whether that is a decimal or a thousands comma; "
+    advice += HOW_NUMBERS
     if points:
         other, (number, place) = next(iter(points.items()))
         advice = (
             f"column {other!r} has {number!r} in data row {place:,}; write all numbers with a "
-            "decimal comma, or all with a decimal point, and nothing between thousands"
+            "decimal comma, or all with a decimal point, without thousands separators"
         )
     return TableError(f"has {text!r}", advice, file=file, column=column, rows=[row])

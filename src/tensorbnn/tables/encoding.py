@@ -1,9 +1,9 @@
 """From named columns to the numbers a network takes, the same for every table of a run.
 
 A column of numbers is one input. A column of texts is a category: one input for each of its
-values, 1 where a row has it and 0 elsewhere. What was found in the training table is an `Encoding`,
-which a run keeps, so that later tables are turned into numbers alike or refused. Targets may have
-columns of standard deviations, their error bars, which are no inputs.
+values, 1 in rows that have the value and 0 elsewhere. An `Encoding` describes the training table.
+It is saved with the run, so that later tables become numbers in the same way, or are refused.
+Columns of standard deviations (error bars) and of weights are not inputs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ from tensorbnn.tables.columns import (
 from tensorbnn.tables.reading import Setting, Table, TableError, counted, names_of
 
 Task = Literal["regression", "classification"]
-# Columns of a row that are named beside its number, and where it has none.
+# Columns of a row that are shown beside its number, or instead of it.
 BESIDE_NUMBER = 3
 ALONE = 6
 
@@ -71,7 +71,7 @@ class Encoding:
         return tuple(found)
 
     def numbers(self, *, targets: bool = False) -> tuple[str, ...]:
-        """The columns of a table that hold numbers, with those of targets where they are wanted."""
+        """The columns of a table that hold numbers, with those of the targets if requested."""
         found = tuple(each.name for each in self.inputs if each.categories is None)
         if not targets:
             return found
@@ -109,19 +109,19 @@ class Encoding:
 
 
 def noted_table(notes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What `fit` has noted of its table; ``None`` where notes are of a user's own, or none."""
+    """The notes of `fit` about its table; ``None`` if the run was made in another way."""
     table = notes.get("table")
     return table if isinstance(table, dict) and "inputs" in table else None
 
 
 def noted_encoding(notes: Mapping[str, Any]) -> Encoding | None:
-    """How the table of `fit` is turned into numbers; ``None`` for a run that was not made by it."""
+    """How the table of `fit` becomes numbers; ``None`` for a run that it did not make."""
     table = noted_table(notes)
     return None if table is None else restore_encoding(table)
 
 
 def restore_encoding(described: Mapping[str, Any]) -> Encoding:
-    """The encoding that a run keeps."""
+    """The encoding that is saved with a run."""
     try:
         inputs = tuple(
             Input(str(each["name"]), _labels(each["categories"])) for each in described["inputs"]
@@ -129,9 +129,9 @@ def restore_encoding(described: Mapping[str, Any]) -> Encoding:
         targets, classes = tuple(map(str, described["targets"])), _labels(described["classes"])
         missing, sds = described["missing"], tuple(map(str, described.get("target_sds", ())))
         if not inputs or not targets or missing not in get_args(Missing):
-            raise ValueError("nothing to predict, or from")
+            raise ValueError("no inputs or no targets")
     except (KeyError, TypeError, ValueError) as error:
-        problem = "the run describes its table in a way that can't be read"
+        problem = "the run's description of its table can't be read"
         raise TableError(problem, str(error)) from error
     weight = None if described.get("weight") is None else str(described["weight"])
     return Encoding(inputs, targets, classes, missing, sds, weight)
@@ -140,7 +140,7 @@ def restore_encoding(described: Mapping[str, Any]) -> Encoding:
 def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) -> Encoding:
     """For a run that was not made from a table: the columns are its inputs, in their order.
 
-    With `targets`, so many columns after them are its targets, and `sds` their standard deviations;
+    The next `targets` columns are its targets, and the next `sds` their standard deviations;
     classes are numbered from 0.
     """
     names = list(table.columns)
@@ -154,8 +154,8 @@ def plain_encoding(table: Table, inputs: int, targets: int = 0, sds: int = 0) ->
         raise TableError(
             f"the network has {counted(inputs, 'input')}{also}, but {table.file} has "
             f"{counted(len(names), 'column')} ({names_of(names)}); the run was not made from a "
-            "table and does not know which to take",
-            f"give just its inputs, in their order{then}",
+            "table and has no names of columns",
+            f"give only its inputs, in their order{then}",
         )
     first, known = tuple(map(Input, names[:inputs])), tuple(names[inputs:])
     return Encoding(first, known[:targets] or ("target",), target_sds=known[targets:])
@@ -179,10 +179,10 @@ def learn(
     categorical: Sequence[str] = (),
     missing: Missing = "refuse",
 ) -> Encoding:
-    """How the columns of a training table are to be turned into numbers.
+    """How the columns of a training table become numbers.
 
-    A target of texts has classes, if `task` is left out; there is one of `target_sds` for
-    each of the `targets`; `categorical` columns are categories though they hold numbers.
+    Without a `task`, a target of texts has classes. There is one of `target_sds` for each of the
+    `targets`, or none; `categorical` columns are categories even if they hold numbers.
     """
     weights = [] if weight is None else [weight]
     beside = [*targets, *target_sds, *weights]
@@ -201,7 +201,7 @@ def learn(
     by_values = task is None and is_text(table, targets[0], is_target=True)
     if target_sds and (by_values or task == "classification"):
         problem = f"the target {targets[0]!r} has classes, which have no standard deviations"
-        raise TableError(problem, "leave ", Setting("target_sd", target_sds[0]), " out")
+        raise TableError(problem, "leave out ", Setting("target_sd", target_sds[0]))
     classes = _learn_classes(table, targets, task, kept)
     return Encoding(tuple(inputs), tuple(targets), classes, missing, tuple(target_sds), weight)
 
@@ -209,7 +209,7 @@ def learn(
 def row_names(
     x: NDArray[Any], encoding: Encoding, numbers: Sequence[int] | None = None
 ) -> list[str]:
-    """A name for each row of inputs, by its number in the table if it has one.
+    """A name for each row of inputs: its number in the table if it has one, or its inputs.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def _check_roles(
     ignored: Sequence[str],
     categorical: Sequence[str],
 ) -> None:
-    """Each column has one role; several targets may share one of standard deviations."""
+    """Each column has one role; several targets may share a column of standard deviations."""
     if len(set(targets)) < len(targets):
         raise TableError(f"a target is given twice: {names_of(targets)}")
     if target_sds and len(target_sds) != len(targets):
@@ -250,15 +250,15 @@ def _check_roles(
     for name in (*targets, *target_sds):
         category = Setting("categorical", name)
         if name in ignored:
-            raise TableError("is needed for the target and can't be left out, too", column=name)
+            raise TableError("is needed for the target and can't be ignored", column=name)
         if name in targets and name in target_sds:
             problem = "is a target and can't hold standard deviations, too"
             raise TableError(problem, "give ", sd, " another column", column=name)
         if name in targets and name in categorical:
-            advice = "where it holds classes use ", classes, " instead of ", category
-            raise TableError("is a target and no input", *advice, column=name)
+            advice = "if it holds classes, use ", classes, " instead of ", category
+            raise TableError("is a target, not an input", *advice, column=name)
         if name in categorical:
-            problem = "holds standard deviations and is no input"
+            problem = "holds standard deviations and is not an input"
             raise TableError(problem, "leave out ", category, column=name)
 
 
@@ -276,16 +276,16 @@ def _learn_classes(
         texts = [name for name in targets if is_text(table, name, is_target=True)]
     if task == "regression" and texts:
         text = next(value for value in as_labels(table, texts[0]) if value is not None)
-        problem = f"holds texts such as {text!r}, which can't be a target of a regression"
+        problem = f"holds texts such as {text!r}, which can't be the target of a regression"
         use = Setting("task", "classification")
         raise table.error(problem, "use ", use, column=texts[0])
     if task != "classification" and not texts:
         return None
     if len(targets) > 1:
         raise TableError(f"classes are one column, but there are {len(targets)} targets")
-    advice: list[str | Setting] = ["if it holds numbers use ", Setting("task", "regression")]
+    advice: list[str | Setting] = ["if it holds numbers, use ", Setting("task", "regression")]
     if texts:
-        advice = ["if these are numbers write them without units or other signs, as 1234.5"]
+        advice = ["if these are numbers, write them without units or other signs, as 1234.5"]
     return categories_of(table, targets[0], kept, *advice, is_target=True)
 
 
@@ -297,12 +297,12 @@ def _encode_input(table: Table, column: Input, kept: NDArray[np.bool_]) -> NDArr
 
 
 def _labels(values: Any) -> Any:
-    """As they are written now: a run may be older."""
+    """The labels of a run as `as_label` writes them."""
     return None if values is None else tuple(as_label(str(each)) for each in values)
 
 
 def _inputs_of(row: NDArray[Any], encoding: Encoding) -> list[str]:
-    """What each column of a row has; of a category only the one that it is in."""
+    """The value of each column of a row."""
     values, found = row.tolist(), []
     for column in encoding.inputs:
         width = len(column.categories or (None,))

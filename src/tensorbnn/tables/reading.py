@@ -1,4 +1,4 @@
-"""CSV, TSV and Parquet files as named columns, some rows at a time.
+"""CSV, TSV and Parquet files as named columns, in parts.
 
 CSV and TSV files are UTF-8 with a line of column names first; a CSV file may be separated by
 semicolons or tabs. Either may be compressed (``.csv.gz``). Parquet is read by PyArrow (extra
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from tensorbnn.messages import PYTHON, Message, Words
 
-# Texts that stand for a value that is not there.
+# Texts that stand for a missing value.
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "n/a", "null", "NULL", "None"})
-_NAN = frozenset({"nan", "+nan", "-nan"})  # in any case, as all that Python takes for one
+_NAN = frozenset({"nan", "+nan", "-nan"})  # in upper and lower case
 _SEPARATORS = (",", ";", "\t")
-_DECLARED = re.compile(r"sep=([,;\t])\r?\n?")  # the first line that Excel takes a separator from
+_DECLARED = re.compile(r"sep=([,;\t])\r?\n?")  # the first line, by which Excel knows the separator
 _LINES_COMPARED = 50
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 ROWS_AT_ONCE = 50_000
@@ -33,7 +33,7 @@ Column = NDArray[np.float64] | list[str | None]
 
 
 class Setting(NamedTuple):
-    """An option that advice names, by its name in the settings of a fit."""
+    """An option that is part of some advice, by its name in the settings of a fit."""
 
     name: str
     value: str | None = None
@@ -42,8 +42,8 @@ class Setting(NamedTuple):
 class TableError(Message, ValueError):
     """A table that can't be used.
 
-    The `problem` follows the name of the place: a column, one of some rows (counted from 1), or the
-    file; `advice` says in pieces what to do.
+    The `problem` follows the name of the place: a column, the first of some rows (counted from 1),
+    or the file. The pieces of `advice` say what to do.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Table(NamedTuple):
     first: int = 0
     """Rows of the file before these."""
     separator: str = ","
-    """What stands between the fields of a text file."""
+    """The separator of fields in a text file."""
 
     @property
     def num_rows(self) -> int:
         return len(next(iter(self.columns.values())))
 
     def number(self, row: int) -> int:
-        """The number of a row of this part in the file, from 1 as people count."""
+        """The number of a row of this part in the file, from 1."""
         return self.first + int(row) + 1
 
     def error(
@@ -96,7 +96,7 @@ class Table(NamedTuple):
         column: str | None = None,
         rows: Iterable[int] = (),
     ) -> TableError:
-        """What is wrong with it, or in these rows of this part."""
+        """An error about this table, or about these rows of it."""
         numbers = [self.number(row) for row in rows]
         return TableError(problem, *advice, file=self.file, column=column, rows=numbers)
 
@@ -107,7 +107,7 @@ def read_table(file: Path) -> Table:
 
 
 def joined(parts: Iterable[Table]) -> Table:
-    """All parts of a table, at least one, as one."""
+    """All parts of a table, at least one, in one."""
     parts = list(parts)
     columns: dict[str, Column] = {}
     for name, first in parts[0].columns.items():
@@ -118,7 +118,7 @@ def joined(parts: Iterable[Table]) -> Table:
 
 
 def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
-    """The rows of a file, so many at a time, at least one part."""
+    """The rows of a file in parts of `rows` rows, at least one part."""
     if not file.exists():
         raise TableError(f"there is no file {file}")
     if file.is_dir():
@@ -137,17 +137,17 @@ def read_parts(file: Path, rows: int = ROWS_AT_ONCE) -> Iterator[Table]:
 
 
 def suffix(file: Path) -> str:
-    """The kind of a table by the end of its name, or an error that says which there are."""
+    """The extension of a table, or an error that lists the supported ones."""
     name = file.name.lower()
     for known in SUFFIXES:
         if name.endswith((known, f"{known}.gz")):
             return known
-    problem = "is no kind of table that is known by its name"
-    raise TableError(problem, ", ".join(SUFFIXES), file=file)
+    problem = "has an unknown extension"
+    raise TableError(problem, f"use one of {', '.join(SUFFIXES)}", file=file)
 
 
 def names_of(columns: Sequence[str]) -> str:
-    """Columns in words, the first ones of many."""
+    """The names of columns, at most the first ten."""
     shown = ", ".join(columns[:10])
     return shown if len(columns) <= 10 else f"{shown}, ... ({len(columns)} in all)"
 
@@ -163,7 +163,7 @@ def is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return "_" not in text  # which Python allows in numbers, but 12_3 is a name
+    return "_" not in text  # Python allows it in numbers, but 12_3 is a name
 
 
 def _text(file: Path, kind: str, rows: int) -> Iterator[Table]:
@@ -179,14 +179,14 @@ def _text(file: Path, kind: str, rows: int) -> Iterator[Table]:
 
 
 def _bad_line(file: Path, opener: Any) -> int:
-    """The number of the first line that is not UTF-8: an error knows its place in a buffer only."""
+    """The number of the first line that is not UTF-8, which the error does not have."""
     with opener(file, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError:
                 return number
-    return number  # the last one ends too early
+    return number  # the last line ends too early
 
 
 def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[Table]:
@@ -196,7 +196,7 @@ def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[Table]
     if declared and (kind == ".csv" or declared[1] == separator):
         separator, begin = declared[1], begin[1:]
     reader = csv.reader(itertools.chain(begin, lines), delimiter=separator, strict=True)
-    wanted = (row for row in reader if row)  # a line with nothing in it is no row
+    wanted = (row for row in reader if row)  # an empty line is not a row
     names = [name.strip() for name in next(wanted, [])]
     _check_names(file, names)
     number = 0
@@ -212,12 +212,12 @@ def _fields(file: Path, kind: str, lines: IO[str], rows: int) -> Iterator[Table]
 
 
 def _separator(begin: Sequence[str]) -> str:
-    """What separates most fields, as many in all rows: names may hold commas, too."""
+    """The separator that gives most fields, and equally many in all rows."""
     whole = len(begin) < _LINES_COMPARED
     alike = []
     for separator in _SEPARATORS:
         counts = _counts(begin, separator)
-        counts = counts if whole else counts[:-1]  # which may go on
+        counts = counts if whole else counts[:-1]  # the last row may be incomplete
         if len(set(counts)) == 1 and counts[0] > 1:
             alike.append(separator)
 
@@ -229,10 +229,10 @@ def _separator(begin: Sequence[str]) -> str:
 
 
 def _counts(lines: Sequence[str], separator: str) -> list[int]:
-    """How many fields each row has; nothing where it can't be this separator."""
+    """The number of fields in each row; nothing if it can't be this separator."""
     try:
         return [len(row) for row in csv.reader(lines, delimiter=separator) if row]
-    except csv.Error:  # such as one field that is all of a long line
+    except csv.Error:  # such as a field that is too long
         return []
 
 
@@ -248,14 +248,14 @@ def _check_names(file: Path, names: Sequence[str]) -> None:
         raise no_header(file, names)
     for place, name in enumerate(names, start=1):
         if not name:
-            advice = "name it, or leave it out (pandas writes such a column unless it is told "
+            advice = "name it, or leave it out (pandas writes such a column unless you pass "
             raise TableError("has no name", advice, "`index=False`)", file=file, column=place)
         if names.index(name) != place - 1:
             raise TableError(f"has two columns named {name!r}", "rename one of them", file=file)
 
 
 def no_header(file: Path, names: Sequence[str]) -> TableError:
-    """What is wrong with a file whose first line is no header."""
+    """The error about a file whose first line is not a header."""
     problem = f"begins with numbers ({names_of(names)})"
     return TableError(problem, "its first line must name the columns", file=file)
 
@@ -280,7 +280,7 @@ def _parquet(file: Path, rows: int) -> Iterator[Table]:
 
 
 def _column(values: Any) -> Column:
-    """A column of Parquet: numbers where its type says so, texts otherwise."""
+    """A column of Parquet: numbers if its type is numeric, texts otherwise."""
     import pyarrow
 
     kind = values.type
