@@ -73,7 +73,8 @@ VARIATIONAL = """
     normals.(mean log_sd) record.(elbos elbo elbo_error pareto_k ess history)
 """
 PICKLE = """
-    chains dtype likelihood network output_shape sample_hyperparameters sampler scaling status
+    burn_in chains dtype likelihood network output_shape sample_hyperparameters sampler scaling
+    status
 """
 
 

@@ -106,10 +106,7 @@ class Networks:
 
     @property
     def in_burn_in(self) -> bool:
-        """Whether these are networks of burn-in, because a limit stopped the run there.
-
-        They are not draws from the posterior; `resume` continues the burn-in, and drops them.
-        """
+        """Whether these are networks of burn-in, because a limit stopped the run there."""
         return self._draws.in_burn_in is not None
 
     @property
