@@ -36,7 +36,7 @@ def polygon(ax, index):
 
 
 def test_bands_mean_data_and_truth(prediction, ax):
-    assert plots.bands(prediction, X, data=(X, X**2), truth=np.cos, ax=ax) is ax
+    assert plots.bands(prediction, data=(X, X**2), truth=np.cos, ax=ax) is ax
     order = np.argsort(X)
     mean, truth, data = ax.lines
     np.testing.assert_allclose(mean.get_xydata()[:, 1], prediction.mean[order, 0])

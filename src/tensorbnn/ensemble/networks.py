@@ -117,6 +117,10 @@ class Networks:
     @property
     def sampler(self) -> Sampler | None:
         """The sampler; ``None`` for an imported run."""
+        run = getattr(self._store, "run", None)
+        if run is not None:  # in memory
+            own: Sampler = run.sampler
+            return own
         described = self._store.manifest.get("sampler", {})
         kind = self._sampler
         if kind is None or len(described) != 1 + len(dataclasses.fields(kind)):  # type: ignore[arg-type]
@@ -356,6 +360,16 @@ class Networks:
             )
         some = data.evenly(TRAINING_POINTS)
         return self._prepare(Dataset(some.x, rows=some.rows, names=names))
+
+    def _refuse_view(self, method: str) -> None:
+        """Raise for some of the draws of a run, or a reweighted ensemble."""
+        self._refuse_weights(method, "it is about the run as it was sampled")
+        pieces, chains = self._draws.pieces.values(), int(self._store.manifest["chains"])
+        if self._draws.steps != range(sum(pieces)) or self.num_chains < chains:
+            raise ValueError(
+                f"`{method}` is about all draws of a run: call it on the ensemble from which this "
+                "one was made by `thin`, `discard` or `sel`"
+            )
 
     def _refuse_weights(self, method: str, reason: str) -> None:
         if self._weights is not None:

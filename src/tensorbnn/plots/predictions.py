@@ -22,7 +22,7 @@ GREEN, YELLOW = "#5fb760", "#f7d560"
 
 def bands(
     prediction: Prediction,
-    x: ArrayLike,
+    x: ArrayLike | None = None,
     *,
     data: tuple[ArrayLike, ArrayLike] | None = None,
     truth: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
@@ -34,8 +34,10 @@ def bands(
 
     Parameters
     ----------
-    prediction, x
-        Predictions, and the input ``(rows,)`` or ``(rows, 1)`` they were made at, in any order.
+    prediction
+        Predictions at rows in any order.
+    x
+        What to draw them against, ``(rows,)`` or ``(rows, 1)``; by default their input.
     data
         Training inputs and targets to show as points.
     truth
@@ -43,7 +45,7 @@ def bands(
     noise
         Whether the bands include the noise of a new target.
     """
-    column = single_column("x", x)
+    column = single_column("x", prediction.x if x is None else x)
     if len(column) != prediction.num_rows:
         raise ValueError(f"`x` has {len(column)} rows but the prediction has {prediction.num_rows}")
     mean, sd = prediction.mean, prediction.sd_total if noise else prediction.sd

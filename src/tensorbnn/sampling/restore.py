@@ -4,12 +4,14 @@ A run goes on as it was begun. What ``run.json`` can't say (metrics of the user'
 not kept) is given again, and compared as far as possible.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -72,7 +74,35 @@ def create_store(
         for chain, state in enumerate(states):
             store.write_state(chain, state)
         return
-    manifest = new_manifest(posterior, describe(run.sampler), run.plan) | {
+    run.store = _create_directory(
+        run, states, path, store_data=store_data, notes=notes, overwrite=overwrite
+    )
+
+
+def save_run(run: Run, path: Path, *, overwrite: bool) -> None:
+    """Copy a run in memory to a new run directory."""
+    states = [run.store.read_state(chain) for chain in range(run.plan.chains)]
+    saved = _create_directory(run, states, path, store_data=True, notes={}, overwrite=overwrite)
+    with contextlib.closing(saved):
+        for chain in range(run.plan.chains):
+            for index in run.store.chunk_sizes(chain):
+                saved.write_chunk(chain, index, run.store.read_chunk(chain, index, ""))
+        saved.replace_reports(run.store.reports())
+        saved.update(status=run.store.manifest["status"])
+
+
+def _create_directory(
+    run: Run,
+    states: Sequence[Arrays],
+    path: str | os.PathLike[str],
+    *,
+    store_data: bool,
+    notes: Mapping[str, Any],
+    overwrite: bool,
+) -> DirectoryStore:
+    """A run directory with all that says what the run is."""
+    data = pack_dataset(run.posterior.data)
+    manifest = new_manifest(run.posterior, describe(run.sampler), run.plan) | {
         "until": describe(run.rule.until),
         "max_minutes": run.rule.max_minutes,
         "max_gradients": run.rule.max_gradients,
@@ -83,7 +113,7 @@ def create_store(
     if data and "validation" in run.reporting.rows:
         data |= pack_dataset(run.reporting.rows["validation"], "validation_")
     kept = data if data and store_data else None
-    run.store = DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
+    return DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
 
 
 def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

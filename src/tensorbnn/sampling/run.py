@@ -56,6 +56,12 @@ class Run:
     """A chain is saved at least this often."""
     store: Store = field(init=False)
 
+    def save(self, path: Path, *, overwrite: bool) -> None:
+        """Copy a run in memory to a new run directory."""
+        from tensorbnn.sampling.restore import save_run
+
+        save_run(self, path, overwrite=overwrite)
+
     def run(self, backend: Backend, *, progress: bool) -> Ensemble:
         """Take all chains to the end of the plan, and make it longer until the rule is satisfied.
 
