@@ -103,7 +103,7 @@ def convergence(diagnosis: Diagnosis, words: Words) -> tuple[dict[str, str], dic
         "trustworthy": verdict.trustworthy,
         "kind": verdict.kind.value,
         "verdict": said,
-        "findings": [each.to_dict() for each in verdict.findings],
+        "findings": [{**each.to_dict(), "text": each.message(words)} for each in verdict.findings],
         "rhat_max": rhat,
         "ess_min": ess,
         "ess_tail_min": ess_tail,
