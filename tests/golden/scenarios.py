@@ -287,7 +287,7 @@ def ensemble(folder):
     wider = made.reweight(likelihood=tb.Gaussian(sd=tb.Hyper(0.12)), progress=False)
     arrays = {name: getattr(predicted, name) for name in ("mean", "sd", "sd_total")}
     arrays |= {"networks": predicted.samples}
-    arrays |= {"quantile": predicted.quantile(0.9), "score": predicted.log_score(Y)}
+    arrays |= {"quantile": predicted.quantile(0.9, noise=False), "score": predicted.log_score(Y)}
     names = ("rhat", "ess", "ess_tail", "mcse_mean")
     arrays |= {name: getattr(diagnosis, name) for name in names}
     arrays |= {"weights": wider.weights, "size": wider.ess, "pareto_k": wider.pareto_k}
