@@ -68,6 +68,7 @@ def trace(
     Chains that have converged look like one another, without trend; draws with a divergent
     trajectory are marked at the bottom. `x` is one row of inputs: a number, or ``(inputs,)``.
     """
+    ensemble._refuse_weights("trace", "it shows draws in the order they were sampled")
     values = _at(ensemble, x, output, progress=progress)
     ax = new_figure()[1] if ax is None else ax
     draws = np.arange(1, values.shape[1] + 1)
@@ -102,6 +103,7 @@ def ranks(
     `x` is as for `trace`; by default there are so many `bins` that each holds 50 draws of a chain,
     5 to 20.
     """
+    ensemble._refuse_weights("ranks", "the ranks of its draws have no weights")
     values = _at(ensemble, x, output, progress=progress)
     chains, draws = values.shape
     if chains < 2:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tensorbnn.checks import check_count
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.sensitivity import Sensitivity
+from tensorbnn.ensemble.statistics import quantile
 from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def hyperparameters(
     series = {name: _values(ensemble, name) for name in chosen}
     if not series:
         raise ValueError("this ensemble has no hyper-parameters to show")
-    ax = _intervals(series, ensemble.num_chains, ax)
+    ax = _intervals(series, ensemble, ax)
     ax.set_xlabel("value")
     return ax
 
@@ -60,7 +61,7 @@ def relevances(
         raise ValueError(f"`names` must be a list of {count} names, got {names!r}")
     order = np.argsort(-ensemble.relevances)
     scales = ensemble.parameters["relevance_0.scales"]
-    ax = _intervals({labels[each]: scales[..., each] for each in order}, ensemble.num_chains, ax)
+    ax = _intervals({labels[each]: scales[..., each] for each in order}, ensemble, ax)
     ax.set(xlabel="scale of the input", xscale="log")
     return ax
 
@@ -73,10 +74,11 @@ def hyperparameter(
     bins = check_count("bins", bins, least=1)
     ax = new_figure()[1] if ax is None else ax
     edges = np.histogram_bin_edges(values, bins)
-    together = np.histogram(values, edges, density=True)[0]
+    together = np.histogram(values, edges, density=True, weights=ensemble.weights)[0]
     ax.stairs(together, edges, fill=True, color="0.85", label="all chains")
     for chain, own in enumerate(values):
-        height = np.histogram(own, edges, density=True)[0]
+        weights = None if ensemble.weights is None else ensemble.weights[chain]
+        height = np.histogram(own, edges, density=True, weights=weights)[0]
         ax.stairs(height, edges, baseline=None, color=chain_color(chain), label=f"chain {chain}")
     ax.set(xlabel=name, ylabel="density", xlim=(edges[0], edges[-1]))
     ax.set_ylim(bottom=0)
@@ -127,15 +129,17 @@ def sensitivity(
     return panels
 
 
-def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None) -> Axes:
+def _intervals(series: Mapping[str, NDArray[Any]], ensemble: Ensemble, ax: Axes | None) -> Axes:
     """Quantiles of each of the named values ``(chains, draws)``, one below the other."""
     if ax is None:
         figure, ax = new_figure()
         figure.set_figheight(max(4.5, 0.8 + 0.35 * len(series)))
+    chains, levels = ensemble.num_chains, np.array([0.05, 0.25, 0.5, 0.75, 0.95])
     offsets = np.linspace(-0.25, 0.25, chains) if chains > 1 else np.zeros(1)
     for place, values in enumerate(series.values()):
         for chain, (own, offset) in enumerate(zip(values, offsets, strict=True)):
-            low, lower, middle, upper, high = np.quantile(own, [0.05, 0.25, 0.5, 0.75, 0.95])
+            weights = None if ensemble.weights is None else ensemble.weights[chain]
+            low, lower, middle, upper, high = quantile(own, levels, weights)
             color, y = chain_color(chain), place + offset
             ax.plot([low, high], [y, y], color=color, lw=1)
             ax.plot([lower, upper], [y, y], color=color, lw=2.5)
