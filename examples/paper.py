@@ -248,7 +248,7 @@ def draw_figures(ensembles: dict[tuple[str, str], tb.Ensemble], out: Path) -> No
         for case, ax in zip(CASES, axes, strict=True):
             if name != "data":
                 prediction = ensembles[case, name].predict(GRID, progress=False)
-                plots.bands(prediction, GRID, ax=ax)
+                plots.bands(prediction, ax=ax)
             draw_data(case, ax)
             ax.set(title=case, ylim=(-5, 5) if name != "data" else None)
             ax.legend(frameon=False, loc="lower center", ncols=3, fontsize="small")

@@ -102,7 +102,7 @@ def main() -> None:
 
     grid = np.linspace(-3, 3, 301)
     shown = (x, truth(x)) if options.case == "sparse" else None
-    ax = plots.bands(ensemble.predict(grid), grid, data=shown, truth=truth)
+    ax = plots.bands(ensemble.predict(grid), data=shown, truth=truth)
     ax.set_title(f"{options.case} case: {len(ensemble):,} networks")
     ax.figure.savefig(out / "bands.png", dpi=150)
     plots.losses(start).figure.savefig(out / "losses.png", dpi=150)

@@ -70,7 +70,7 @@ def demo(options: argparse.Namespace) -> int:
     )
     seconds = time.monotonic() - began
     prediction = ensemble.predict(grid, progress=progress)
-    plots.bands(prediction, grid, data=(x, truth(x)), truth=truth, ax=ax)
+    plots.bands(prediction, data=(x, truth(x)), truth=truth, ax=ax)
     ax.set_title(f"sparse case: {len(ensemble):,} networks from {options.chains} chains")
     picture = options.out / "sparse.png"
     figure.savefig(picture, dpi=150)

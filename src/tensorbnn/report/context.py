@@ -12,6 +12,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
 from tensorbnn.model.checks import as_rows
+from tensorbnn.plots.figure import name_of
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import (
@@ -62,6 +63,16 @@ class ReportContext:
         if classes is not None and count == 1:  # the probability of the second of two
             return classes[1:]
         return names if len(names) == count else tuple(f"output {each}" for each in range(count))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The names of columns by those of `plots`."""
+        kinds = {"x": self.encoding.columns, "y": self.outputs}
+        return {
+            name_of(kind, number, len(names), None): name
+            for kind, names in kinds.items()
+            for number, name in enumerate(names)
+        }
 
 
 def read_context(

@@ -2,7 +2,6 @@
 
 import base64
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,15 +43,6 @@ def drawn(ax: "Axes", says: str, caption: str) -> Html:
         figure.savefig(content, format="svg", dpi=150, metadata={"Date": None})
     encoded = base64.b64encode(content.getvalue()).decode()
     return image(f"data:image/svg+xml;base64,{encoded}", says, caption)
-
-
-def name_outputs(ax: "Axes", names: Sequence[str]) -> "Axes":
-    """Names for ``output 0`` and so on in the legend."""
-    for text in legend_texts(ax):
-        kind, _, number = text.get_text().partition(" ")
-        if kind == "output":
-            text.set_text(names[int(number)])
-    return ax
 
 
 def plain_ticks(ax: "Axes") -> None:

@@ -11,7 +11,7 @@ from tensorbnn.findings import VerdictKind
 from tensorbnn.messages import PYTHON
 from tensorbnn.model.summary import summary
 from tensorbnn.report.context import ReportContext
-from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, name_outputs, new_axes
+from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, new_axes
 from tensorbnn.report.html import Html, element, facts, figures, paragraph, section, table
 from tensorbnn.tables.encoding import noted_table
 
@@ -169,8 +169,9 @@ def functions_section(context: ReportContext) -> Html:
         ax.set_xlabel("rank of the prediction")
         caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
         shown.append(drawn(ax, "Rank histogram of each chain", caption))
-    ax = plots.autocorrelation(ensemble, context.points.x, ax=new_axes(), progress=show)
-    name_outputs(ax, context.outputs)
+    ax = plots.autocorrelation(
+        ensemble, context.points.x, labels=context.labels, ax=new_axes(), progress=show
+    )
     shown.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
     return section(
         "functions",

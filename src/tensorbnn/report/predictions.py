@@ -3,16 +3,15 @@
 import numpy as np
 
 from tensorbnn import plots
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.class_scores import ClassScores
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scores import Scores
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
-    MOST_POINTS,
     draw_against_truth,
     draw_confusion,
     drawn,
-    name_outputs,
     new_axes,
 )
 from tensorbnn.report.html import Html, figures, paragraph, section, table
@@ -44,12 +43,12 @@ def calibration_section(context: ReportContext) -> Html:
         sample_weight=judged.sample_weight,
         progress=context.progress,
     )
-    ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
+    ax = plots.calibration(scores, labels=context.labels, ax=new_axes(4.2))
     caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
     shown = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
         bins = int(np.clip(len(judged) // 20, 5, 20))
-        ax = name_outputs(plots.pit(scores, bins=bins, ax=new_axes(4.2)), context.outputs)
+        ax = plots.pit(scores, bins=bins, labels=context.labels, ax=new_axes(4.2))
         caption = "Where targets lie in their predictive distributions: flat if these are right."
         shown.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(
@@ -78,19 +77,17 @@ def _curves(context: ReportContext) -> list[Html]:
     classes = context.ensemble.likelihood.predicts_classes
     if context.ensemble.network.inputs > 1 or classes or context.data is None:
         return []
-    x, y, sds = context.data["x"][:, 0], context.data["y"], context.data.get("y_sd")
+    x, sds = context.data["x"][:, 0], context.data.get("y_sd")
+    data = Dataset(x, context.data["y"], y_sd=sds)
     pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
     prediction = context.thinned.predict(grid, progress=context.progress)
     found = []
     for output, name in enumerate(context.encoding.targets):
-        ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
-        ax.set(xlabel=context.encoding.columns[0], ylabel=name)
+        options = {"output": output, "labels": context.labels, "ax": new_axes()}
+        ax = plots.bands(prediction, data=data, **options)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
-            pixels = len(x) > MOST_POINTS
-            bars = x, y[:, output], sds[:, output]
-            ax.errorbar(*bars, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
             of = context.encoding.target_sds[output]
             caption += f" Bars are the standard deviations of the data, {of}."
         found.append(drawn(ax, f"Predicted {name} against {context.encoding.columns[0]}", caption))

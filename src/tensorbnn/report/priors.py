@@ -22,7 +22,8 @@ ROWS = 5
 def relevances_section(context: ReportContext) -> Html:
     """Which inputs matter, where they have scales."""
     ensemble, columns = context.ensemble, context.encoding.columns
-    ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
+    labels = context.labels
+    ax = plots.relevances(ensemble, labels=labels, ax=new_axes(0.9 + 0.36 * len(columns)))
     plain_ticks(ax)
     caption = "Median, half and nine tenths of the draws, of each chain by itself."
     return section(
@@ -81,7 +82,8 @@ def sensitivity_section(context: ReportContext) -> Html:
         )
     figure = new_axes(6.0).figure
     figure.clear()
-    panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
+    axes = figure.subplots(3, 1, sharex=True)
+    panels = plots.sensitivity(found, labels=context.labels, axes=axes)
     for place, text in enumerate(legend_texts(panels[0]), start=1):
         text.set_text(f"point {place}")  # the caption says which
     good_ones = found.trustworthy
