@@ -42,7 +42,7 @@ def draw_effect(ax, regressor, X, name):
     grid = np.linspace(*np.percentile(X[name], [1, 99]), 30)
     patients = X.iloc[::3]
     rows = np.concatenate([patients.assign(**{name: value}).to_numpy() for value in grid])
-    networks = regressor.ensemble_.predict(rows, progress=False).samples[..., 0]
+    networks = regressor.ensemble_.predict(rows, progress=False).samples
     effect = networks.reshape(len(networks), len(grid), len(patients)).mean(axis=2)
     some = np.random.default_rng(0).choice(len(effect), 50, replace=False)
     ax.plot(grid, effect[some].T, color="C0", lw=0.5, alpha=0.4)

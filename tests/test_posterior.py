@@ -438,9 +438,9 @@ def test_masked_values_are_missing():
     """NumPy would take what lies beneath the mask, such as 999."""
     network = tb.Network(tb.Dense(1), inputs=1)
     x = np.ma.masked_equal([0.0, 999.0, 1.0, 999.0], 999.0)
-    with pytest.raises(ValueError, match="2 values of `x` are masked, which is to say missing"):
+    with pytest.raises(ValueError, match="2 values of `x` are masked, so they are missing"):
         tb.Posterior(network, tb.Gaussian(), x, np.zeros(4))
-    with pytest.raises(ValueError, match="2 values of `y` are masked, which is to say missing"):
+    with pytest.raises(ValueError, match="2 values of `y` are masked, so they are missing"):
         tb.Posterior(network, tb.Gaussian(), np.zeros(4), x)
     none = np.ma.masked_equal([0.0, 1.0], 999.0)
     np.testing.assert_array_equal(tb.Posterior(network, tb.Gaussian(), none, none).y, [0, 1])

@@ -1,6 +1,6 @@
 """Checks of options: each returns the value, or raises an error that names the option.
 
-What is checked here are single numbers and choices; `model/checks.py` checks arrays.
+This module checks single numbers and choices; `model/checks.py` checks arrays.
 """
 
 import math
@@ -10,18 +10,18 @@ from typing import Any, TypeGuard
 
 from tensorbnn.errors import OptionError, OptionTypeError
 
-# Counts are whole numbers of 32 bits where they are compiled.
+# Compiled code holds counts in 32 bits.
 LARGEST_COUNT = 2**31 - 1
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether `value` is a finite number; ``True`` and ``False`` are none."""
+    """Whether `value` is a finite number and not a bool."""
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_real and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether `value` is a whole number; ``True`` and ``False`` are none."""
+    """Whether `value` is a whole number and not a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
@@ -45,7 +45,7 @@ def check_positive(name: str, value: object, *, such_as: str = "") -> float:
 
 
 def check_fraction(name: str, value: object, *, such_as: str = "", zero: bool = False) -> float:
-    """A number between 0 and 1, and neither; 0 itself where `zero` is allowed."""
+    """A number strictly between 0 and 1; `zero` allows 0."""
     if zero:
         return check_number(name, value, "in [0, 1)", lambda each: 0 <= each < 1, verb="lie")
     wanted = "between 0 and 1" + _example(such_as)
@@ -62,7 +62,7 @@ def check_count(name: str, value: object, *, least: int = 1, most: int | None = 
 
 
 def check_limit(name: str, value: object) -> float | None:
-    """A positive number, or ``None`` for no limit, as which infinity counts, too."""
+    """A positive number, or ``None`` for no limit, which infinity also means."""
     return None if value is None or value == math.inf else check_positive(name, value)
 
 
@@ -75,7 +75,7 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
 
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...], wanted: str) -> Any:
-    """A `kind` of object, which is `wanted` in words."""
+    """An object of the type `kind`, which messages call `wanted`."""
     if not isinstance(value, kind):
         raise OptionTypeError(name, wanted, value)
     return value

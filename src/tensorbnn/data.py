@@ -1,6 +1,6 @@
-"""Rows of data: as the user gives them, and as a model takes them.
+"""Rows of data in the user's units, and prepared for a model.
 
-`prepare` is the only way from the user's units to those of a model.
+Only `prepare` converts the user's units to those of a model.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.model.scaling import Scaling
 
-# Messages call a row by its inputs if there are at most this many.
+# Messages name a row by its inputs if there are at most this many.
 INPUTS_SHOWN = 3
-# The arrays of a dataset with a value or more for each row, as a run saves them.
-# The fingerprint of a run that does not say what its data were.
+# The fingerprint of a run whose data are unknown.
 UNKNOWN_DATA = {"shapes": {}, "sha256": "0" * 64}
+# The arrays of a dataset that a run saves.
 ARRAYS = ("x", "y", "y_sd", "sample_weight")
 
 Index = slice | NDArray[Any]
@@ -47,10 +47,10 @@ class Dataset:
     sample_weight
         Weights of the rows ``(rows,)``: a row of weight 2 counts as two equal rows.
     rows
-        The number by which you know each row, ``(rows,)``; 0, 1, ... by default. A part of a
-        dataset keeps the numbers of the whole.
+        A number for each row, ``(rows,)``; 0, 1, ... by default. A part of a dataset keeps the
+        numbers of the whole.
     names
-        What messages call each row; by default its inputs if there are at most three, and its
+        A name for each row in messages; by default its inputs if there are at most three, and its
         number otherwise.
 
     Examples
@@ -160,7 +160,7 @@ class Dataset:
         return self.take(np.sort(order[count:])), self.take(np.sort(order[:count]))
 
     def row_name(self, row: int) -> str:
-        """What a message calls the row at this position."""
+        """The name of the row at this position, for messages."""
         if self.names is not None:
             return self.names[row]
         if self.x.shape[1] > INPUTS_SHOWN:

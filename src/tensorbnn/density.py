@@ -5,9 +5,9 @@
                           + log p(phi)                 hyper-prior (Eq. 9)
                           + constant
 
-`theta` holds the network's parameters, `phi` the hyper-parameters. Positive quantities are in them
-by their logarithm, and each term carries the log-Jacobian of that change of variable. Every part of
-the library that needs a log-probability takes it from here.
+`theta` holds the network's parameters, `phi` the hyper-parameters. They contain the logarithms of
+positive quantities, and each term includes the log-Jacobian of that change of variable. The whole
+library takes its log-probabilities from here.
 """
 
 import functools
@@ -31,8 +31,8 @@ from tensorbnn.model.network import Network
 class Model:
     """The density as pure functions of ``(theta, phi, data)``; hashable, so that it compiles once.
 
-    `data` is ``None`` for the prior. Arrays have the floating type that is JAX's default where the
-    functions are called (see `posterior.precision`). `engine` says who computes the likelihood.
+    `data` is ``None`` for the prior. Arrays have JAX's default floating type at the time of the
+    call (see `posterior.precision`). `engine` is the engine that computes the likelihood.
     """
 
     network: Network
@@ -41,12 +41,12 @@ class Model:
 
     @functools.cached_property
     def theta(self) -> Layout:
-        """Where each network parameter stands in theta."""
+        """The place of each network parameter in theta."""
         return parameter_layout(self.network)
 
     @functools.cached_property
     def phi(self) -> Layout:
-        """Where each hyper-parameter stands in phi."""
+        """The place of each hyper-parameter in phi."""
         priors = {name: parameter.prior for name, parameter in self.network.parameters.items()}
         return hyper_layout({**priors, "likelihood": self.likelihood})
 
@@ -80,7 +80,7 @@ class Model:
     ) -> Array:
         """An unbiased estimate of the mean of `log_likelihood` over Gaussian `thetas`.
 
-        These are their means, their sds, and one draw, on `side` 1 or, reflected, -1.
+        `thetas` are their means, their sds, and one draw, which `side` -1 reflects at the mean.
         """
         if data is None:
             return jnp.zeros((), phi.dtype)
@@ -107,10 +107,9 @@ class Model:
         )
 
     def follow(self, held_phi: Array | None, data: Data | None) -> Follow | None:
-        """The native engine's leapfrog integrator, where it has one for this density.
+        """The native engine's leapfrog integrator of this density; ``None`` if it has none.
 
-        It moves in the standard coordinates of theta and phi, or, where `held_phi` is given, of
-        theta alone.
+        It moves in the standard coordinates of theta and phi, or, with `held_phi`, of theta alone.
         """
         if self.engine != "native" or data is None:
             return None

@@ -47,13 +47,21 @@ class PathTakenError(Raised, FileExistsError):
     """A path that is not free for a new run."""
 
     path: Path
-    holds: Literal["run", "current directory", "something else"]
+    holds: Literal["run", "current directory", "other files", "something else"]
+    names: tuple[str, ...] = ()
+    """The other files in the run at `path`."""
 
     def message(self, words: Words = PYTHON) -> str:
         if self.holds == "current directory":
             return (
                 f"{self.path} is the current directory, or around it, and can't be replaced from "
                 "inside: go to another one first"
+            )
+        if self.holds == "other files":
+            named = ", ".join(self.names[:5]) + ", ..." * (len(self.names) > 5)
+            return (
+                f"the run {self.path} holds files that the library did not write ({named}), and is "
+                f"not replaced: move them away, or choose another {words['path']}"
             )
         if self.holds == "something else":
             return (

@@ -1,4 +1,4 @@
-"""What is sampled: a network, a likelihood and the user's data, checked, scaled and in one type."""
+"""Posteriors: a network, a likelihood and the user's data, checked, scaled and of one type."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -40,13 +40,14 @@ from tensorbnn.warning import DataWarning, warn
 
 @final
 class Posterior:
-    """A network, a likelihood and data: the density that is sampled.
+    """The density that is sampled: a network and its priors, a likelihood, and data.
 
     Parameters
     ----------
     network
-        The network and its priors. A last `Sigmoid` or `Softmax` that the likelihood applies itself
-        (`Bernoulli`, `Categorical`), or `Exp` (`Poisson`), is folded into the likelihood.
+        The network and its priors. If it ends in the link of the likelihood (`Sigmoid` for
+        `Bernoulli`, `Softmax` for `Categorical`, `Exp` for `Poisson`), that layer is left out,
+        since the likelihood applies it.
     likelihood
         How targets scatter around the network's outputs.
     x
@@ -63,16 +64,16 @@ class Posterior:
         Weights of the rows ``(rows,)``, which multiply their log-likelihoods: a row of weight 2
         counts as two equal rows, a row of weight 0 does not count.
     standardize
-        Whether the columns of `x`, and of `y` where targets are real numbers (`Gaussian`), are
-        shifted and scaled to mean 0 and standard deviation 1; constant ones are only shifted. The
-        priors, and numbers of the likelihood such as ``sd``, are then about these columns, while
-        predictions are made from and in the units of `x` and `y`. A `Scaling` is used as it is.
+        Whether to shift and scale the columns of `x` to mean 0 and standard deviation 1, and those
+        of `y`, with `y_sd`, if targets are real numbers (`Gaussian`). Constant columns are only
+        shifted. The priors, and numbers of the likelihood such as ``sd``, are then about these
+        columns, while predictions are in your own units. A `Scaling` is used as it is.
     dtype
         ``"float32"`` (fast, enough for sampling) or ``"float64"``, or the NumPy type of that name.
     engine
-        What computes the likelihood and its gradient: ``"jax"``, ``"native"`` (compiled kernels,
-        for the library's own layers and likelihoods), or ``"auto"``, which takes the native engine
-        where it is there, can compute the model, and is the faster one for its size.
+        What computes the likelihood and its gradient: ``"jax"``, ``"native"`` (compiled kernels for
+        the library's own layers and likelihoods), or ``"auto"``, which chooses the native engine if
+        it is available, can compute the model, and is faster for its size.
 
     Attributes
     ----------
@@ -204,7 +205,7 @@ class Posterior:
             return _concrete(_value_and_grad(self.model, *self._vectors(theta, phi), self._arrays))
 
     def flatten(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
-        """Natural values of the network's parameters by name to the unconstrained theta.
+        """The unconstrained theta of natural values of the network's parameters by name.
 
         Examples
         --------
@@ -220,25 +221,25 @@ class Posterior:
         return self._flatten(self.model.theta, named)
 
     def unflatten(self, theta: ArrayLike) -> dict[str, NDArray[Any]]:
-        """The unconstrained theta to natural values of the network's parameters by name."""
+        """Natural values of the network's parameters by name, from the unconstrained theta."""
         with precision(self.dtype):
             return _concrete(self.model.theta.unflatten(self._check("theta", theta)))
 
     def flatten_hyperparameters(self, named: Mapping[str, ArrayLike]) -> NDArray[Any]:
-        """Natural values of the hyper-parameters by name to the unconstrained phi."""
+        """The unconstrained phi of natural values of the hyper-parameters by name."""
         return self._flatten(self.model.phi, named)
 
     def unflatten_hyperparameters(self, phi: ArrayLike) -> dict[str, NDArray[Any]]:
-        """The unconstrained phi to natural values of the hyper-parameters by name."""
+        """Natural values of the hyper-parameters by name, from the unconstrained phi."""
         with precision(self.dtype):
             return _concrete(self.model.phi.unflatten(self._check("phi", phi)))
 
     def _prepare(self, dataset: Dataset) -> Prepared:
-        """Rows like this posterior's own, checked, and as its model takes them."""
+        """Rows, checked, in the units and the type of the model."""
         return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
 
     def _prepare_own(self) -> Prepared:
-        """The rows of this posterior, to train on; an error for the prior."""
+        """The training rows of this posterior; an error for the prior."""
         if self.data is None:
             raise ValueError(
                 "`posterior` has no data to train on: build it as "
@@ -253,7 +254,7 @@ class Posterior:
             return self._prepare(dataset)
 
     def check_data(self) -> tuple[Finding, ...]:
-        """What is odd about the rows, such as codes for missing values; `sample` warns of it."""
+        """Findings about the rows, such as codes for missing values; `sample` warns of them."""
         return check_data(self.data, self.likelihood, self.scaling, self.dtype)
 
     def _arrange(self, rows: Prepared) -> Data:
@@ -293,28 +294,28 @@ class Posterior:
 
 
 def check_posterior(posterior: object) -> None:
-    """Raise where `posterior` is none, or where nothing can be computed from it."""
+    """Raise if `posterior` is not a `Posterior`, or if JAX is tracing."""
     check_type("posterior", posterior, Posterior, "a tb.Posterior")
     if isinstance(jnp.zeros(()), jax.core.Tracer):
         raise TypeError(
-            "networks can't be sampled or trained inside of a function that JAX compiles: call "
-            "this outside of jax.jit"
+            "networks can't be sampled or trained inside a function that JAX compiles: call this "
+            "outside of jax.jit"
         )
 
 
 def warn_of_data(posterior: Posterior) -> None:
-    """Warn of what is odd about the data of `posterior`."""
+    """Warn of the findings about the data of `posterior`."""
     for finding in posterior.check_data():
         warn(DataWarning(finding))
 
 
 def precision(dtype: DType) -> AbstractContextManager[None]:
-    """Make `dtype` JAX's default floating type inside the block, whatever it is outside."""
+    """A context in which `dtype` is JAX's default floating type."""
     return jax.enable_x64(dtype == "float64")
 
 
 def _concrete(result: Any) -> Any:
-    """NumPy arrays, which keep their type everywhere; inside a JAX transformation as it is."""
+    """NumPy arrays, which keep their type; tracers of a JAX transformation stay as they are."""
     return jax.tree.map(
         lambda leaf: leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)[()], result
     )
@@ -349,10 +350,7 @@ def _scaling(
     if not standardize:
         return Scaling()
     if given is None or given.y is None:
-        raise ValueError(
-            "`standardize` takes means and standard deviations from the data, but there are none: "
-            "give `x` and `y`, or a tb.Scaling"
-        )
+        raise ValueError("`standardize=True` needs data: give `x` and `y`, or a tb.Scaling")
     x, y = check_rows("x", given.x, "float64"), check_rows("y", given.y, "float64")
     scaled = likelihood.real_targets
     return standardization(x, y, targets=scaled, weights=given.sample_weight)

@@ -301,3 +301,43 @@ def test_an_interrupted_run_has_its_architecture(tmp_path, monkeypatch):
         model.train(40, 1, tb.Gaussian(sd=0.1), folderName=str(folder), progress=False)
     assert (folder / "architecture.txt").read_text() == "denseGaussian\ntanh\ndenseGaussian\n"
     assert classic.predictor(folder).numNetworks == 3
+
+
+MASKED = np.ma.masked_greater(np.linspace(-1.0, 1.0, 5), 0.7)
+RAGGED = [[1.0], [2.0, 3.0], [4.0], [5.0], [6.0]]
+TEXTS = np.array(["a", 1.0, None, 2.0, 3.0], dtype=object)
+
+
+@pytest.mark.parametrize("name", ["trainX", "trainY", "validateX", "validateY"])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (MASKED, "1 values of `{}` are masked"),
+        (RAGGED, "`{}` must be an array of numbers"),
+        (TEXTS, "`{}` must hold numbers"),
+    ],
+)
+def test_data_that_are_no_numbers_are_named(name, bad, message):
+    names = ("trainX", "trainY", "validateX", "validateY")
+    data = dict.fromkeys(names, np.linspace(-1, 1, 5)) | {name: bad}
+    with pytest.raises((TypeError, ValueError), match=message.format(name)):
+        classic.network("float32", 1, **data)
+
+
+@pytest.mark.parametrize(
+    "metric", [classic.SquaredError(), classic.PercentError(), classic.Accuracy()]
+)
+def test_metrics_refuse_masked_values(metric):
+    good = np.linspace(0, 1, 5)
+    for name, given in (("predictions", (MASKED, good)), ("targets", (good, MASKED))):
+        with pytest.raises(ValueError, match=f"1 values of `?{name}`? are masked"):
+            metric(*given)
+        with pytest.raises((TypeError, ValueError), match=f"{name}`? must be an array of numbers"):
+            metric(*(RAGGED if each is MASKED else each for each in given))
+
+
+def test_starting_values_that_are_masked_are_refused():
+    x = np.linspace(-1, 1, 5)
+    model = classic.network("float32", 1, x, x, x, x)
+    with pytest.raises(ValueError, match="1 values of weights of 'denseGaussian' are masked"):
+        model.add(classic.GaussianDenseLayer(1, 5, weights=MASKED[:, None]))

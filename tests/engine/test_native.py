@@ -419,7 +419,9 @@ def test_the_environment_chooses_the_instruction_set(name):
 
 def test_the_environment_may_be_wrong():
     out = run(ASK, TENSORBNN_INSTRUCTION_SET="mmx").stdout
-    assert "TENSORBNN_INSTRUCTION_SET: the instruction set 'mmx' is not there: choose from " in out
+    assert (
+        "TENSORBNN_INSTRUCTION_SET: the instruction set 'mmx' is unavailable: choose from " in out
+    )
     assert "portable" in out
     out = run(ASK, TENSORBNN_THREADS="many").stdout
     assert "TENSORBNN_THREADS must be a whole number, got 'many'" in out
@@ -427,5 +429,5 @@ def test_the_environment_may_be_wrong():
 
 
 def test_an_unknown_instruction_set():
-    with pytest.raises(ValueError, match="the instruction set 'mmx' is not there: choose from"):
+    with pytest.raises(ValueError, match="the instruction set 'mmx' is unavailable: choose from"):
         library.use_instruction_set("mmx")

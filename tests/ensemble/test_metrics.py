@@ -138,3 +138,14 @@ def test_what_is_no_metric(metrics, message):
 
 def test_a_partial_function_is_a_metric():
     assert list(named_metrics([functools.partial(bias)])) == ["partial"]
+
+
+@pytest.mark.parametrize("kind", [tb.MeanSquaredError, tb.MeanAbsolutePercentageError, tb.Accuracy])
+def test_masked_and_ragged_values_are_refused(kind):
+    good, masked = [0.0, 1.0], np.ma.masked_array([0.0, 1.0], mask=[False, True])
+    ragged = [[1], [2, 3]]
+    for bad, message in ((masked, "1 values of `{}` are masked"), (ragged, "`{}` must be an")):
+        with pytest.raises(ValueError, match=message.format("predictions")):
+            kind()(bad, good)
+        with pytest.raises(ValueError, match=message.format("targets")):
+            kind()(good, bad)

@@ -448,7 +448,7 @@ def test_progress_reaches_its_end(monkeypatch):
         ({"start": {"dense_0.biases": [np.nan]}}, "dense_0.biases must be finite"),
         (
             {"start": {"dense_0.weights": [[1.0], [2.0, 3.0]]}},
-            "dense_0.weights in `start` is no array of numbers: setting an array element",
+            "dense_0.weights in `start` must be an array of numbers: setting an array element",
         ),
         (
             {"start": {"dense_0.biases": [1e300]}},

@@ -19,7 +19,9 @@ ROWS = 7
 X = RNG.normal(size=(ROWS, 2))
 Y = 3 + 2 * RNG.normal(size=(ROWS, 2))
 SD = RNG.uniform(0.2, 3, size=(ROWS, 2))
-UNKNOWN = r"not that of a new measurement: use what is without noise \(`mean`, `sd`, noise=False\)"
+UNKNOWN = (
+    r"does not know the standard deviation of a new measurement: use predictions without noise"
+)
 
 
 def network(outputs):

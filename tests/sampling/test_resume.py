@@ -373,6 +373,19 @@ def test_a_damaged_state_or_last_file_stops_the_chain_alone(short):
     assert not (short / "run.lock").exists()
 
 
+def test_a_resume_that_fails_does_not_leave_a_run_that_seems_to_be_running(short, monkeypatch):
+    def fail(*_):
+        raise tb.RunError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tensorbnn.sampling.run.Run.trim_reports", fail)
+        with pytest.raises(tb.RunError, match="no space left"):
+            go_on(short, draws=3)
+    assert read_manifest(short)["status"] == "interrupted"
+    assert not (short / "run.lock").exists()
+    assert go_on(short).num_draws == 3
+
+
 def test_a_state_of_another_version_is_refused(short):
     store = DirectoryStore(short)
     state = store.read_state(1)

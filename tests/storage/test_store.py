@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -452,11 +453,11 @@ def test_a_manifest_that_is_not_ours_is_refused(run, content, message):
 @pytest.mark.parametrize(
     ("field", "value", "wanted"),
     [
-        ("chains", 0, "a whole number of at least 1, got 0"),
-        ("chains", True, "a whole number of at least 1, got True"),
-        ("chains", "2", "a whole number of at least 1, got '2'"),
-        ("networks_per_file", -1, "a whole number of at least 1, got -1"),
-        ("thin", 1.5, "a whole number of at least 1, got 1.5"),
+        ("chains", 0, "a whole number from 1 to [0-9]+, got 0"),
+        ("chains", True, "a whole number from 1 to [0-9]+, got True"),
+        ("chains", "2", "a whole number from 1 to [0-9]+, got '2'"),
+        ("networks_per_file", -1, "a whole number from 1 to [0-9]+, got -1"),
+        ("thin", 1.5, "a whole number from 1 to [0-9]+, got 1.5"),
         ("dtype", "int8", r"one of \['float32', 'float64'\], got 'int8'"),
         ("status", "done", "one of .*'interrupted'.*, got 'done'"),
         ("network", [], r"a description, got \[\]"),
@@ -713,3 +714,88 @@ def test_file_systems_that_can_not_sync_a_directory_keep_runs_all_the_same(tmp_p
     error = errno.EIO
     with pytest.raises(tb.RunError, match="Input/output error"):
         create(tmp_path / "other")
+
+
+def test_a_complete_run_has_all_its_draws(run):
+    """Even without the states that count them."""
+    fill(run)
+    run.update(status="complete", draws=12)
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4, 1: 4, 2: 4}
+    (run.path / "chain-00" / "state.safetensors").write_bytes(b"")
+    file_of(run, 0, 2).unlink()
+    with pytest.raises(tb.RunError, match=r"chain-00.draws-00002.safetensors is missing; still"):
+        DirectoryStore(run.path).chunk_sizes(0)
+    fresh = DirectoryStore(run.path)
+    assert list(fresh.damage()) == [(0, 2)]
+    run.update(status="interrupted")  # then nothing says that there were more
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4, 1: 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("notes.txt", "notes.txt"),
+        (".hidden", ".hidden"),
+        ("plots/a.png", "plots"),
+        ("chain-00/notes.txt", "chain-00/notes.txt"),
+        ("chain-00/a/b", "chain-00/a"),
+    ],
+)
+def test_files_that_the_library_did_not_write_are_never_removed(run, name, shown):
+    run.write_chunk(0, 0, chunk(0))
+    (run.path / name).parent.mkdir(parents=True, exist_ok=True)
+    (run.path / name).write_text("precious")
+    with raises(PathTakenError, path=run.path, holds="other files", names=(shown,)):
+        create(run.path, overwrite=True)
+    assert (run.path / name).read_text() == "precious"
+    assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4}
+
+
+def test_what_a_run_and_its_report_leave_may_be_replaced(run):
+    run.write_chunk(0, 0, chunk(0))
+    run.append_report({"chain": 0, "transition": 1})
+    for name in ("architecture.txt", "report.html", "stop", ".run.json.0123.tmp"):
+        (run.path / name).write_text("")
+    (run.path / "chain-00/burn-in.safetensors").write_bytes(b"")
+    create(run.path, overwrite=True, data=None)
+    assert DirectoryStore(run.path).chunk_sizes(0) == {}
+
+
+def test_files_beside_an_unfinished_run_are_not_removed(run):
+    (run.path / "run.json").unlink()
+    (run.path / "run.lock").write_text("of a process that was killed")
+    (run.path / "chain-01/notes.txt").write_text("precious")
+    for overwrite in (False, True):
+        with raises(PathTakenError, holds="something else"):
+            create(run.path, overwrite=overwrite)
+    assert (run.path / "chain-01/notes.txt").exists()
+
+
+def test_reports_that_two_processes_append_at_once_are_whole_lines(run, monkeypatch):
+    write = os.write
+
+    def slowly(descriptor, content):
+        for part in (content[:10], content[10:]):
+            write(descriptor, part)
+            time.sleep(0.02)
+        return len(content)
+
+    monkeypatch.setattr(os, "write", slowly)
+    writers = [DirectoryStore(run.path) for _ in range(2)]
+    threads = [
+        threading.Thread(
+            target=lambda store=store, chain=chain: [
+                store.append_report({"chain": chain, "transition": 100 * n}) for n in range(1, 6)
+            ]
+        )
+        for chain, store in enumerate(writers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = (run.path / "metrics.jsonl").read_text().split("\n")
+    assert lines.pop() == ""
+    assert len(lines) == 10
+    assert all(lines)
+    assert len(run.reports()) == 10

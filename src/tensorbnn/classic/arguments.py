@@ -30,9 +30,23 @@ def as_dtype(dtype: Any) -> DType:
     return name
 
 
+def as_numbers(what: str, values: ArrayLike) -> NDArray[Any]:
+    """An array of numbers, none of them masked, or an error that calls the values `what`."""
+    masked = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if masked:
+        raise ValueError(f"{masked} values of {what} are masked (missing): remove or fill them")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{what} must be an array of numbers: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must hold numbers, got an array of type {array.dtype}")
+    return array
+
+
 def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
     """Inputs ``(rows, inputs)``, whatever the shape in which rows stand one after another."""
-    array = np.asarray(values)
+    array = as_numbers(f"`{name}`", values)
     if not array.ndim or array.size != len(array) * inputs:
         raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
     array = array.reshape(len(array), inputs)
@@ -42,7 +56,7 @@ def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
 
 def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
     """Targets ``(rows, outputs)``; a single output may also be ``(rows,)`` or ``(1, rows)``."""
-    array = np.asarray(values)
+    array = as_numbers(f"`{name}`", values)
     if array.shape in ((rows,), (1, rows)):
         array = array.reshape(rows, 1)
     if array.ndim != 2 or len(array) != rows:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.classic.arguments import as_dtype
+from tensorbnn.classic.arguments import as_dtype, as_numbers
 from tensorbnn.density import Model
 from tensorbnn.model import layers
 from tensorbnn.model.checks import DType
@@ -93,7 +93,7 @@ class Layer:
 
 def as_library(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     """An array in the library's shape: weights are ``(outputDims, inputDims)`` in the paper's."""
-    array = np.asarray(value)
+    array = as_numbers(what, value)
     wanted = shape[::-1] if len(shape) == 2 else (*shape, 1)
     if array.shape == wanted or (len(shape) == 1 and array.shape == shape):
         return array.T if len(shape) == 2 else array.reshape(shape)

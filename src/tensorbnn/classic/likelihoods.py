@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_number, check_positive
+from tensorbnn.classic.arguments import as_numbers
 from tensorbnn.ensemble import metrics
 from tensorbnn.ensemble.metrics import Metric as LibraryMetric
 from tensorbnn.model import likelihoods
@@ -76,11 +77,12 @@ class Metric:
 
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
         """The metric of predictions ``(rows, outputs)`` for as many targets."""
-        value: float = self._library(self._natural(predictions), self._natural(targets))
+        natural = self._natural("predictions", predictions), self._natural("targets", targets)
+        value: float = self._library(*natural)
         return value
 
-    def _natural(self, values: ArrayLike) -> NDArray[Any]:
-        scaled = np.asarray(values, np.float64) * self.sd + self.mean
+    def _natural(self, name: str, values: ArrayLike) -> NDArray[Any]:
+        scaled = as_numbers(name, values).astype(np.float64) * self.sd + self.mean
         with np.errstate(over="ignore"):
             return np.exp(scaled) if self.scaleExp else scaled
 
@@ -117,9 +119,10 @@ class Accuracy(Metric):
 
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
         """The fraction for predictions ``(rows, outputs)`` and targets, or labels ``(rows, 1)``."""
-        if np.shape(predictions) != np.shape(targets):
-            return metrics.Accuracy()(predictions, targets)
-        return super().__call__(predictions, targets)
+        predicted, true = as_numbers("predictions", predictions), as_numbers("targets", targets)
+        if predicted.shape != true.shape:
+            return metrics.Accuracy()(predicted, true)
+        return super().__call__(predicted, true)
 
 
 def as_metrics(given: Iterable[Any], *, exp: bool) -> list[LibraryMetric]:

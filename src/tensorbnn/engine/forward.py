@@ -1,9 +1,9 @@
 """The JAX engine: any network and likelihood, feature-major.
 
-Rows stand last and are padded to a multiple of 16 (a vector of the widest instruction set) with
-copies of the last row; the padding is cut off before the likelihood sees it. Where the activations
-of all rows would not stay in the cache, rows are worked through in tiles, each with its own
-gradient, and the gradients are summed. The likelihood is a sum over rows, so this is exact.
+Rows are the last axis, padded to a multiple of 16 (a vector of the widest instruction set) with
+copies of the last row; the padding is cut off before the likelihood. If the activations of all rows
+would not fit into the cache, rows are processed in tiles, each with its own gradient, and the
+gradients are summed. The likelihood is a sum over rows, so this is exact.
 """
 
 import functools
@@ -28,7 +28,7 @@ TILE_ELEMENTS = 2**16
 
 
 class Data(NamedTuple):
-    """Training data as the engine wants them.
+    """Training data as the engine takes them.
 
     Whole tiles are ``(tiles, columns, tile rows)``; the rest is ``(columns, rows)``, its inputs
     padded to a multiple of 16 rows. Small data have no tiles.
@@ -75,9 +75,9 @@ def num_rows(data: Data) -> int:
 
 
 def take_rows(data: Data, rows: Array) -> Data:
-    """Some rows of `data` by their numbers, as small data without tiles; `rows` may be traced.
+    """Some rows of `data` by their positions, as data without tiles; `rows` may be traced.
 
-    The numbers are those of the rows that were given to `arrange`.
+    Positions count the rows as they were given to `arrange`.
     """
     tiles, _, tile = data.tile_targets.shape
     whole = tiles * tile
@@ -131,7 +131,7 @@ class Outputs(NamedTuple):
 
 
 def outputs(network: Network, parameters: Mapping[str, Array], data: Data) -> Outputs:
-    """Outputs for all rows, to be used with several values of the likelihood's own numbers."""
+    """Outputs for all rows, for use with several values of the likelihood's numbers."""
     return Outputs(
         tiles=jax.lax.map(lambda tile: network.apply(parameters, tile), data.tile_inputs),
         rest=network.apply(parameters, data.inputs)[:, : data.targets.shape[1]],

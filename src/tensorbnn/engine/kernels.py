@@ -1,6 +1,6 @@
-"""What the native engine's kernels know, and the numbers by which they and Python name it.
+"""Layers, priors and likelihoods of the native engine, and their numbers in its kernels.
 
-``native/numbers.hpp`` has the same, and `engine.library` compares the two when it loads the latter.
+``native/numbers.hpp`` has the same numbers; `engine.library` compares them when it loads it.
 """
 
 import math
@@ -16,8 +16,8 @@ from tensorbnn.model.noise import MeasuredGaussian
 
 DENSE: tuple[type[Layer], ...] = (layers.Dense, layers.CauchyDense)
 
-# Activations whose derivative follows from their output join the dense layer before them; the
-# others have a stage of their own, as has a `LeakyReLU` whose slope is not positive, as `SLOPED`.
+# Activations whose derivative is a function of their output are fused with the dense layer before
+# them; the others are separate stages. A `LeakyReLU` with a slope that is not positive is `SLOPED`.
 IDENTITY, SLOPED = 0, 7
 FUSED: dict[type[Layer], int] = {
     layers.Tanh: 1,
@@ -36,12 +36,12 @@ LIKELIHOODS: dict[type[Likelihood], int] = {
     MeasuredGaussian: 3,
 }
 
-# What of an argument is the location of a prior.
+# The location of a prior: the value of its argument, or the logarithm of it or of its inverse.
 VALUE, LOGARITHM, NEGATIVE_LOGARITHM = 0, 1, 2
 
 
 class Family(NamedTuple):
-    """A prior as the kernels know it: its number, and what its arguments do."""
+    """A prior in the kernels: its number, and the roles of its arguments."""
 
     number: int
     location: str
@@ -79,7 +79,7 @@ LIMITS = {
 
 
 def numbers() -> dict[str, int]:
-    """Every number of this table under the name that ``native/numbers.hpp`` has for it."""
+    """Every number of this table by its name in ``native/numbers.hpp``."""
     activations = FUSED | ALONE
     return {
         "Activation.Identity": IDENTITY,

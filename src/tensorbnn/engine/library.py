@@ -1,10 +1,11 @@
-"""The compiled library of the native engine: where it is, what it can do, and how it is set.
+"""The compiled library of the native engine: loading it, and its settings.
 
 It exists only if a C++ compiler was found when the package was installed, and it is used only if
-it names things by the same numbers as `engine.kernels`. Two environment variables configure it:
-``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; the best of the machine if
-unset) and ``TENSORBNN_THREADS`` (threads that work on one call; a fair share of the cores if unset
-or 0). Threads change no bit of a result, instruction sets the last digits.
+its numbers agree with those of `engine.kernels`. Two environment variables configure it:
+``TENSORBNN_INSTRUCTION_SET`` (``avx512``, ``avx2`` or ``portable``; by default the best of the
+machine) and ``TENSORBNN_THREADS`` (threads that work on one call; by default, or if 0, a fair share
+of the cores). The number of threads changes no bit of a result; the instruction set changes the
+last digits.
 """
 
 import ctypes
@@ -23,19 +24,19 @@ HANDLERS = ("log_likelihood", "leapfrog")
 
 
 class Library(NamedTuple):
-    """The library, or why there is none."""
+    """The library, or why it can't be used."""
 
     handle: ctypes.CDLL | None
     problem: str | None
 
 
 def problem() -> str | None:
-    """Why the native engine can't be used here, or ``None`` where it can."""
+    """Why the native engine can't be used here; ``None`` if it can."""
     return _library().problem
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """The instruction sets that the library has code for and the machine can run, best first."""
+    """The instruction sets of the library that the machine can run, best first."""
     handle = _library().handle
     return () if handle is None else tuple(handle.tensorbnn_instruction_sets().decode().split())
 
@@ -108,7 +109,7 @@ def _path() -> Path | None:
 
 
 def _set_from_environment(handle: ctypes.CDLL) -> str | None:
-    """Set what the environment asks for; returns what is wrong with it."""
+    """Apply the environment variables; returns what is wrong with them."""
     name = os.environ.get("TENSORBNN_INSTRUCTION_SET", "")
     if name and not handle.tensorbnn_use_instruction_set(name.encode()):
         present = handle.tensorbnn_instruction_sets().decode().split()
@@ -121,4 +122,5 @@ def _set_from_environment(handle: ctypes.CDLL) -> str | None:
 
 
 def _unknown_set(name: str, present: tuple[str, ...] | list[str]) -> str:
-    return f"the instruction set {name!r} is not there: choose from {', '.join(present) or 'none'}"
+    choices = ", ".join(present) or "none"
+    return f"the instruction set {name!r} is unavailable: choose from {choices}"

@@ -1,10 +1,9 @@
 """The native engine: a likelihood and its gradient by fused C++ kernels, through `jax.ffi`.
 
-It serves networks of dense layers and the paper's nine activations under a `Gaussian`,
-`MeasuredGaussian`, `Bernoulli` or `Categorical` likelihood; anything else is computed by the JAX
-engine. Value and gradient come from one call, on the way forward. Several chains (`jax.vmap`) are
-one call too. The source is in ``engine/native``. Which engine computes a model is a fixed rule, so
-that the same seed gives the same bits.
+It computes networks of dense layers and the paper's nine activations with a `Gaussian`,
+`MeasuredGaussian`, `Bernoulli` or `Categorical` likelihood; the JAX engine computes all others. One
+call returns value and gradient, also for several chains (`jax.vmap`). The source is in
+``engine/native``. A fixed rule chooses the engine of a model, so the same seed gives the same bits.
 """
 
 import functools
@@ -30,16 +29,16 @@ from tensorbnn.model.rows import RowLikelihood, without_rows
 
 Engine = Literal["jax", "native"]
 
-# Up to how many numbers in the largest matrix of weights, with up to how many in all matrices times
-# rows of data, the native engine is the faster one. Measured (the growth of `make bench`, with its
-# `--instruction-set`): it keeps activations in the cache but not large matrices, and for those XLA
-# calls a library that does; what it saves is most where there is little to do.
+# The native engine is faster up to these sizes: of the largest weight matrix, and of all weight
+# matrices times rows of data. Measured with `make bench` and its `--instruction-set`: it keeps
+# activations in the cache but not large matrices, for which XLA calls a tuned library. It saves
+# most if there is little to compute.
 FASTER_UP_TO = {
     "avx512": ((22_500, math.inf),),
     "avx2": ((400, math.inf), (2_500, 300_000)),
     "portable": ((2_500, 50_000),),
 }
-# Of the widest vectors.
+# Lanes of the widest vectors.
 LANES = 16
 
 Shape: Any = jax.ShapeDtypeStruct  # JAX has no types for its arguments
@@ -56,7 +55,7 @@ class Program(NamedTuple):
 
 
 def choose(engine: str, network: Network, likelihood: Likelihood, rows: int) -> Engine:
-    """The engine for a model with `rows` rows of data, where the user asks for `engine`."""
+    """The engine for a model with `rows` rows of data, given the user's option `engine`."""
     check_choice("engine", engine, ("auto", "jax", "native"))
     if engine == "jax":
         return "jax"
@@ -72,7 +71,7 @@ def choose(engine: str, network: Network, likelihood: Likelihood, rows: int) -> 
 
 
 def why_not_native(network: Network, likelihood: Likelihood) -> str | None:
-    """Why the native engine can't compute a model, or ``None`` where it can."""
+    """Why the native engine can't compute a model; ``None`` if it can."""
     part = unsupported(network, likelihood)
     if part is not None:
         return f"it does not compute {part}"
@@ -85,12 +84,12 @@ def why_not_native(network: Network, likelihood: Likelihood) -> str | None:
 
 
 def instruction_set(engine: Engine) -> str | None:
-    """The instruction set on which the last digits depend; ``None`` where JAX chooses it."""
+    """The instruction set, on which the last digits depend; ``None`` if JAX chooses it."""
     return library.instruction_set() if engine == "native" else None
 
 
 def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
-    """The rule of ``engine="auto"``, for a model that the native engine can compute."""
+    """The rule of ``engine="auto"`` for a model that the native engine can compute."""
     pairs = zip(network.layers, itertools.pairwise(network.units), strict=True)
     weights = [math.prod(pair) for layer, pair in pairs if isinstance(layer, kernels.DENSE)]
     largest, products = max(weights, default=0), sum(weights) * rows
@@ -99,7 +98,7 @@ def is_native_faster(network: Network, rows: int, instruction_set: str) -> bool:
 
 
 def along_lanes(chains: int, data: Data | None) -> bool:
-    """Whether the native engine has chains stand side by side in the lanes of a vector."""
+    """Whether the native engine puts one chain in each lane of a vector."""
     if data is None or data.tile_targets.shape[0]:
         return False
     most = kernels.LIMITS["most_rows_of_chains"]
@@ -107,7 +106,7 @@ def along_lanes(chains: int, data: Data | None) -> bool:
 
 
 def unsupported(network: Network, likelihood: Likelihood) -> str | None:
-    """What of a model the kernels can't compute, or ``None``."""
+    """The part of a model that the kernels can't compute, or ``None``."""
     for name, layer in zip(network.names, network.layers, strict=True):
         if type(layer) not in (*kernels.DENSE, *kernels.FUSED, *kernels.ALONE):
             return f"the layer {name}, a {type(layer).__name__}"
@@ -130,9 +129,9 @@ def log_likelihood(
     hypers: Mapping[str, Array],
     data: Data,
 ) -> Array:
-    """As `forward.log_likelihood`, of a model of which nothing is `unsupported`.
+    """As `forward.log_likelihood`, for a model that is not `unsupported`.
 
-    Here `parameters` are ``(size,)``, in natural values, in the order of the layers.
+    `parameters` ``(size,)`` are natural values in the order of the layers.
     """
     sd = widths(likelihood, hypers, parameters.dtype)
     found = _log_likelihood(program(network, likelihood), parameters, sd, data)
@@ -147,9 +146,9 @@ def widths(likelihood: Likelihood, hypers: Mapping[str, Any], dtype: Any) -> Arr
 
 
 def omitted_constant(likelihood: Likelihood, data: Data) -> Array | None:
-    """What of the log-likelihood the kernels leave out, as it is the same for all parameters.
+    """The part of the log-likelihood that the kernels leave out; it does not depend on parameters.
 
-    For a `MeasuredGaussian`, minus the logarithms of the measured standard deviations.
+    For a `MeasuredGaussian`, minus the sum of the logarithms of the error bars.
     """
     if not isinstance(without_rows(likelihood), MeasuredGaussian):
         return None
@@ -159,7 +158,7 @@ def omitted_constant(likelihood: Likelihood, data: Data) -> Array | None:
 
 @functools.lru_cache(maxsize=256)
 def program(network: Network, likelihood: Likelihood) -> Program:
-    """Layers as stages: an activation that needs only its output joins the layer before it."""
+    """Layers as stages; most activations are fused with the dense layer before them."""
     stages: list[tuple[int, int, int, int]] = []
     slopes: list[float] = []
     pairs = itertools.pairwise(network.units)
@@ -209,7 +208,7 @@ def _backward(
 ) -> tuple[Any, ...]:
     del program
     gradient, sd_gradient, data = residuals
-    # Data are no variables: their gradient is zero, as in the tiled JAX engine.
+    # Data are constants: their gradient is zero, as in the tiled JAX engine.
     nothing = jax.tree.map(jnp.zeros_like, data)
     return cotangent * gradient, cotangent * sd_gradient, nothing
 
@@ -263,12 +262,12 @@ def _evaluate(program: Program) -> Any:
 
 
 def one_by_one(function: Any, size: int, batched: Any, arguments: Any) -> Any:
-    """One call for each element, where data differ too."""
+    """One call for each element, if the data are batched, too."""
     return jax.lax.map(lambda each: function(*each), broadcast(size, batched, arguments))
 
 
 def broadcast(size: int, batched: Any, arguments: Any) -> Any:
-    """Arguments of a batched call, those that are the same for all repeated."""
+    """Arguments of a batched call, with shared ones repeated."""
     return jax.tree.map(
         lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape)),
         tuple(arguments),
@@ -279,7 +278,7 @@ def broadcast(size: int, batched: Any, arguments: Any) -> Any:
 def _call(program: Program, parameters: Array, sd: Array, data: Data) -> Evaluated:
     """The call for several chains: parameters ``(chains, size)``, sd ``(chains, widths)``."""
     problem = library.problem()
-    if problem is not None:  # compiled elsewhere and brought here
+    if problem is not None:  # compiled by JAX on another machine
         raise RuntimeError(f"the native engine is not available: {problem}")
     chains, dtype = parameters.shape[0], parameters.dtype
     call = jax.ffi.ffi_call(

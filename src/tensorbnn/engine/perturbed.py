@@ -1,19 +1,19 @@
-"""The likelihood of parameters that scatter: one estimate of its mean, with noise row by row.
+"""The mean log-likelihood of Gaussian parameters, estimated with separate noise for each row.
 
-Let every parameter be an independent Gaussian, ``w = m + s e`` with ``e ~ N(0, 1)``. The mean over
-``e`` of a log-likelihood, a sum over rows, needs only that each row sees parameters with that
-density: rows may see different ones, and then their errors average out, where a draw shared by all
-rows makes them add up. For a dense layer with inputs ``h_n`` of row ``n``, this is done
+Let every parameter be an independent Gaussian, ``w = m + s e`` with ``e ~ N(0, 1)``. A
+log-likelihood is a sum over rows, so its mean over ``e`` stays the same if each row has its own
+draw of the parameters. Errors of the rows then average out; with one shared draw they would add up.
+For a dense layer with inputs ``h_n`` of row ``n``, this is done
 
 by Flipout (Wen et al. 2018): one draw ``D`` of ``s e`` for all rows, with random signs for each,
 
     W_n.T h_n = M.T h_n + (D.T (h_n * r_n)) * q_n,        r_n, q_n random vectors of -1 and 1
 
-or by the local reparametrization (Kingma et al. 2015), which draws what comes out of the layer,
+or by the local reparametrization (Kingma et al. 2015), which draws the outputs of the layer,
 
     W_n.T h_n ~ N(M.T h_n, (S**2).T h_n**2)
 
-Parameters of other layers, and those that must be positive, have one draw for all rows.
+Other layers, and positive parameters, have one draw for all rows.
 """
 
 import itertools
@@ -39,8 +39,8 @@ Named = Mapping[str, Array]
 class Scatter(NamedTuple):
     """Gaussian parameters by name: their means, their sds, and one draw, in natural values.
 
-    `sd` counts only where parameters are real numbers. `side` is 1, or -1 in an estimate that is
-    the mirror image of another: its `draw` is then reflected at the mean.
+    `sd` is used only for parameters on the real line. `side` is 1, or -1 in an estimate that is the
+    mirror image of another: its `draw` is then reflected at the mean.
     """
 
     mean: Named
@@ -67,11 +67,11 @@ def log_likelihood(
     data: Data,
     estimator: Estimator,
 ) -> Array:
-    """One estimate of the mean log-likelihood, without bias, as are its derivatives.
+    """An unbiased estimate of the mean log-likelihood, with unbiased derivatives.
 
-    The network's parameters in `scatter` are by full name; the rest is as for
-    `forward.log_likelihood`. By `estimator`, dense layers see the noise by ``"flipout"`` or the
-    ``"local"`` reparametrization, or it is ``"shared"`` by all rows.
+    The network's parameters in `scatter` have full names; the rest is as for
+    `forward.log_likelihood`. Rows get their noise by ``"flipout"``, by the ``"local"``
+    reparametrization, or it is ``"shared"`` by all rows.
     """
     if estimator == "shared":
         return forward.log_likelihood(network, likelihood, scatter.draw, hypers, data)
@@ -86,13 +86,13 @@ def log_likelihood(
     if tiles:
         keys = jax.random.split(jax.random.fold_in(key, 1), tiles)
         each = (keys, data.tile_inputs, data.tile_targets)
-        # Their activations are computed again for the gradient, tile by tile, not kept for all.
+        # Activations are recomputed for the gradient, tile by tile, rather than kept for all.
         total += jnp.sum(jax.lax.map(jax.checkpoint(lambda tile: block(*tile)), each))
     return total
 
 
 def has_own_rows(layer: Layer) -> bool:
-    """Whether each row can see parameters of its own: those of a dense layer, real numbers."""
+    """Whether each row can have its own parameters: those of dense layers, on the real line."""
     return (
         isinstance(layer, AbstractDense)
         and type(layer).apply is AbstractDense.apply
@@ -110,7 +110,7 @@ def _flipout(own: Scatter, h: Array, signs: Array) -> Array:
 
 
 def _local(own: Scatter, h: Array, normals: Array) -> Array:
-    """Outputs of a dense layer for ``h`` of shape ``(inputs, rows)``, drawn themselves."""
+    """Outputs of a dense layer for ``h`` of shape ``(inputs, rows)``, by local draws."""
     mean = own.mean["weights"].T @ h + own.mean["biases"][:, None]
     variance = jnp.square(own.sd["weights"]).T @ jnp.square(h)
     variance += jnp.square(own.sd["biases"])[:, None]
@@ -127,14 +127,14 @@ def _signs(key: Array, count: int, rows: int) -> Array:
 def _outputs(
     network: Network, estimator: Estimator, key: Array, scatter: Scatter, h: Array
 ) -> Array:
-    """Outputs of the network, in which each row has noise of its own."""
+    """Outputs of the network, with separate noise for each row."""
     flipout = estimator == "flipout"
     pairs = zip(network.layers, itertools.pairwise(network.units), strict=True)
     counts = [
         (inputs + 2 * outputs if flipout else outputs) if has_own_rows(layer) else 0
         for layer, (inputs, outputs) in pairs
     ]
-    # All of it at once: every call of the generator takes long to compile.
+    # Drawn all at once, because every call of the generator takes long to compile.
     shape = sum(counts), h.shape[1]
     noise = _signs(key, *shape) if flipout else jax.random.normal(key, shape)
     parts = jnp.split(noise, np.cumsum(counts)[:-1])

@@ -1,11 +1,10 @@
 """Whole leapfrog trajectories by the native engine.
 
-Between two gradients a trajectory has little to do. For small networks XLA takes longer for that
-than the kernels for the gradient, so that the whole trajectory is one call: all steps, each chain
-with its own step size and number of steps. It serves the library's own priors, with numbers or
-`Hyper`s as location and scale; hyper-parameters may move with the parameters (`HMC`) or be held
-(`AdaptiveHMC`). Compiled code needs the densities a second time; the tests hold them to those of
-`model/priors.py`.
+For small networks, XLA takes longer for the updates between two gradients than the kernels take for
+a gradient. So one call makes all steps of a trajectory, with a step size and a number of steps for
+each chain. It supports the library's own priors, with numbers or `Hyper`s as location and scale;
+hyper-parameters move with the parameters (`HMC`) or are held (`AdaptiveHMC`). The compiled code
+repeats the densities of the priors; tests compare them with those of `model/priors.py`.
 """
 
 import functools
@@ -29,7 +28,7 @@ from tensorbnn.model.network import Network
 
 
 class Coordinates(NamedTuple):
-    """Prior and coordinates as the kernels read them: see `Entry` and `Prior` in prior.hpp."""
+    """Prior and coordinates for the kernels: see `Entry` and `Prior` in prior.hpp."""
 
     entries: tuple[int, ...]
     others: tuple[float, ...]
@@ -48,11 +47,11 @@ class Phase(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """All that differs between chains.
+    """The arguments that differ between chains.
 
     `step_size` is ``(1,)`` or ``(dimension,)``. `numbers` are location and scale of every prior
-    ``(entries, 2)``, `sd` the likelihood's widths ``(widths,)``; those that follow from
-    hyper-parameters of the position are not read.
+    ``(entries, 2)``, `sd` the likelihood's widths ``(widths,)``; the kernels ignore those that are
+    hyper-parameters of the position.
     """
 
     start: Phase
@@ -63,10 +62,10 @@ class Chain(NamedTuple):
 
 
 Follow = Callable[[Phase, Array, Array], Phase]
-"""From a point, by a step size and a number of steps, to the point at the end.
+"""Takes a point, a step size and a number of steps; returns the point at the end.
 
-The step size is one number, or one for each coordinate: with a diagonal mass ``m``, and momenta
-divided by its root, they are ``step_size / sqrt(m)``.
+The step size is one number, or one for each coordinate: ``step_size / sqrt(m)`` with a diagonal
+mass ``m`` and momenta divided by its root.
 """
 
 
@@ -78,9 +77,9 @@ def follow(
     held: Mapping[str, Array] | None,
     data: Data,
 ) -> Follow | None:
-    """The integrator of the density in standard coordinates; ``None`` where it has to be XLA's.
+    """The integrator of the density in standard coordinates; ``None`` if there is none.
 
-    For a model that the native engine computes. Where only theta moves, `held` are the natural
+    For a model that the native engine computes. If only theta moves, `held` contains the natural
     values of the hyper-parameters by name.
     """
     widths = tuple(f"likelihood.{name}" for name in likelihood.numbers())
@@ -103,7 +102,7 @@ def follow(
         constant = native.omitted_constant(likelihood, data)
         if constant is None:
             return end
-        # Without a step the log-density is the one that was given.
+        # Without a step, the log-density stays as given.
         whole = jnp.where(num_steps > 0, end.log_density + constant, start.log_density)
         return end._replace(log_density=whole)
 
@@ -114,7 +113,7 @@ def follow(
 def describe(
     theta: Layout, phi: Layout, widths: tuple[str, ...], *, held: bool
 ) -> Coordinates | None:
-    """The coordinates, or ``None`` where a prior is outside what the kernels know."""
+    """The coordinates, or ``None`` if the kernels don't know some prior."""
     hypers = () if held else phi.entries
     names = [entry.name for entry in hypers]
     described: list[_Described] = []
@@ -170,7 +169,7 @@ def _describe(entry: Entry, start: int, names: list[str]) -> _Described:
 
 
 def _location_scale(entry: Entry, hypers: Mapping[str, Any], dtype: Any) -> Array:
-    """Where z = 0 is and how wide z is; both as a group of `Layout` has them."""
+    """The center and the width of z, as in a group of `Layout`."""
     bound = bind_hypers(entry.name, entry.prior, hypers)
     pair = _truncated(entry) if entry.truncated else bound.location_scale()
     return jnp.stack([jnp.asarray(number, dtype).reshape(()) for number in pair])
@@ -186,7 +185,7 @@ def _truncated(entry: Entry) -> tuple[float, float]:
 @functools.lru_cache(maxsize=256)
 def _log_positive_mass(prior: Prior) -> float:
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        # Compiled: within `vmap`, functions with a gradient rule of their own are traced otherwise.
+        # Compiled, since `vmap` would trace functions with custom gradients.
         return float(jax.jit(prior.log_positive_mass)())
 
 

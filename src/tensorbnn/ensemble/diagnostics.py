@@ -77,6 +77,8 @@ class Diagnosis:
         hyper-parameters that mix slowly are only noted in the verdict.
     verdict
         What to make of it; ``str(verdict)`` is a sentence.
+    x
+        The inputs, in your units, ``(rows, inputs)``.
     """
 
     rhat: NDArray[Any]
@@ -89,6 +91,7 @@ class Diagnosis:
     ebfmi: NDArray[Any]
     hyperparameters: dict[str, Convergence]
     verdict: Verdict
+    x: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
         return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
@@ -158,6 +161,7 @@ def diagnose(
         ebfmi=evidence.ebfmi,
         hyperparameters=hypers,
         verdict=judge(evidence, lambda part: convergence(part).rhat),
+        x=None if points is None else points.x,
     )
 
 

@@ -44,6 +44,17 @@ class Draws(NamedTuple):
         numbers = tuple(np.asarray(self.chains)[chains].tolist())
         return self._replace(chains=numbers, steps=self.steps[draws])
 
+    def check_shapes(self, network: Network) -> None:
+        """Raise if the files don't hold the parameters of `network`."""
+        shapes = self.store.shapes(0, next(iter(self.pieces)))
+        for name, parameter in network.parameters.items():
+            found = shapes.get(f"parameters/{name}", (0,))[1:]
+            if found != tuple(parameter.shape):
+                raise RunError(
+                    f"the network of this run has {name} of shape {tuple(parameter.shape)}, but "
+                    f"its files hold {found or 'none'}: the run was changed or is damaged"
+                )
+
     def read(self, prefix: str) -> Named:
         """Arrays whose names start with `prefix`, by the rest, each ``(chains, draws, ...)``."""
         chains = [_joined(list(self._chunks(chain, prefix))) for chain in self.chains]

@@ -1,6 +1,10 @@
 """The sampled networks: a point cloud that stands for the posterior."""
 
+import importlib
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -18,6 +22,7 @@ from tensorbnn.ensemble.arviz import Groups, loo, to_datatree, waic
 from tensorbnn.ensemble.class_scores import ClassScores, score_classes
 from tensorbnn.ensemble.diagnostics import Diagnosis, diagnose
 from tensorbnn.ensemble.fit_checks import MOST_NETWORKS, Fit
+from tensorbnn.ensemble.frames import summary_frame
 from tensorbnn.ensemble.networks import Networks, Pair
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.ratios import Side, both_sides, log_ratios
@@ -26,6 +31,7 @@ from tensorbnn.ensemble.scores import Scores, score_numbers
 from tensorbnn.ensemble.sensitivity import Sensitivity, prepare_sweep
 from tensorbnn.ensemble.statistics import autocorrelation, autocorrelation_time
 from tensorbnn.ensemble.targets import log_likelihood, new_targets, noise_numbers
+from tensorbnn.errors import OptionError
 from tensorbnn.inference.sampler import MAX_SEED
 from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
@@ -33,6 +39,7 @@ from tensorbnn.model.network import Network
 
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
+    from pandas import DataFrame
     from xarray import DataTree
 
 
@@ -448,6 +455,75 @@ class Ensemble(Networks):
     def waic(self) -> "ELPDData":
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
         return waic(self._needed_log_likelihood("waic"))
+
+    def summary(self, names: Sequence[str] | None = None) -> "DataFrame":
+        """Hyper-parameters and parameters as a pandas table, a line for each number.
+
+        Parameters
+        ----------
+        names
+            Which to show, such as ``["likelihood.sd"]``; by default all.
+
+        Returns
+        -------
+        DataFrame
+            ``mean``, ``sd``, the quantiles ``q0.025`` and ``q0.975``, ``rhat``, ``ess`` and
+            ``ess_tail``. Units of a network can be swapped, so that R-hat of its parameters may be
+            large where predictions agree: `diagnose` looks at predictions.
+
+        Examples
+        --------
+        >>> import tensorbnn as tb
+        >>> posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(tb.Hyper(0.5)))
+        >>> ensemble = tb.sample(posterior, chains=2, burn_in=100, draws=100, progress=False)
+        >>> ensemble.summary(["likelihood.sd", "dense_0.weights"]).index.tolist()
+        ['likelihood.sd', 'dense_0.weights[0, 0]']
+        """
+        known = self.hyperparameters | self.parameters
+        if names is not None:
+            unknown = [name for name in names if name not in known]
+            if isinstance(names, str) or unknown:
+                raise OptionError("names", f"some of {sorted(known)}", names)
+            known = {name: known[name] for name in names}
+        return summary_frame(known, self.weights)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Save a run in memory as a run directory, for `load` and `resume`.
+
+        Parameters
+        ----------
+        path
+            The directory to make.
+        overwrite
+            Whether a run that is already at `path` may be replaced.
+        """
+        self._refuse_view("save")
+        if self.path is not None:
+            raise ValueError(f"this run is saved already, in {self.path}: copy that directory")
+        run: Any = getattr(self._store, "run", None)
+        if run is None:
+            raise ValueError(
+                "only the ensemble that tb.sample, tb.resume or tb.fit_variational returned can be "
+                "saved: this one has no state from which its chains could continue"
+            )
+        run.save(Path(path), overwrite=overwrite)
+
+    def report(self, path: str | os.PathLike[str], *, progress: bool = True) -> None:
+        """Write an HTML report on the run, which says whether you can trust it.
+
+        Parameters
+        ----------
+        path
+            The file to write, such as ``"report.html"``. An existing one is replaced.
+        """
+        self._refuse_view("report")
+        page = importlib.import_module("tensorbnn.report.page")  # needs the optional packages
+        if self.path is not None:
+            page.write_report(self.path, Path(path), progress=progress)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder) / "run in memory")
+            page.write_report(Path(folder) / "run in memory", Path(path), progress=progress)
 
     def _series(self, method: str, x: ArrayLike | None, progress: bool) -> NDArray[Any]:
         """Predictions in the order they were sampled, ``(chains, draws, rows, outputs)``."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.errors import OptionTypeError
+from tensorbnn.model.checks import check_unmasked
 from tensorbnn.storage.manifest import describe, restore
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
@@ -40,7 +41,7 @@ class _LibraryMetric(ABC):
 
         With `sample_weight` ``(rows,)`` the mean over rows is weighted.
         """
-        predicted, true = _columns(predictions), _columns(targets)
+        predicted, true = _columns("predictions", predictions), _columns("targets", targets)
         if len(predicted) != len(true):
             raise ValueError(f"there are {len(predicted)} predictions for {len(true)} targets")
         # Infinite and undefined values are returned as inf and NaN.
@@ -179,9 +180,13 @@ def _name(metric: Metric) -> str:
     return type(metric).__name__
 
 
-def _columns(values: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(values, np.float64)
+def _columns(name: str, values: ArrayLike) -> NDArray[Any]:
+    check_unmasked(name, values)
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:  # texts, or lists of different lengths
+        raise type(error)(f"`{name}` must be an array of numbers: {error}") from error
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"predictions and targets must be (rows, outputs), got {array.shape}")
+        raise ValueError(f"`{name}` must be (rows, outputs), got {array.shape}")
     return array

@@ -26,7 +26,7 @@ from tensorbnn.ensemble.diagnostics import TRAINING_POINTS
 from tensorbnn.ensemble.draws import find_draws, in_order
 from tensorbnn.ensemble.reweight import Weights
 from tensorbnn.ensemble.statistics import quantile
-from tensorbnn.errors import DataNotKeptError, OptionError
+from tensorbnn.errors import DataNotKeptError, OptionError, RunError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.checks import DType
 from tensorbnn.model.layers import Relevance
@@ -61,11 +61,12 @@ class Networks:
         self.dtype: DType = dtype
         self._store, self._sampler, self._skip_damaged = store, sampler, skip_damaged
         self._given = data
+        self._draws = find_draws(store, skip_damaged=skip_damaged)
+        self._draws.check_shapes(network)
         # The model that was sampled, and the weights for another one.
         self._sampled = Model(network, likelihood)
         self._weights: Weights | None = None
         self._moved = False  # by `sensitivity`, which leaves the network as it is
-        self._draws = find_draws(store, skip_damaged=skip_damaged)
         self._output_shape: tuple[int, ...] = tuple(store.manifest["output_shape"])
 
     @classmethod
@@ -116,6 +117,10 @@ class Networks:
     @property
     def sampler(self) -> Sampler | None:
         """The sampler; ``None`` for an imported run."""
+        run = getattr(self._store, "run", None)
+        if run is not None:  # in memory
+            own: Sampler = run.sampler
+            return own
         described = self._store.manifest.get("sampler", {})
         kind = self._sampler
         if kind is None or len(described) != 1 + len(dataclasses.fields(kind)):  # type: ignore[arg-type]
@@ -134,7 +139,19 @@ class Networks:
     @property
     def _kept_data(self) -> Dataset | None:
         """Training data; ``None`` also where the run did not keep them."""
-        return unpack_dataset(self._store.data()) if self._given is None else self._given
+        if self._given is not None:
+            return self._given
+        arrays, known = self._store.data(), self._store.manifest.get("data")
+        try:
+            kept = unpack_dataset(arrays)
+        except (TypeError, ValueError) as error:
+            raise RunError(f"the training data that this run keeps are damaged: {error}") from error
+        if kept is not None and known is not None and fingerprint(kept) != known:
+            raise RunError(
+                "the training data that this run keeps are not those it was sampled with: give "
+                "them as `data` of tb.load"
+            )
+        return kept
 
     def refresh(self) -> Self:
         """Look for draws that a run has saved since it was loaded; returns the ensemble itself."""
@@ -343,6 +360,16 @@ class Networks:
             )
         some = data.evenly(TRAINING_POINTS)
         return self._prepare(Dataset(some.x, rows=some.rows, names=names))
+
+    def _refuse_view(self, method: str) -> None:
+        """Raise for some of the draws of a run, or a reweighted ensemble."""
+        self._refuse_weights(method, "it is about the run as it was sampled")
+        pieces, chains = self._draws.pieces.values(), int(self._store.manifest["chains"])
+        if self._draws.steps != range(sum(pieces)) or self.num_chains < chains:
+            raise ValueError(
+                f"`{method}` is about all draws of a run: call it on the ensemble from which this "
+                "one was made by `thin`, `discard` or `sel`"
+            )
 
     def _refuse_weights(self, method: str, reason: str) -> None:
         if self._weights is not None:

@@ -1,8 +1,8 @@
 """Predictions of an ensemble, computed in blocks of rows so that memory stays bounded."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from tensorbnn.data import Dataset, Prepared, follow_y, prepare_targets
 from tensorbnn.engine.forward import ROW_MULTIPLE, pad_rows
 from tensorbnn.ensemble import statistics, targets
 from tensorbnn.ensemble.draws import Batch
+from tensorbnn.ensemble.frames import columns_frame
 from tensorbnn.errors import OptionError
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -22,6 +23,9 @@ from tensorbnn.model.noise import UNKNOWN_NOISE
 from tensorbnn.model.scaling import Scaling
 from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # Outputs of all networks for one block of rows take at most about this many bytes.
 BLOCK_BYTES = 2**26
@@ -138,7 +142,9 @@ class Prediction:
         The entropy of the mean probabilities less the mean of the networks' own entropies.
         """
         self._check_classes()
-        return self._of_classes(self._information)
+        model = self._likelihood, self.weights
+        found = self._collect(lambda own: statistics.mutual_information(own.values, *model), axis=0)
+        return self._of_classes(found)
 
     def quantile(self, probability: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
         """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several.
@@ -172,6 +178,30 @@ class Prediction:
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         lower, upper = self.quantile(ends, noise=noise)
         return lower, upper
+
+    def to_dataframe(
+        self, quantiles: Sequence[float] = (0.025, 0.5, 0.975), *, noise: bool = False
+    ) -> "DataFrame":
+        """The predictions as a pandas table, a line for each row.
+
+        Parameters
+        ----------
+        quantiles
+            Which to compute, as columns such as ``q0.025``.
+        noise
+            Whether they are quantiles of new targets, as in `quantile`.
+
+        Returns
+        -------
+        DataFrame
+            ``mean``, ``sd``, ``sd_total`` (if the noise is known) and the quantiles; of several
+            outputs ``mean_0``, ``mean_1``, ...
+        """
+        found = {"mean": self.mean, "sd": self.sd}
+        if self.knows_noise:
+            found["sd_total"] = self.sd_total
+        found |= {f"q{each:g}": self.quantile(each, noise=noise) for each in quantiles}
+        return columns_frame(found)
 
     def density(self, edges: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
         """Predictive density by binning the networks' values (the paper's Eq. 3).
@@ -247,13 +277,6 @@ class Prediction:
     def _samples(self) -> NDArray[Any]:
         """Value of each network, ``(samples, rows, outputs)``."""
         return self._collect(lambda block: block.values, axis=1)
-
-    @functools.cached_property
-    def _information(self) -> NDArray[Any]:
-        likelihood, weights = self._likelihood, self.weights
-        return self._collect(
-            lambda block: statistics.mutual_information(block.values, likelihood, weights), axis=0
-        )
 
     @property
     def _total_sd(self) -> NDArray[Any]:

@@ -1,1 +1,1 @@
-"""How the posterior is sampled: flat vectors and a density, nothing of networks."""
+"""Samplers of a density over flat vectors, which need not know networks."""

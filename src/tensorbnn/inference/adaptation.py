@@ -1,4 +1,4 @@
-"""What chains learn in burn-in: a step size by dual averaging, and the width of the posterior."""
+"""Adaptation in burn-in: the step size by dual averaging, and the width of the posterior."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class DualAveraging(NamedTuple):
         return _begin(jnp.full(chains, step_size, dtype=float))
 
     def update(self, acceptance: Array, target: Array) -> "DualAveraging":
-        """Take in the acceptance probability of one transition made with ``exp(log_step_size)``."""
+        """Update with the acceptance probability of a transition of step ``exp(log_step_size)``."""
         updates = self.updates + 1
         weight = 1 / (updates + T0)
         mean_error = (1 - weight) * self.mean_error + weight * (target - acceptance)
@@ -59,11 +59,11 @@ class DualAveraging(NamedTuple):
         return select(adapting, self.update(acceptance, target), self)
 
     def step_size(self, adapting: Array) -> Array:
-        """The step size that explores while `adapting`; their average afterwards."""
+        """The exploring step size while `adapting`; the average afterwards."""
         return jnp.exp(jnp.where(adapting, self.log_step_size, self.log_average))
 
     def pool(self, mean_error: Array, log_average: Array) -> "DualAveraging":
-        """Go on from means over several adaptations that have made as many updates as this one."""
+        """Continue from means over several adaptations with the same number of updates."""
         log_step_size = self.log_anchor - jnp.sqrt(self.updates) / GAMMA * mean_error
         return DualAveraging(log_step_size, log_average, mean_error, self.updates, self.log_anchor)
 
@@ -85,7 +85,7 @@ class Spread(NamedTuple):
         return cls(zero[:, 0], zero, zero)
 
     def update(self, position: Array, iteration: Array, burn_in: Array) -> "Spread":
-        """Take in the position after transition `iteration`, if in the second half (Welford)."""
+        """Update with the position after transition `iteration` in the second half (Welford)."""
         visits = self.visits + 1
         off = position - self.mean
         mean = self.mean + off / visits

@@ -1,15 +1,16 @@
 """The paper's sampler: HMC over the parameters, then HMC over the hyper-parameters.
 
 One transition is an *epoch*: a trajectory over theta given phi, whose step size and number of steps
-are sought by the parameter adapter (`trajectory_adapter`), then a trajectory over phi given theta
-with a fixed number of steps and a step size found by dual averaging during the first 80 % of
-burn-in. All adaptation ends with burn-in, so that the chain that is saved is a Markov chain.
+the parameter adapter chooses (`trajectory_adapter`), then a trajectory over phi given theta with a
+fixed number of steps and a step size found by dual averaging during the first 80 % of burn-in. All
+adaptation ends with burn-in, so the saved chain is a Markov chain.
 
-Then phi moves once more, by a short trajectory in which the weights follow their scales, without
-which few data under a wide hyper-prior are sampled badly (`hyper_moves`). The paper has none.
+Then phi moves once more, by a short trajectory in which the weights follow their scales
+(`hyper_moves`). Without it, few data under a wide hyper-prior are sampled badly. The paper does not
+have this trajectory.
 
-Theta and phi are moved in units of their priors' widths (`target`). These are about one under the
-paper's priors; under others one step size serves narrow and wide priors alike, and reaches tails.
+Theta and phi move in units of their priors' widths (`target`). These are about one under the
+paper's priors; under others, one step size then suits narrow and wide priors, and their tails.
 """
 
 from collections.abc import Mapping
@@ -62,13 +63,13 @@ class AdaptiveHMC(Sampler):
     hyper_target_acceptance
         Acceptance at which dual averaging aims over the hyper-parameters.
     interweave
-        Whether the hyper-parameters of priors move a second time in each epoch, now with the
-        parameters following them, which takes six more gradients. The paper has ``False``: then few
-        data under a wide hyper-prior can make a chain miss scales close to zero.
+        Whether the hyper-parameters of priors move a second time in each epoch, with the
+        parameters following them, for six more gradients. The paper does not do this; with few data
+        and a wide hyper-prior, its chains can miss scales close to zero.
     step_size_jitter
-        Each trajectory, over parameters and over hyper-parameters, multiplies its step size by a
-        random number from ``[1 - jitter, 1 + jitter]``, so that none of fixed length resonates: a
-        trajectory of half a period jumps farthest, but only to the opposite side. The paper has 0.
+        The step size of each trajectory, over parameters and over hyper-parameters, is multiplied
+        by a random number from ``[1 - jitter, 1 + jitter]``. Without jitter, a trajectory of half a
+        period would always jump to the opposite side. The paper uses 0.
     averaging_steps
         Trajectories over which the reward of a candidate is averaged.
     a, delta, k
@@ -80,10 +81,10 @@ class AdaptiveHMC(Sampler):
     random_steps
         Random candidates after each (re)start of the search.
     reward
-        What the search rewards, divided by the root of the number of steps: squared jumps of the
-        ``"parameters"``, as in the paper, or of the ``"function"``, which are the outputs of the
+        The squared jumps that the search rewards, divided by the root of the number of steps: those
+        of the ``"parameters"``, as in the paper, or of the ``"function"``, the outputs of the
         network at training rows and at points around them. The second finds shorter trajectories,
-        after which predictions are forgotten with fewer gradients.
+        with more effective predictions per gradient.
 
     Examples
     --------
@@ -155,7 +156,7 @@ class AdaptiveHMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "AdaptiveState") -> Array:
-        """How many gradients the next transition takes at most, ``(chains,)``."""
+        """Most gradients of the next transition, ``(chains,)``."""
         return _gradients(state, moves_hypers=state.z_phi.shape[1] > 0)
 
     @staticmethod
@@ -183,7 +184,7 @@ class AdaptiveHMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
+    """The options as arrays, so that another number needs no new compilation."""
 
     burn_in: Array
     hyper_adapt_steps: Array
@@ -195,7 +196,7 @@ class Settings(NamedTuple):
 
 
 class AdaptiveState(NamedTuple):
-    """All that the next epoch needs; every array has the chains as its first axis."""
+    """State between epochs; every array has the chains as its first axis."""
 
     position: Array
     log_density: Array

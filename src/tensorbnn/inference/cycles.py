@@ -1,4 +1,4 @@
-"""Cycles of AMSGrad with patience: how networks are pre-trained and densities fitted.
+"""Cycles of AMSGrad with patience, which pre-train networks and fit densities.
 
 With the gradient ``g`` of the loss, step ``t`` of AMSGrad (Reddi, Kale & Kumar 2018) with rate
 ``r`` is
@@ -31,15 +31,15 @@ from tensorbnn.inference.sampler import over_chains, select
 from tensorbnn.model.network import Network
 from tensorbnn.progress import Bar
 
-# One call of the compiled program makes at most so many epochs, and is to take about this long, so
-# that progress moves and an interrupt is answered.
+# One call of the compiled program makes at most this many epochs and takes about this long, so that
+# the progress bar moves and an interrupt takes effect.
 EPOCHS_PER_CALL = 64
 SECONDS_PER_CALL = 0.25
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """How long is trained, and at which rates; `pretrain` documents each number."""
+    """The schedule and the rates of training; `pretrain` documents each number."""
 
     cycles: int
     epochs: int
@@ -89,9 +89,9 @@ class Losses(NamedTuple):
 
 
 class Task(Protocol):
-    """What is minimized; a pytree, so that its arrays are arguments when compiled.
+    """The losses to minimize; a pytree, so that its arrays are arguments when compiled.
 
-    `parameters` is a pytree of what is trained, `held` what it depends on besides.
+    `parameters` is a pytree of trained arrays; `held` are arrays that stay fixed.
     """
 
     @property
@@ -110,7 +110,7 @@ class Task(Protocol):
 
 
 class State(NamedTuple):
-    """Where training is in a cycle; every array has the starts as its first axis."""
+    """State of training in a cycle; every array has the starts as its first axis."""
 
     parameters: Any
     held: Any
@@ -122,7 +122,7 @@ class State(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What all cycles gave: the best of each start, with its loss curves."""
+    """Results of all cycles: the best of each start, with its loss curves."""
 
     best: Any
     best_loss: NDArray[Any]
@@ -173,7 +173,7 @@ def run(task: Task, plan: Cycles, keys: Array, state: State, bar: Bar) -> Traine
 
 
 class _Settings(NamedTuple):
-    """The numbers of a cycle as arrays, so that a change of one recompiles nothing."""
+    """The numbers of a cycle as arrays, so that another number needs no new compilation."""
 
     cycle: Array
     learning_rate: Array
@@ -251,11 +251,11 @@ def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[S
 
 
 def _evaluate(task: Task, parameters: Any, state: State, settings: _Settings) -> Losses:
-    """The losses after an epoch; NaN, which has not fallen, where nobody looks."""
+    """The losses after an epoch; NaN after epochs in which they are not evaluated."""
     if task.evaluate_every == 1:
         return task.losses(parameters, state.held)
     done = state.epoch + 1
-    # Patience must not end a cycle that nobody has looked at.
+    # Patience must not end a cycle before its losses are evaluated.
     ends = (done == settings.epochs) | (state.epochs_since_best + 1 >= settings.patience)
     return jax.lax.cond(
         (done % task.evaluate_every == 0) | ends,
@@ -270,7 +270,7 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
     def step(carry: tuple[Any, Any], key: Array, data: Data | None, rows: int) -> tuple[Any, Any]:
         parameters, optimizer = carry
         gradient = jax.grad(task.loss, argnums=1)(key, parameters, state.held, data, rows)
-        # Optax multiplies whole numbers by floating-point ones, which JAX may be told to refuse.
+        # Optax multiplies integers by floating-point numbers, which strict promotion would refuse.
         with jax.numpy_dtype_promotion("standard"):
             update, optimizer = _amsgrad(rate).update(gradient, optimizer)
         return jax.tree.map(jnp.add, parameters, update), optimizer

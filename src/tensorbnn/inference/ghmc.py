@@ -1,16 +1,16 @@
 """HMC with persistent momentum, and a slice variable that decides on acceptance.
 
-Generalized HMC (Horowitz 1991) does not throw the momentum away. A *move* refreshes a part of it,
+Generalized HMC (Horowitz 1991) keeps most of the momentum. A *move* refreshes a part of it,
 
     p <- a p + sqrt(1 - a^2) N(0, 1),        a = exp(-time of the move / decoherence time),
 
-follows a few leapfrog steps, and takes the end if ``|u| < exp(H_start - H_end)``; a rejection turns
-the momentum round. The uniform number ``u`` in [-1, 1] is not drawn anew either (Neal 2020,
-"Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): before each
-move it goes a little way round the interval, and an acceptance multiplies it by
-``exp(H_end - H_start)``, which leaves the joint density of position, momentum and ``u`` as it is.
-So rejections come in bunches, and between them the momentum persists for long. All of these updates
-are exact. One transition is as many moves as `trajectory_length` takes.
+makes a few leapfrog steps, and accepts the end if ``|u| < exp(H_start - H_end)``; a rejection
+reverses the momentum. The uniform number ``u`` in [-1, 1] persists, too (Neal 2020,
+"Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): each move
+first shifts it a little, and an acceptance multiplies it by ``exp(H_end - H_start)``, which
+preserves the joint density of position, momentum and ``u``. So rejections come in clusters, and
+the momentum persists between them. All of these updates are exact. One transition consists of
+moves with a total time of `trajectory_length`.
 """
 
 from dataclasses import dataclass
@@ -42,31 +42,31 @@ DECOHERENCE_TIME = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class GHMC(Sampler):
-    """HMC with persistent momentum: exact, and most often faster than `HMC` per gradient.
+    """HMC with persistent momentum: exact, and usually faster than `HMC` per gradient.
 
     Parameters
     ----------
     step_size
-        Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
-        found during burn-in and held from then on, so that what is saved is a
-        Markov chain; and one transition in five, by chance, takes half of it, as in `HMC`.
+        Leapfrog step in units of the prior's standard deviations. By default, one step for all
+        chains is found during burn-in and then held, so the saved chain is a Markov chain; one
+        transition in five, at random, takes half of it, as in `HMC`.
     num_steps
-        Leapfrog steps of a move, after which it is accepted or rejected; fewer where the momentum
-        is to be forgotten sooner.
+        Leapfrog steps of a move, after which it is accepted or rejected; fewer if the
+        decoherence time is shorter.
     num_steps_jitter
         The number of steps of each move is multiplied by a number drawn evenly from
         ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the moves.
     decoherence_time
-        Time (step size times number of steps) in which the momentum is forgotten, but for a
-        part of ``1 / e``. Left out, it is sought during burn-in as the trajectory length of `HMC`
-        is; or 0.5 where `trajectory_length` is given.
+        Time (step size times number of steps) after which ``1 / e`` of the momentum is left. By
+        default it is found during burn-in, as the trajectory length of `HMC`; with
+        `trajectory_length` it is 0.5.
     trajectory_length
-        Time of a transition, which is as many moves as that takes. It sets only how far apart
-        draws are. Left out, the decoherence time.
+        Time of all moves of a transition, which sets only the distance between draws. By default,
+        the decoherence time.
     target_acceptance
-        Acceptance probability of a move with the whole step, that its adaptation aims at.
+        Target of the adaptation: the acceptance probability of a move with the whole step.
     slice_step
-        How far the slice variable goes round [-1, 1] before each move, on average.
+        Average shift of the slice variable in [-1, 1] before each move.
     max_steps
         Most leapfrog steps of a transition, on average.
 
@@ -122,7 +122,7 @@ class GHMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "GHMCState") -> Array:
-        """How many gradients the next transition takes at most, ``(chains,)``."""
+        """Most gradients of the next transition, ``(chains,)``."""
         return jax.vmap(_most_gradients)(state)
 
     @staticmethod
@@ -132,7 +132,7 @@ class GHMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
+    """The options as arrays, so that another number needs no new compilation."""
 
     num_steps: Array
     num_steps_jitter: Array
@@ -142,7 +142,7 @@ class Settings(NamedTuple):
 
 
 class GHMCState(NamedTuple):
-    """All that the next transition needs; every array has the chains as its first axis."""
+    """State between transitions; every array has the chains as its first axis."""
 
     position: Array
     momentum: Array
@@ -155,7 +155,7 @@ class GHMCState(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Where some moves led, and what they did.
+    """The result of some moves.
 
     `acceptance` and `num_steps` are sums, `divergent` says whether any move was, `energy` and
     `energy_error` are those of the last one.
@@ -181,7 +181,7 @@ def move(
     num_steps: Array,
     persistence: Array,
 ) -> Moves:
-    """Refresh momentum (by normal numbers) and slice, follow a trajectory, accept or turn round."""
+    """Refresh momentum (by normal numbers) and slice, follow a trajectory, accept or reverse."""
     momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
     slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
@@ -246,7 +246,7 @@ def _follow(
 
     def one(index: Array, so_far: Moves) -> Moves:
         key_momentum, key_slice = jax.random.split(jax.random.fold_in(key, index))
-        # Before the first move of all there is nothing that could persist.
+        # The first move of a chain has no momentum to keep.
         first = (state.iteration == 0) & (index == 0)
         uniform = jax.random.uniform(key_slice, (3,))
         fresh = jax.random.normal(key_momentum, state.position.shape)
@@ -280,7 +280,7 @@ def _follow(
 
 
 def _most_gradients(state: GHMCState) -> Array:
-    """Gradients of a transition all of whose moves are as long as they can be."""
+    """Gradients of a transition whose moves all have their largest length."""
     moves, usual_steps = _moves(state, tuning.step_size(state.tuning, state.iteration))
     return moves * _steps_of_move(1 + state.settings.num_steps_jitter, usual_steps)
 
@@ -293,7 +293,7 @@ def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
     """Number of moves of a transition, and of leapfrog steps of a move before its jitter."""
     settings, time = state.settings, state.tuning.length
     length = jnp.where(settings.trajectory_length > 0, settings.trajectory_length, time)
-    # A move is never longer than the momentum is to persist.
+    # A move is never longer than the decoherence time.
     num_steps = jnp.clip(jnp.rint(time / step_size), 1.0, settings.num_steps.astype(time.dtype))
     cap = tuning.max_steps(state.tuning, state.iteration).astype(time.dtype)
     wanted = jnp.minimum(length / (step_size * num_steps), jnp.floor(cap / num_steps))

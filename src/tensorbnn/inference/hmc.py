@@ -36,9 +36,9 @@ from tensorbnn.inference.tuning import Tuning
 
 # An energy error beyond this means that the integrator has left the trajectory.
 DIVERGENCE = 1000.0
-# A trajectory is at least 0.7 long, unless that takes so many steps. Where steps are tiny no round
-# of the search sees what is slowest: on the paper's variable case it prefers 800 steps, but 4,000
-# give two to three times as many effective draws a gradient at the slowest inputs.
+# A trajectory is at least 0.7 long, unless that takes this many steps. With tiny steps, no round of
+# the search is long enough for the slowest outputs: on the paper's variable case it prefers 800
+# steps, but 4,000 give two to three times as many effective draws per gradient at these inputs.
 MANY_STEPS = 4096
 
 ValueAndGrad = Callable[[Array], tuple[Array, Array]]
@@ -51,26 +51,25 @@ class HMC(Sampler):
     Parameters
     ----------
     step_size
-        Leapfrog step in units of the prior's standard deviations. Left out, one for all chains is
-        found during burn-in, and held from then on, so that what is saved is a Markov chain; and
-        one trajectory in five, by chance, takes half of it, so that a chain does not get stuck
-        where the density is narrower than where the step was found.
+        Leapfrog step in units of the prior's standard deviations. By default, one step for all
+        chains is found during burn-in and then held, so the saved chain is a Markov chain. One
+        trajectory in five, at random, takes half of it, so that chains don't get stuck in regions
+        that are narrower than those of burn-in.
     num_steps
-        Leapfrog steps per trajectory. Left out, as many as `trajectory_length` takes.
+        Leapfrog steps per trajectory. By default, as many as `trajectory_length` needs.
     trajectory_length
-        Step size times number of steps, where `num_steps` is left out. Left out as well, it is
-        sought during burn-in, so that outputs of the network at probe inputs (training rows and
-        points around them) are forgotten after the fewest gradients; see
-        `tensorbnn.inference.tuning`. That takes a burn-in of at least 160 transitions; in a shorter
-        one the length is 1.
+        Step size times number of steps, if `num_steps` is not given. By default it is tuned during
+        burn-in for the most effective draws per gradient of the network's outputs at probe inputs
+        (training rows and points around them); see `tensorbnn.inference.tuning`. This needs a
+        burn-in of at least 160 transitions; in a shorter one the length is 1.
     target_acceptance
-        Acceptance probability, of trajectories with the whole step, that its adaptation aims at.
+        Target of the adaptation: the acceptance probability of trajectories with the whole step.
     step_size_jitter, num_steps_jitter
-        Each trajectory's step size and number of steps are multiplied by a number drawn evenly
+        Each trajectory's step size and number of steps are multiplied by a uniform random number
         from ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the trajectory.
-        Left out, the second is 0.5 where `num_steps` is left out and 0 where it is given.
+        By default, `num_steps_jitter` is 0 with `num_steps` and 0.5 otherwise.
     max_steps
-        Most steps of a trajectory, where `num_steps` is left out.
+        Most steps of a trajectory, if `num_steps` is not given.
 
     Examples
     --------
@@ -126,7 +125,7 @@ class HMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "HMCState") -> Array:
-        """How many gradients the next transition takes at most, ``(chains,)``."""
+        """Most gradients of the next transition, ``(chains,)``."""
         return jax.vmap(lambda each: _trajectory(jnp.ones(2, each.position.dtype), each)[1])(state)
 
     @staticmethod
@@ -137,7 +136,7 @@ class HMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
+    """The options as arrays, so that another number needs no new compilation."""
 
     num_steps: Array
     """0 where a length decides."""
@@ -146,7 +145,7 @@ class Settings(NamedTuple):
 
 
 class HMCState(NamedTuple):
-    """All that the next transition needs; every array has the chains as its first axis."""
+    """State between transitions; every array has the chains as its first axis."""
 
     position: Array
     log_density: Array
@@ -161,8 +160,8 @@ def leapfrog(
 ) -> Phase:
     """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
-    `step_size` is one number, or one for each coordinate, which is a diagonal mass. A `Density`
-    whose engine has an integrator of its own is left to that. Neighboring half kicks are merged.
+    `step_size` is one number, or one for each coordinate, which is a diagonal mass. If the engine
+    of a `Density` has its own integrator, that is used. Neighboring half kicks are merged.
     """
     if isinstance(value_and_grad, Density) and value_and_grad.follow is not None:
         return value_and_grad.follow(start, step_size, num_steps)
@@ -181,9 +180,9 @@ def leapfrog(
 def transition(
     density: ValueAndGrad, start: Phase, step_size: Array, num_steps: Array, uniform: Array
 ) -> tuple[Phase, TransitionInfo, Array]:
-    """A leapfrog trajectory and its Metropolis step, and whether it was accepted.
+    """A leapfrog trajectory and its Metropolis step; `uniform` decides whether it is accepted.
 
-    `uniform` decides on that.
+    Returns the state and whether it was accepted.
     """
     end = leapfrog(density, start, step_size, num_steps)
     energy, energy_after = energy_of(start), energy_of(end)
@@ -244,8 +243,8 @@ def energy_of(phase: Phase) -> Array:
 def acceptance_of(energy: Array, energy_after: Array) -> Array:
     """Probability with which a trajectory between these energies is accepted.
 
-    One that ends in NaN never is; nor is one that ends where the density is infinite, as it may be
-    at a point: no chain would ever leave it. One that leaves a density of zero is.
+    It is 0 for one that ends in NaN, and for one that ends at a point of infinite density, which
+    no chain would ever leave. It is 1 for one that starts at a density of zero.
     """
     error = energy_after - energy
     fails = jnp.isnan(error) | (energy_after == -jnp.inf)

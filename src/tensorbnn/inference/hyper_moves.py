@@ -1,10 +1,10 @@
-"""Trajectories over the hyper-parameters phi: given the parameters, and with these following.
+"""Trajectories over the hyper-parameters phi, with theta fixed or following.
 
-Given theta, a scale is held fast by the weights under it, by fifty of them to a tenth of itself;
-and close to zero, where the weights are small, no step that suits the rest leads in or out. Where
-theta keeps its place in units of its prior's width instead, the weights follow their scale, and
-only the data hold it. What is slow for one of the two is not for the other, so that both, one after
-the other, serve everywhere: the interweaving of Yu and Meng (2011).
+Given theta, the weights under a scale determine it closely (fifty weights, to a tenth of itself),
+and near zero the weights are small, so that no step that suits the rest leads in or out. If theta
+is fixed in units of its prior's width instead, the weights follow their scale, and only the data
+determine it. One of the two moves is fast where the other is slow, so both are made in turn: the
+interweaving of Yu and Meng (2011).
 """
 
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from tensorbnn.engine.trajectory import Phase
 from tensorbnn.inference.hmc import transition
 from tensorbnn.inference.target import TargetDensity
 
-# Leapfrog steps of a trajectory in which theta follows, a gradient of the network each.
+# Leapfrog steps of a trajectory in which theta follows; each takes a gradient of the network.
 WEAVING_STEPS = 5
 
 
 class Randomness(NamedTuple):
-    """What is random in a trajectory."""
+    """The random numbers of a trajectory."""
 
     momentum: Array
     jitter: Array
@@ -31,7 +31,7 @@ class Randomness(NamedTuple):
 
 
 class Hypers(NamedTuple):
-    """Parameters and hyper-parameters after a trajectory over the second."""
+    """Parameters and hyper-parameters after a trajectory over the hyper-parameters."""
 
     theta: Array
     z_phi: Array
@@ -77,6 +77,6 @@ def with_theta(
     start = Phase(position, momentum, *density(position))
     num_steps = jnp.asarray(WEAVING_STEPS, jnp.int32)
     end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)
-    # Where it was rejected, theta stays as it is, to the last bit.
+    # After a rejection, theta is unchanged to the last bit.
     followed = jnp.where(accepted, target.vectors(end.position)[0], theta)
     return Hypers(followed, end.position[theta.size :], info.acceptance_rate)

@@ -1,13 +1,14 @@
-"""The search for a trajectory length: how fast outputs of the network are forgotten, per gradient.
+"""The search for the trajectory length with the most effective draws per gradient.
 
-In each round of the search all chains use one length, and record the outputs ``f`` at probe inputs.
-Squared jumps of ``f`` over 1, 2, 4, ... transitions, against the variance of ``f`` over all chains,
-give autocorrelations, and these the effective draws of a transition for each output. Their harmonic
-mean, in which slow outputs count most, over the length is the score. (Jumps over one transition
-alone see what is fast in ``f``, and favor lengths two to three times too short; so do, less so,
-jumps over as many transitions as a round has. Where even the best length seen gives few effective
-draws a transition, the root of the length counts, as in the paper's reward. It is not the number of
-steps, as the step size still varies.) The search climbs by factors of two, then by their root.
+In each round of the search all chains use one length and record the outputs ``f`` of the network at
+probe inputs. Squared jumps of ``f`` over 1, 2, 4, ... transitions, divided by the variance of ``f``
+over all chains, give autocorrelations, and from them the effective draws per transition of each
+output. The score is their harmonic mean, in which slow outputs count most, over the length. (Jumps
+over a single transition only show the fast part of ``f`` and favor lengths two to three times too
+short; jumps over a whole round do so, too, but less. If even the best length gives few effective
+draws per transition, the root of the length counts, as in the paper's reward. The length counts
+rather than the number of steps, because the step size still varies.) The search climbs by factors
+of two, then by their root.
 """
 
 from typing import Any, NamedTuple
@@ -20,23 +21,23 @@ from numpy.typing import NDArray
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.target import TargetDensity
 
-# Outputs at all probe inputs, about: more of them say hardly more, fewer might miss a slow one.
+# About this many outputs at all probe inputs: more add little, fewer might miss a slow one.
 FEATURES, LEAST_PROBES = 32, 8
 # Fractional parts of powers of the plastic number: multiples of them are spread evenly in 3-D.
 _RATIOS = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
-# Transitions of a round that are recorded at most, evenly, and lags at which jumps are looked at.
+# Most transitions of a round that are recorded, evenly spaced, and the lags of the jumps.
 RECORD = 64
 LAGS = (1, 2, 4, 8, 16, 32)
-# The autocorrelation at the longest lag at which it is above this says how fast an output is
-# forgotten: at shorter lags only its fast part is seen, at longer ones only noise.
+# The decay of an output is measured by its autocorrelation at the longest lag at which that is
+# above this: shorter lags show only its fast part, longer ones only noise.
 SEEN = 0.25
-# Effective draws of a transition that are few, so that the root of the length counts, and many, so
-# that the length itself does.
+# With fewer effective draws per transition than the first number, the root of the length counts;
+# with more than the second, the length itself.
 FEW_MANY_DRAWS = (0.1, 0.5)
 _SMOOTHING = 0.5  # octaves
-# No shorter ones are tried, unless such a length takes many steps: few steps are a random walk, and
-# draws should be worth keeping. (On networks of a few hundred parameters lengths from 0.35 to 0.7
-# give as many effective draws a gradient, and the longest of them twice as many a draw.)
+# The shortest length, unless it takes many steps: few steps are a random walk, with nearly equal
+# draws. (On networks of a few hundred parameters, lengths from 0.35 to 0.7 give as many effective
+# draws per gradient, and the longest of them twice as many per draw.)
 MIN_STEPS = 4
 MIN_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
@@ -44,14 +45,14 @@ _NEAR = 0.2  # in the logarithm, less than half of the smallest rung
 
 
 class Units(NamedTuple):
-    """Center and spread of each output over all chains, in which its jumps are measured."""
+    """Center and spread of each output over all chains: the units of its jumps."""
 
     center: Array
     scale: Array
 
 
 class Summary(NamedTuple):
-    """What a chain shares of the outputs that it recorded in a round."""
+    """The summary that a chain shares of the outputs of a round."""
 
     mean: Array
     variance: Array
@@ -75,15 +76,15 @@ def features(target: TargetDensity, theta: Array) -> Array:
 def probe_inputs(target: TargetDensity) -> Array:
     """The probe inputs, ``(inputs, probes)``.
 
-    Half of them are training rows, half lie around them, where predictions are extrapolated and
-    chains mix least: a row plus half the difference of two others. Without data they are standard
-    normal. They follow from the data alone, so that a resumed run has the same.
+    Half of them are training rows. The others are around them (a row plus half the difference of
+    two others), where networks extrapolate and chains mix least. Without data they are standard
+    normal. They depend only on the data, so a resumed run has the same ones.
     """
     count = _num_probes(target)
     if target.data is None:
         shape = (target.model.network.inputs, count)
         return jnp.asarray(np.random.default_rng(0).standard_normal(shape), dtype=float)
-    # Rows are picked evenly; the three that make a point around them are far from each other.
+    # Evenly spaced rows; the three rows of a point around them are far apart.
     half = count // 2
     picked = np.arange(count - half) / (count - half)
     places = [(np.arange(half) * ratio + 0.5 / half) % 1.0 for ratio in _RATIOS]
@@ -92,17 +93,17 @@ def probe_inputs(target: TargetDensity) -> Array:
 
 
 def stride(round_length: Array) -> Array:
-    """Of so many transitions one is recorded."""
+    """The number of transitions between recorded ones."""
     return jnp.maximum((round_length + RECORD - 1) // RECORD, 1)
 
 
 def summarize(record: Array, round_length: Array, units: Units) -> Summary:
-    """The summary of a `record` ``(RECORD, outputs)``, filled as far as a round goes."""
+    """The summary of a `record` ``(RECORD, outputs)`` of a round, which may not be full."""
     each = stride(round_length)
     count = (jnp.maximum(round_length, 1) + each - 1) // each
     rows = jnp.arange(RECORD, dtype=jnp.int32)
     mean = _mean(record, rows < count)
-    # In units of their spread, bounded so that heavy tails don't drown the rest.
+    # In units of their spread, and bounded, so that heavy tails don't dominate.
     bounded = jnp.tanh((record - units.center[None]) / units.scale[None])
     jumps = [_mean(jnp.square(bounded[lag:] - bounded[:-lag]), rows[lag:] < count) for lag in LAGS]
     return Summary(
@@ -115,25 +116,25 @@ def summarize(record: Array, round_length: Array, units: Units) -> Summary:
 
 
 def common_units(mean: Array, variance: Array) -> Units:
-    """Units from what chains told of a round, both ``(chains, outputs)``."""
+    """Units from means and variances that chains shared, both ``(chains, outputs)``."""
     spread = jnp.median(variance, axis=0) + jnp.var(mean, axis=0)
     return Units(jnp.median(mean, axis=0), jnp.sqrt(jnp.where(spread > 0, spread, 1.0)))
 
 
-def scores(told: Summary, paths: Array, tried: Array, round_length: Array) -> Array:
-    """Effective draws of a transition over a power of its length, in each round, ``(rounds,)``.
+def scores(shared: Summary, paths: Array, tried: Array, round_length: Array) -> Array:
+    """Effective draws per transition over a power of its length, in each round, ``(rounds,)``.
 
-    `told` and the mean length `paths` of trajectories are ``(chains, rounds, ...)``. Only rounds in
-    which a length was `tried` count.
+    `shared` and the mean length `paths` of trajectories are ``(chains, rounds, ...)``. Only rounds
+    in which a length was `tried` count.
     """
-    weights = tried.astype(told.mean.dtype)
+    weights = tried.astype(shared.mean.dtype)
     weights /= jnp.maximum(jnp.sum(weights), 1.0)
-    square, mean = told.bounded_square.mean(axis=0), told.bounded_mean.mean(axis=0)
+    square, mean = shared.bounded_square.mean(axis=0), shared.bounded_mean.mean(axis=0)
     # Over all chains and rounds of the search.
     variance = weights @ square - jnp.square(weights @ mean)
     moves = variance > 0
     scale = jnp.where(moves, 2 * variance, 1.0)
-    correlation = 1 - told.jumps.mean(axis=0) / scale[None, None]  # (rounds, lags, outputs)
+    correlation = 1 - shared.jumps.mean(axis=0) / scale[None, None]  # (rounds, lags, outputs)
     transitions = jnp.asarray(LAGS, jnp.int32) * stride(round_length)
     lags = transitions.astype(correlation.dtype)[None, :, None]
     root = jnp.clip(correlation, 0.02, 1 - 1e-5) ** (1 / lags)
@@ -160,9 +161,9 @@ def min_length(step_size: Array, many_steps: int | Array) -> Array:
 def best_and_next(
     scored: Array, lengths: Array, tried: Array, shortest: Array, longest: Array
 ) -> tuple[Array, Array]:
-    """The best of the lengths `tried`, and the one to try next, given `scores` of the rounds."""
+    """The best of the lengths `tried` by the `scores` of the rounds, and the one to try next."""
     best = lengths[jnp.argmax(_smooth(scored, lengths, tried))]
-    # Neighbors of the best that were not tried, the best itself where all were.
+    # An untried neighbor of the best, or the best itself if all were tried.
     ladder = best * jnp.asarray(_LADDER, dtype=best.dtype)
     near = jnp.abs(jnp.log(ladder[:, None] / lengths[None])) < _NEAR
     known = jnp.any(near & tried[None], axis=1)
@@ -171,7 +172,7 @@ def best_and_next(
 
 
 def _smooth(scored: Array, lengths: Array, tried: Array) -> Array:
-    """Scores of the lengths tried, each a geometric mean over those near it; else 0."""
+    """Scores of the lengths tried, each a geometric mean over nearby ones; 0 for the others."""
     octaves = jnp.log2(lengths[:, None] / lengths[None])
     weights = jnp.exp(-0.5 * jnp.square(octaves / _SMOOTHING)) * tried[None].astype(scored.dtype)
     logs = jnp.where(tried, jnp.log(jnp.where(tried, scored, 1.0)), 0.0)

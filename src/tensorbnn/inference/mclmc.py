@@ -1,12 +1,12 @@
 """Microcanonical Langevin Monte Carlo, unadjusted: fast, and biased by its finite steps.
 
-The momentum keeps its length, so that a chain moves at constant speed, and turns by the gradient
+The momentum has constant length, so a chain moves at constant speed, and the gradient turns it
 (Robnik, De Luca, Silverstein & Seljak 2023; isokinetic McLachlan integrator and noise by BlackJAX).
-Followed exactly, positions are draws of the posterior. Nothing is rejected: steps of a finite size
-leave a bias, which falls with the energy error of a step, and which neither R-hat nor ESS can see.
-So steps are small by default, and their errors are kept with the draws for the verdict. As with the
-other samplers, each coordinate moves by about ``t`` standard deviations of the prior in a time
-``t`` (a unit momentum is multiplied by the root of the dimension).
+The exact dynamics sample the posterior. Nothing is rejected, so finite steps leave a bias, which
+falls with the energy error of a step and which neither R-hat nor ESS can detect. So steps are small
+by default, and their errors are saved with the draws for the verdict. As with the other samplers,
+each coordinate moves by about ``t`` standard deviations of the prior in a time ``t`` (a unit
+momentum is multiplied by the root of the dimension).
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,10 @@ from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
 # The share of steps whose energy error should be within the limit. The errors have heavy tails: a
-# mean of their squares follows a few outliers, a median misses the regions that cause the bias.
+# few outliers dominate a mean of squares, and a median misses the regions that cause the bias.
 TARGET_SHARE = 0.97
-# The momentum is forgotten in this fraction of the time that it takes to cross the posterior
-# (measured: others mix the function more slowly per gradient), and in this time before it is known.
+# Decoherence time as a fraction of the time to cross the posterior (measured: others mix the
+# function more slowly per gradient), and the decoherence time before that is known.
 FRACTION_OF_WIDTH = 0.4
 FIRST_TIME = 0.4
 GRADIENTS_PER_STEP = 2
@@ -52,22 +52,22 @@ ERROR_SHARE, ERROR_LIMIT = 0.95, 0.1
 class MCLMC(Sampler):
     """Microcanonical Langevin Monte Carlo: fast per gradient, and not exact.
 
-    Nothing is rejected, so that draws have a bias that grows with the step size. With the steps
-    found by default it is below what can be seen (see the page on samplers), and the verdict of
-    `Ensemble.diagnose` says how large the energy errors were.
+    Nothing is rejected, so draws have a bias that grows with the step size. With the default steps
+    it is too small to measure (see the page on samplers), and the verdict of `Ensemble.diagnose`
+    reports the energy errors.
 
     Parameters
     ----------
     step_size
-        Time of an integrator step (two gradients), in units of the prior's standard deviations.
-        Left out, it is found during burn-in such that 97 % of the steps have an energy error within
-        `target_energy_error`, and held from then on.
+        Time of an integrator step (two gradients), in units of the prior's standard deviations. By
+        default it is found during burn-in, so that 97 % of the steps have an energy error within
+        `target_energy_error`, and then held.
     target_energy_error
-        That limit, per root of the number of dimensions.
+        Limit of the energy error of a step, per root of the number of dimensions.
     decoherence_time
-        Time in which the momentum is forgotten, and time of a transition. Left out, it is 0.4
-        times the width of the posterior, the root mean square of its standard deviations as the
-        second half of burn-in shows them.
+        Time in which the momentum is forgotten, and time of a transition. By default, 0.4 times the
+        width of the posterior: the root mean square of its standard deviations in the second half
+        of burn-in.
     max_steps
         Most integrator steps of a transition.
 
@@ -94,8 +94,7 @@ class MCLMC(Sampler):
         """State of chains at `positions` ``(chains, dimension)``, to adapt over `burn_in` steps."""
         if target.dimension < 2:
             raise ValueError(
-                "tb.MCLMC moves on a sphere of directions and needs at least two parameters, but "
-                "this posterior has one: use tb.HMC()"
+                "tb.MCLMC needs at least two parameters, but this posterior has one: use tb.HMC()"
             )
         time = self.decoherence_time
         settings = Settings(
@@ -122,7 +121,7 @@ class MCLMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "MCLMCState") -> Array:
-        """How many gradients the next transition takes at most, ``(chains,)``."""
+        """Most gradients of the next transition, ``(chains,)``."""
         return GRADIENTS_PER_STEP * jax.vmap(lambda each: _trajectory(each)[2])(state)
 
     @staticmethod
@@ -132,7 +131,7 @@ class MCLMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
+    """The options as arrays, so that another number needs no new compilation."""
 
     step_size_adapt_steps: Array
     time_adapt_steps: Array
@@ -142,7 +141,7 @@ class Settings(NamedTuple):
 
 
 class MCLMCState(NamedTuple):
-    """All that the next transition needs; every array has the chains as its first axis."""
+    """State between transitions; every array has the chains as its first axis."""
 
     position: Array
     momentum: Array
@@ -224,7 +223,7 @@ def _steps(
 ) -> tuple[Any, Sums]:
     from blackjax.mcmc.integrators import isokinetic_mclachlan, with_isokinetic_maruyama
 
-    # BlackJAX computes with plain numbers, which strict promotion would not let it.
+    # BlackJAX uses Python numbers, which strict promotion would refuse.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         dimension = begin.position.size
         root = dimension**0.5

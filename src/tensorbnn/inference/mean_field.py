@@ -2,8 +2,8 @@
 
     q(v) = prod_i N(v_i; m_i, s_i),        v = theta, or theta and phi one after the other
 
-It is drawn from as posteriors are, by a sampler whose transitions are independent draws, so that
-runs and ensembles are the same. `variational.py` says how ``m`` and ``s`` are found.
+A sampler whose transitions are independent draws samples it, so runs and ensembles work as for
+posteriors. `variational.py` finds ``m`` and ``s``.
 """
 
 import math
@@ -47,9 +47,9 @@ class Normals(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanField(Sampler):
-    """How a mean-field Gaussian is fitted, and the sampler that draws from it.
+    """The options of the fit of a mean-field Gaussian, and the sampler that draws from it.
 
-    `tensorbnn.fit_variational` documents each number; its states come from there.
+    `tensorbnn.fit_variational` documents each number and makes the states.
     """
 
     estimator: Estimator = "flipout"
@@ -98,7 +98,7 @@ class MeanField(Sampler):
 
 
 class Record(NamedTuple):
-    """How a fit went; every array has the chains as its first axis."""
+    """The record of a fit; every array has the chains as its first axis."""
 
     elbos: Any
     """ELBO of every start."""
@@ -111,7 +111,7 @@ class Record(NamedTuple):
 
 
 class MeanFieldState(NamedTuple):
-    """The last draw, the density it comes from, and how that was fitted."""
+    """The last draw, its density, and the record of the fit."""
 
     position: Array
     log_density: Array

@@ -30,24 +30,24 @@ from tensorbnn.inference.sampler import (
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
-# In the first and the second third of the search for the step size trees are shallow, at most 15
-# and 255 steps: a guess that is far too small would cost most there.
+# In the first two thirds of the search for the step size, trees have at most 15 and 255 steps,
+# since a first guess that is far too small would cost most there.
 FIRST_CAP, SECOND_CAP = 4, 8
-# The arrays that a tree needs are of this length, so that its depth can be a number like others.
+# Length of the arrays of a tree, so that its depth needs no new compilation.
 MAX_DEPTH = 15
 
 
 @dataclass(frozen=True, kw_only=True)
 class NUTS(Sampler):
-    """The no-U-turn sampler: exact, and nothing to choose but time.
+    """The no-U-turn sampler: exact, without options that need tuning.
 
     Parameters
     ----------
     step_size
-        Leapfrog step in units of the prior's standard deviations. Left out, it is found by dual
-        averaging during burn-in and held from then on, so that what is saved is a Markov chain.
+        Leapfrog step in units of the prior's standard deviations. By default it is found by dual
+        averaging during burn-in and then held, so the saved chain is a Markov chain.
     target_acceptance
-        Mean acceptance statistic of a trajectory's points that the adaptation aims at.
+        Target of the adaptation: the mean acceptance statistic of a trajectory's points.
     max_tree_depth
         Most doublings of a trajectory, 1 to 15: at most ``2**max_tree_depth - 1`` gradients.
 
@@ -81,7 +81,7 @@ class NUTS(Sampler):
 
     @staticmethod
     def most_gradients(state: "NUTSState") -> Array:
-        """How many gradients the next transition takes at most, ``(chains,)``."""
+        """Most gradients of the next transition, ``(chains,)``."""
         return 2 ** jax.vmap(_max_depth)(state) - 1
 
     @staticmethod
@@ -91,7 +91,7 @@ class NUTS(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
+    """The options as arrays, so that another number needs no new compilation."""
 
     adapt_steps: Array
     target_acceptance: Array
@@ -99,7 +99,7 @@ class Settings(NamedTuple):
 
 
 class NUTSState(NamedTuple):
-    """All that the next transition needs; every array has the chains as its first axis."""
+    """State between transitions; every array has the chains as its first axis."""
 
     position: Array
     log_density: Array
@@ -141,7 +141,7 @@ def _tree(
     """A point of a trajectory by BlackJAX's `nuts`, with a depth that is a number, not a shape."""
     from blackjax.mcmc import integrators, metrics, proposal, termination, trajectory
 
-    # BlackJAX counts with plain numbers, which strict promotion would not let it.
+    # BlackJAX counts with Python numbers, which strict promotion would refuse.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         metric = metrics.default_metric(jnp.ones_like(start.position))
         criterion: Any = termination.iterative_uturn_numpyro(metric.check_turning)

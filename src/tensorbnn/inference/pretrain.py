@@ -1,4 +1,4 @@
-"""Pre-training: where chains start, found by AMSGrad (the paper's Section 3.5; `cycles.py`)."""
+"""Pre-training of starting points by AMSGrad (the paper's Section 3.5; see `cycles.py`)."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -85,18 +85,18 @@ def pretrain(
     seed: int = 0,
     progress: bool = True,
 ) -> Pretrained:
-    """Train networks by AMSGrad, from which chains start nearer to where they are going.
+    """Train networks by AMSGrad, as starting points of chains that shorten burn-in.
 
-    Hyper-parameters, a learned noise too, are held at their start. The returned networks are the
-    best ones by validation loss, the starting ones included.
+    Hyper-parameters, such as a learned noise, are held at their start. The returned networks are
+    those with the lowest validation loss, which may be the starting ones.
 
     Parameters
     ----------
     posterior
-        What to train: a network, its likelihood and priors, and data.
+        A posterior with data.
     validation
-        Inputs and targets ``(x, y)`` that say when to stop and which network is best. Left out,
-        `validation_fraction` of the training rows are set aside for it.
+        Inputs and targets ``(x, y)``, or a `Dataset`, that decide when to stop and which network is
+        best. By default, `validation_fraction` of the training rows are set aside.
     chains
         Number of networks, one per chain.
     cycles
@@ -104,27 +104,27 @@ def pretrain(
     epochs
         Most epochs in a cycle; an epoch goes through all training rows once.
     patience
-        A cycle ends when the validation loss has not fallen for so many epochs.
+        A cycle ends when the validation loss has not fallen for this many epochs.
     learning_rate
         Learning rate of the first cycle.
     learning_rate_factor
         The learning rate is divided by this after each cycle.
     batch_size
-        Rows in a batch; each epoch shuffles the rows and goes through whole batches. Left out, all
-        rows are one batch.
+        Rows in a batch; each epoch shuffles the rows and uses whole batches. By default, all rows
+        are one batch.
     validation_fraction
-        Part of the training rows to set aside (at least one, never all), the same for all networks.
-        They are not trained on. With 0, or a single row, nothing is set aside and the training loss
-        serves as validation loss.
+        Fraction of the training rows to set aside (at least one, never all), the same for all
+        networks. With 0, or a single row, none is set aside, and the training loss is used as
+        validation loss.
     objective
         The training loss: ``"posterior"``, minus the log posterior density of the unconstrained
         parameters over the number of training rows, or ``"likelihood"``, minus the mean
         log-likelihood of a row. The validation loss is minus the mean log-likelihood of a row.
     same_start
-        Train one network and repeat it for every chain, in place of one for each.
+        Train one network for all chains, instead of one for each.
     start
-        Natural values by name from which training begins, as in `sample`: each of the parameter's
-        shape, or with the chains as first axis. What is left out starts as the layers say.
+        Natural values by name at which training begins, as in `sample`: each of the parameter's
+        shape, or with the chains as first axis. Others start at the defaults of their layers.
         Hyper-parameters are held at the values given here.
     seed
         The same seed gives the same bits.
@@ -207,7 +207,7 @@ class Task:
     objective: Objective = field(metadata={"static": True})
     batches: Batches
     validation: Data | None
-    """``None`` where the training loss serves."""
+    """``None`` if the training loss is used."""
     judge: Model = field(metadata={"static": True})
     """The density of the validation rows, which may have other error bars and weights."""
     evaluate_every: ClassVar[int] = 1
@@ -245,7 +245,7 @@ def split(rows: Prepared, fraction: float, key: Array) -> tuple[Prepared, Prepar
 
 @functools.partial(jax.jit, static_argnums=0)
 def draw_starts(model: Model, keys: Array, given: dict[str, NDArray[Any]]) -> tuple[Array, Array]:
-    """Theta and phi of networks as their layers say, or as `given`."""
+    """Theta and phi of new networks, with the `given` values and defaults for the others."""
     hypers = {name: jnp.asarray(value, dtype=float) for name, value in model.start_hypers().items()}
 
     def draw(key: Array, given: dict[str, Any]) -> tuple[Array, Array]:
@@ -266,7 +266,7 @@ def named_networks(model: Model, thetas: Array) -> dict[str, Array]:
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def split_keys(seed: Array, stream: int, starts: int, each: int) -> tuple[Array, list[Array]]:
-    """A key that all starts share, and so many for `each` of them, ``(starts,)``."""
+    """A key that all starts share, and `each` keys ``(starts,)`` for every start."""
     shared, root = jax.random.split(jax.random.fold_in(seed, stream))
     keys = jax.vmap(lambda start: jax.random.split(jax.random.fold_in(root, start), each))(
         jnp.arange(starts)

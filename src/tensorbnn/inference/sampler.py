@@ -1,7 +1,7 @@
-"""What every sampler is: a frozen dataclass of options with `init` and a pure `step`.
+"""The base class of samplers: a frozen dataclass of options with `init` and a pure `step`.
 
 Chains are the leading axis of every array in a state, in the keys and in the info. The state holds
-everything that the next transition needs, the info what a person wants to see.
+everything that the next transition needs; the info holds statistics for the user.
 """
 
 import functools
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 
 class TransitionInfo(NamedTuple):
-    """What one transition did; every array is ``(chains,)``.
+    """Statistics of one transition; every array is ``(chains,)``.
 
-    Each statistic is saved with the draws and read as `Ensemble.sample_stats`, under the name it
-    has here. The last three have the default ``None``: a sampler gives those it can measure.
+    Each is saved with the draws and appears in `Ensemble.sample_stats` under the same name. The
+    last three are ``None`` by default: a sampler sets those that it can measure.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class TransitionInfo(NamedTuple):
     num_gradients
         Number of gradients that the transition took.
     step_size
-        Step size. Where the trajectory randomly took half of it, the whole one.
+        Step size; the whole one if the trajectory randomly took half of it.
     energy_error
         Energy of the proposal minus energy at the start (samplers with a Metropolis step).
     energy_error_rms
@@ -95,14 +95,14 @@ class Sampler(ABC):
     learned
         Fields of the state that a chain keeps when it is restarted at another position.
     share
-        ``state -> (chains, values)``, or ``None`` where chains share nothing.
+        ``state -> (chains, values)``, or ``None`` if chains share nothing.
     pool
         ``(state, shared, number) -> state`` after round `number`, counted from 0. `shared` is
         ``(all chains, rounds, values)``; rounds to come hold zeros.
     most_gradients
-        ``state -> (chains,)``: how many gradients the next transition takes at most, by which a run
-        with a limit of time knows whether it still fits. If ``None``, the run goes by the time
-        that transitions have taken.
+        ``state -> (chains,)``: most gradients of the next transition, from which a run with a time
+        limit estimates whether it still fits. If ``None``, the run uses the time of past
+        transitions.
     """
 
     exact: ClassVar[bool] = True
@@ -123,13 +123,13 @@ class Sampler(ABC):
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
-        """What `info` ``{name: (chains, draws)}`` says about the bias of a sample, if anything."""
+        """Findings about the bias of draws, from their statistics ``{name: (chains, draws)}``."""
         del info
         return ()
 
 
 def check_sampler(sampler: object) -> Sampler:
-    """The sampler, or a clear error where it is something else."""
+    """The sampler, or an error if it is something else."""
     if isinstance(sampler, Sampler):
         return sampler
     if not isinstance(sampler, type) and hasattr(sampler, "init") and hasattr(sampler, "step"):
@@ -139,7 +139,7 @@ def check_sampler(sampler: object) -> Sampler:
 
 
 def root_key(seed: int) -> Array:
-    """The key of a seed of up to 64 bits, all of which count in single precision, too."""
+    """The key of a seed of up to 64 bits, all of which are used in single precision, too."""
     halves = np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(halves), impl="threefry2x32")
 
@@ -154,7 +154,7 @@ def check_options(options: Any, check: Callable[..., object], *names: str, **lim
 
 
 def check_state(state: Any, chains: int) -> None:
-    """Raise where what `init` of a sampler returned is no state of this many chains."""
+    """Raise if `init` of a sampler did not return a state of this many chains."""
     missing = [name for name in ("position", "log_density") if not hasattr(state, name)]
     if missing:
         raise TypeError(
@@ -170,7 +170,7 @@ def check_state(state: Any, chains: int) -> None:
 
 
 def check_step(result: Any, state: Any, chains: int) -> None:
-    """Raise where what `step` of a sampler returned is not a similar state and an info."""
+    """Raise if `step` of a sampler did not return a similar state and an info."""
     pair = isinstance(result, tuple) and len(result) == 2
     if not (pair and isinstance(result[1], TransitionInfo)):
         parts = result if type(result) is tuple else (result,)
@@ -206,7 +206,7 @@ def _type_of(leaf: Any) -> str:
 
 
 def pooling_rounds(burn_in: int) -> tuple[int, ...]:
-    """Transitions after which the rounds of burn-in end; none where burn-in is too short."""
+    """Transitions after which the rounds of burn-in end; none if burn-in is too short."""
     length = burn_in // POOLING_ROUNDS
     if length < MIN_ROUND_LENGTH:
         return ()
@@ -216,8 +216,8 @@ def pooling_rounds(burn_in: int) -> tuple[int, ...]:
 def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = False) -> Any:
     """Apply `function` to each chain, the leading axis of every array in `arguments`.
 
-    On a CPU one chain after the other, which keeps a chain's arrays in the cache, unless `batched`;
-    on an accelerator all at once.
+    On a CPU, chains run one after the other, which keeps their arrays in the cache, unless
+    `batched`; on an accelerator, they run all at once.
     """
     chains = jax.tree.leaves(arguments)[0].shape[0]
     if chains == 1:
@@ -229,7 +229,7 @@ def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = F
 
 
 def select(condition: Array, new: T, old: T) -> T:
-    """Every array of `new` where `condition` holds, and of `old` elsewhere."""
+    """Every array of `new` if `condition` holds, and of `old` otherwise."""
     return jax.tree.map(lambda one, other: jnp.where(condition, one, other), new, old)
 
 

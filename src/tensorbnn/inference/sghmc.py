@@ -1,4 +1,4 @@
-"""Stochastic-gradient HMC: gradients from a few rows at a time, for data too large for all of them.
+"""Stochastic-gradient HMC: gradients from a few rows at a time, for large data.
 
 Underdamped Langevin dynamics with friction ``g`` and gradients ``G`` of an unbiased estimate of the
 log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen, Fox & Guestrin
@@ -7,13 +7,13 @@ log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen
     p <- p + eps/2 G;  q <- q + eps/2 p;  p <- c p + N(0, 1 - c^2 - eps^2 V (1 + c)^2 / 4);
     q <- q + eps/2 p;  p <- p + eps/2 G',        c = exp(-g eps),
 
-with new rows for ``G'`` at each step (one gradient a step; the splitting of Leimkuhler & Matthews
-2013, whose error in the positions is small). The gradients' own noise, of variance ``V`` in each
-coordinate, heats the chain; it is measured during burn-in, and that much less noise is added for
-positions, which a kick moves by ``eps (1 + c) / (2 (1 - c))`` times its size in the end and added
-noise by ``eps / (1 - c)``, to diffuse as they should. What remains is approximate: nothing is
-rejected, ``V`` varies, and steps are finite. The bias falls with the step size. The kinetic
-temperature, the mean of ``p^2``, is kept with the draws: exact dynamics have one.
+with new rows for ``G'`` at each step (one gradient per step; the splitting of Leimkuhler & Matthews
+2013, whose error in the positions is small). The noise of the gradients, of variance ``V`` in each
+coordinate, heats the chain. It is measured during burn-in, and the added noise is reduced so that
+positions diffuse correctly: in the end, a kick moves them by ``eps (1 + c) / (2 (1 - c))`` times
+its size, and added noise by ``eps / (1 - c)``. The method stays approximate: nothing is rejected,
+``V`` varies, and steps are finite. The bias falls with the step size. The kinetic temperature, the
+mean of ``p^2``, is saved with the draws; under exact dynamics it is one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,13 +44,13 @@ from tensorbnn.inference.sampler import (
 from tensorbnn.inference.sghmc_tuning import Settings, SGHMCState
 from tensorbnn.inference.target import TargetDensity
 
-# Where the search for the step size begins (small, for steps that are too large are not rejected),
-# and the friction before the width of the posterior is known.
+# The first step size (small, since steps that are too large are not rejected), and the friction
+# before the width of the posterior is known.
 FIRST_STEP_SIZE, FIRST_FRICTION = 0.01, 5.0
-# Batches by which the noise of the gradients is known before the first step.
+# Batches from which the noise of the gradients is estimated before the first step.
 INITIAL_BATCHES = 8
-# The bias is small where the kinetic temperature is this close to one (measured, docs/samplers.md),
-# apart from its Monte Carlo error, which counts up to the second limit.
+# The bias is small if the kinetic temperature is this close to one (measured, docs/samplers.md),
+# apart from its Monte Carlo error, which is allowed up to the second limit.
 TEMPERATURE_LIMIT, MAX_TEMPERATURE_LIMIT = 0.05, 0.2
 
 
@@ -61,26 +61,26 @@ class SGHMC(Sampler):
     Parameters
     ----------
     batch_size
-        Rows of a gradient, drawn with replacement. Where the data have no more rows than that, all
-        are used.
+        Rows of a gradient, drawn with replacement. If the data have no more rows than this, all are
+        used.
     step_size
         Time of a step, in units of the prior's standard deviations. By default it is found during
         burn-in, such that 90 % of the steps have an energy error within `target_energy_error` and
         the gradients contribute at most a tenth of the noise; after burn-in it is fixed.
     target_energy_error
-        That limit, per root of the number of dimensions.
+        Limit of the energy error of a step, per root of the number of dimensions.
     friction
-        Rate at which the momentum is forgotten. Left out, it is one over the width of the
-        posterior, the root mean square of its standard deviations as the second half of burn-in
-        shows them, so that the momentum is forgotten while it crosses the posterior once; or more,
-        where gradients would otherwise contribute more than a tenth of the noise.
+        Rate at which the momentum is forgotten. By default, one over the width of the posterior
+        (the root mean square of its standard deviations in the second half of burn-in), so that the
+        momentum is forgotten as the chain crosses the posterior once; or more, if gradients would
+        otherwise contribute more than a tenth of the noise.
     num_steps
         Steps of a transition, one gradient each.
 
     Notes
     -----
-    Draws are biased. Compare with a run with half the step size; where full gradients can be
-    afforded, use `HMC`. ``lp`` in `Ensemble.sample_stats` is an estimate from the rows of the last
+    Draws are biased. Compare with a run with half the step size; if you can afford full gradients,
+    use `HMC`. ``lp`` in `Ensemble.sample_stats` is an estimate from the rows of the last
     step.
 
     Examples
@@ -136,7 +136,7 @@ class SGHMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "SGHMCState") -> Array:
-        """How many gradients the next transition takes at most, ``(chains,)``."""
+        """Most gradients of the next transition, ``(chains,)``."""
         return _gradients(state)
 
     @staticmethod
@@ -146,7 +146,7 @@ class SGHMC(Sampler):
 
 
 class Point(NamedTuple):
-    """Where a chain is between steps."""
+    """The state of a chain between steps."""
 
     position: Array
     momentum: Array
@@ -219,7 +219,7 @@ def _step(key: Array, state: SGHMCState, target: TargetDensity) -> Transition[SG
 
 
 def _gradients(state: SGHMCState) -> Array:
-    """Of a transition: in burn-in, when energy errors are measured, two for each step."""
+    """Gradients of a transition: in burn-in, two per step, to measure energy errors."""
     burning_in = state.iteration < state.settings.burn_in
     return jnp.where(burning_in, 2, 1) * state.settings.num_steps
 
@@ -246,7 +246,7 @@ def _measured_step(
     log_density, gradient = _value_and_grad(before.position, rows, target)
     begin = before._replace(log_density=log_density, gradient=gradient)
     after, error = _move(key_noise, begin, rows, constants, target)
-    # A start far away has gradients that throw a chain off before the steps are small.
+    # Gradients far from the posterior would throw a chain off before the steps are small.
     finite = jnp.all(jnp.isfinite(after.gradient)) & (jnp.abs(error) < DIVERGENCE)
     squared = jnp.where(finite, error, jnp.inf) ** 2 / before.position.size
     sums = sums._replace(
@@ -259,7 +259,7 @@ def _measured_step(
 def _move(
     key: Array, begin: Point, rows: Array, constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Array]:
-    """A step, and the energy that it gained apart from the noise and the friction."""
+    """A step, and its energy error: the change in energy without noise and friction."""
     half = 0.5 * constants.step_size
     momentum = begin.momentum + half * begin.gradient
     position = begin.position + half * momentum
@@ -295,7 +295,7 @@ def _draw_rows(key: Array, like: Array, target: TargetDensity) -> Array:
 
 
 def _value_and_grad(position: Array, rows: Array, target: TargetDensity) -> tuple[Array, Array]:
-    """Estimate of the log-density from some rows; exact where these are as many as there are."""
+    """Estimate of the log-density from some rows; exact if these are all rows."""
     data = target.data
     if data is None or rows.size >= forward.num_rows(data):
         return jax.value_and_grad(target.log_density)(position)

@@ -1,9 +1,9 @@
-"""What SGHMC learns in burn-in: the size of its steps, their friction, the noise of gradients.
+"""Tuning of SGHMC in burn-in: the step size, the friction, and the noise of gradients.
 
-Gradients of a few rows have noise of a variance ``V`` in each coordinate. All noise of a step, with
-what is added, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. The part of the gradients,
-``eps^2 V``, is kept small by small steps and enough friction; apart from that, steps are as large
-as their energy errors allow.
+Gradients of a few rows have noise of variance ``V`` in each coordinate. The total noise of a step,
+with the added noise, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. Small steps and
+enough friction keep the part of the gradients, ``eps^2 V``, small; within that limit, steps are as
+large as their energy errors allow.
 """
 
 from typing import NamedTuple
@@ -18,15 +18,15 @@ from tensorbnn.inference.sampler import select
 TARGET_SHARE = 0.9
 # The noise of the gradients is at most this share of all noise, on average over coordinates.
 MAX_NOISE_SHARE = 0.1
-# For that, a step renews at most this share of the momentum's variance.
+# To that end, a step renews at most this share of the momentum's variance.
 MAX_RENEWED = 0.5
 # The noise of the gradients is averaged over about this fraction of the burn-in so far, and over at
-# most this many transitions: it is larger on the way than where the chain ends.
+# most this many transitions, because it is larger before the chain reaches the posterior.
 NOISE_WINDOW, MAX_NOISE_WINDOW = 0.25, 100.0
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that a change of a number recompiles nothing."""
+    """The options as arrays, so that another number needs no new compilation."""
 
     burn_in: Array
     adapt_steps: Array
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
 
 
 class SGHMCState(NamedTuple):
-    """All that the next transition needs; every array has the chains as its first axis."""
+    """State between transitions; every array has the chains as its first axis."""
 
     position: Array
     momentum: Array
@@ -72,9 +72,9 @@ def step_size(state: SGHMCState) -> Array:
 
 
 def adapt_step_size(state: SGHMCState, within: Array) -> DualAveraging:
-    """Take in the share of a transition's steps with an energy error within the limit."""
+    """Update with the share of a transition's steps with an energy error within the limit."""
     updated = state.adaptation.update(within, jnp.full_like(within, TARGET_SHARE))
-    # Steps that are small only because of the noise say nothing against larger ones.
+    # Steps that are small only because of the noise are no evidence against larger ones.
     limited = state.adaptation.log_step_size > jnp.log(_max_step_for_noise(state))
     adapting = (state.iteration < state.settings.adapt_steps) & ~(limited & (within > TARGET_SHARE))
     return select(adapting, updated, state.adaptation)
@@ -90,8 +90,8 @@ def adapt_noise(state: SGHMCState, noise: Array) -> Array:
 def _max_step_for_noise(state: SGHMCState) -> Array:
     """The largest step for which the noise of the gradients is a small share of all noise.
 
-    A gradient contributes the variance V eps^2 to 1 - c^2, which is 2 friction eps where the
-    friction was given, and at most `MAX_RENEWED` where it is chosen.
+    A gradient contributes the variance V eps^2 to 1 - c^2, which is 2 friction eps if the friction
+    is given, and at most `MAX_RENEWED` otherwise.
     """
     settings, noise = state.settings, jnp.maximum(jnp.mean(state.noise), 1e-30)
     return jnp.where(

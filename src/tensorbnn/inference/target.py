@@ -1,14 +1,14 @@
-"""The density in the coordinates in which samplers move.
+"""The density in the coordinates of samplers.
 
-A sampler's position holds the network's parameters and, where they are sampled, the
+A sampler's position holds the network's parameters and, if they are sampled, the
 hyper-parameters, in *standard coordinates* ``z``:
 
     phi   = location + scale * z_phi                   (of the hyper-priors)
     theta = location(phi) + scale(phi) * z_theta       (of the priors, given phi)
 
-so that under the prior every coordinate has a width of about one, which serves as mass. Since
-``theta`` follows its hyper-parameters, the funnel between a scale and the weights under it is gone.
-Where a prior has heavy tails (Cauchy, Student-t), ``sinh(z)`` stands for ``z`` to shorten them.
+so that under the prior every coordinate has a width of about one, as if by a mass matrix. Since
+``theta`` follows its hyper-parameters, there is no funnel between a scale and the weights under it.
+For priors with heavy tails (Cauchy, Student-t), ``sinh(z)`` replaces ``z`` to shorten the tails.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Density:
 
     log_density: Callable[[Array], Array]
     follow: Follow | None = None
-    """The engine's own leapfrog integrator of it, where it has one; `hmc.leapfrog` takes it."""
+    """The engine's leapfrog integrator, if it has one; `hmc.leapfrog` uses it."""
 
     def __call__(self, position: Array) -> tuple[Array, Array]:
         return jax.value_and_grad(self.log_density)(position)
@@ -49,7 +49,7 @@ class TargetDensity:
     data
         Training data, or ``None`` for the prior.
     held_phi
-        Unconstrained hyper-parameters that are held, or ``None`` where they are sampled.
+        Unconstrained hyper-parameters that are held, or ``None`` if they are sampled.
     """
 
     model: Model
@@ -67,7 +67,7 @@ class TargetDensity:
         return self.model.log_likelihood(theta, phi, self.data) + log_prior
 
     def estimate(self, position: Array, rows: Data, weight: float) -> Array:
-        """Estimate of `log_density` from some rows, each of which counts `weight` times."""
+        """Estimate of `log_density` from some rows, each with this `weight`."""
         theta, phi, log_prior = self._transform(position)
         return weight * self.model.log_likelihood(theta, phi, rows) + log_prior
 
@@ -77,7 +77,7 @@ class TargetDensity:
         return Density(self.log_density, self.model.follow(self.held_phi, self.data))
 
     def value_and_grad_given(self, phi: Array) -> "Density":
-        """Of the coordinates of theta alone, where the hyper-parameters are `phi`."""
+        """The density over the coordinates of theta alone, given the hyper-parameters `phi`."""
         hypers = self.model.phi.unflatten(phi)
 
         def log_density(z_theta: Array) -> Array:
@@ -87,7 +87,7 @@ class TargetDensity:
         return Density(log_density, self.model.follow(phi, self.data))
 
     def batches_chains(self, chains: int) -> bool:
-        """Whether one call is to move so many chains, rather than one after the other."""
+        """Whether one call should move this many chains, rather than one call per chain."""
         return self.model.engine == "native" and native.along_lanes(chains, self.data)
 
     def vectors(self, position: Array) -> tuple[Array, Array]:

@@ -14,11 +14,11 @@ learns the reward, and the next candidate is the one with the highest
     s = a / (highest reward so far),  p = max(i - k + 1, 1)^(-1/2),
     beta = 2 log((i + 1)^3 pi^2 / (3 delta)),
 
-``i`` counting candidates tried. Two changes by the paper: after every (re)start the first 20
+where ``i`` counts candidates. The paper makes two changes: after every (re)start the first 20
 candidates are drawn at random, and 50 trajectories without an acceptance restart the search with
 both bounds of the step size halved.
 
-The kernel is so smooth that a dozen eigenvectors of each axis carry it to float32 rounding. In
+The kernel is so smooth that a dozen eigenvectors of each axis represent it to float32 rounding. In
 these features the process is a linear regression, whose cost per candidate does not grow.
 """
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from tensorbnn.inference.sampler import select
 
 LENGTH_SCALE = 0.2 * 2  # of the range [-1, 1]
-# Parts of an axis below this share of the largest are left out.
+# Eigenvectors of an axis below this share of the largest are left out.
 SMALLEST_EIGENVALUE = 1e-6
 SMALLEST_SINGULAR_VALUE = 1e-7
 SMALLEST_PIVOT = 1e-12
@@ -48,13 +48,13 @@ class Axis(NamedTuple):
     features: Array
     """``(points, features)``: their inner products are the kernel between the points."""
     squares: Array
-    """``(points, rank)``: some twenty columns, a basis of the products of pairs of features."""
+    """``(points, rank)``: about twenty columns, a basis of products of pairs of features."""
     pairs: Array
     """``(rank, features * features)``: ``squares @ pairs`` are the products."""
 
 
 class Constants(NamedTuple):
-    """What does not change: the grid, and the numbers of the paper."""
+    """Constants of the search: the grid, and the numbers of the paper."""
 
     step_sizes: Axis
     num_steps: Axis
@@ -118,7 +118,7 @@ def axis(count: int) -> Axis:
 def _factor(points: NDArray[Any]) -> NDArray[Any]:
     """``(points, rank)`` whose square is the kernel to rounding, by pivoted Cholesky.
 
-    The kernel itself is never made: of the paper's 9,901 numbers of steps it would fill 800 MB.
+    The kernel itself is never computed: for the paper's 9,901 numbers of steps it needs 800 MB.
     """
     factor, left = np.zeros((len(points), 0)), np.ones(len(points))
     while left.max() > SMALLEST_PIVOT:
@@ -166,7 +166,7 @@ def init(
 def update(
     key: Array, adapter: Adapter, constants: Constants, squared_jump: Array, accepted: Array
 ) -> Adapter:
-    """Take in one trajectory made with the current candidate, and move on where it is time."""
+    """Update with a trajectory of the current candidate, and choose the next one when due."""
     reward = squared_jump / jnp.sqrt(adapter.num_steps.astype(squared_jump.dtype))
     adapter = adapter._replace(
         reward_sum=adapter.reward_sum + reward,

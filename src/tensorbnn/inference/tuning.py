@@ -1,17 +1,17 @@
 """Tuning of step size and trajectory length while chains burn in, shared by all chains.
 
 Burn-in has `POOLING_ROUNDS` rounds of equal length. After each round every chain *shares* a short
-vector of what it saw, these are *pooled*, and all chains continue with the same numbers. Nothing is
-random here and the order of chains is fixed, so a run can be stopped anywhere and resumed.
+vector of statistics, these are *pooled*, and all chains continue with the same numbers. Nothing
+here is random and the order of chains is fixed, so a run can be stopped anywhere and resumed.
 
 At first the step size comes from dual averaging, whose mean errors are averaged after each round.
-Trajectories are capped, since a step size found on long ones far from the posterior ends up two to
-three times too small. From then on the step size is held within a round and chosen after it, as the
-one at which all chains in all rounds would have accepted as often as they should: it rests on wide
-and narrow regions as chains met them. In the same rounds the length is sought (`length_search`).
+Trajectories are capped, since long ones far from the posterior would give a step size two to three
+times too small. Later the step size is fixed within a round; after it, the tuning chooses the step
+size at which all chains in all rounds would have had the target acceptance, which takes wide and
+narrow regions into account. The same rounds search for the length (`length_search`).
 
-One trajectory in five takes half the step: where the posterior of a network is narrower than in
-burn-in, a chain that always takes the whole one may reject for thousands of transitions.
+One trajectory in five takes half the step: in regions narrower than those of burn-in, a chain that
+always takes the whole step may reject for thousands of transitions.
 """
 
 from typing import Any, NamedTuple
@@ -28,39 +28,39 @@ from tensorbnn.inference.length_search import MANY_STEPS, RECORD, Summary, Units
 from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds, select
 from tensorbnn.inference.target import TargetDensity
 
-# Rounds up to which trajectories have at most FIRST_CAP steps; up to which they have at most
-# SECOND_CAP, and the step size is averaged; up to which the length is sought; and from which on
-# trajectories are as long as draws are to have them, which may take many times more gradients.
+# Trajectories have at most FIRST_CAP steps up to the first of these rounds, and at most SECOND_CAP
+# up to the second, until which the step size is averaged. The search for the length ends with the
+# third. From the last on, they have their final length, which may take many times more gradients.
 CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, POOLING_ROUNDS - 1
 FIRST_CAP, SECOND_CAP = 16, 64
-# The length before the search, and without it.
+# The length before the search, or without one.
 UNTUNED_LENGTH = 1.0
-# Where the search for the step size begins; a few rejections cut down one that is far too large.
+# The first step size; if it is far too large, a few rejections reduce it.
 FIRST_STEP_SIZE = 0.1
-# How far the acceptance of a chain may lie below the mean before it decides on the step size, and
-# how far the logarithm of the step size may change at a time.
+# If the acceptance of a chain is this far below the mean, that chain sets the step size; and the
+# largest change of the logarithm of the step size at a time.
 LAGGING, MAX_CHANGE = 0.05, 0.5
 # Part of the trajectories that take half the step.
 HALVED = 0.2
 
 
 class Settings(NamedTuple):
-    """What the tuning is to do."""
+    """The settings of the tuning."""
 
     round_length: Array
-    """Transitions of a round; 0 where burn-in is too short for rounds."""
+    """Transitions of a round; 0 if burn-in is too short for rounds."""
     end: Array
-    """Transitions after which nothing is tuned any more."""
+    """Transitions after which the tuning ends."""
     tunes_step_size: Array
     tunes_length: Array
     target_acceptance: Array
     max_steps: Array
     many_steps: Array
-    """More of them than these are never due to the least length, when the search is over."""
+    """After the search, the least length applies only if it takes no more steps than this."""
 
 
 class Tuning(NamedTuple):
-    """What a chain knows. The lengths are the same for all chains, from round to round."""
+    """The tuning state of a chain. All chains have the same lengths in every round."""
 
     averaging: DualAveraging
     length: Array
@@ -68,7 +68,7 @@ class Tuning(NamedTuple):
     lengths: Array
     """Lengths of all rounds so far."""
     units: Units
-    """Of the outputs; none where the length is not sought."""
+    """Units of the outputs; empty without a search for the length."""
     record: Array
     """Outputs in this round, ``(RECORD, outputs)``."""
     acceptance: Array
@@ -90,9 +90,9 @@ def init(
 ) -> Tuning:
     """Before the first transition of one chain.
 
-    A `step_size` that is given is kept. A `length` that is given is kept; else it is sought, if
-    `search`. Without `search` there are no records of outputs. A length that was found is made at
-    least 0.7 in the end, unless that takes `many_steps`.
+    A given `step_size` or `length` is kept. Otherwise the length is searched for, if `search`;
+    without it, outputs are not recorded. In the end, the length that was found is at least 0.7,
+    unless that takes `many_steps`.
     """
     round_length = burn_in // POOLING_ROUNDS if pooling_rounds(burn_in) else 0
     searches = search and length is None and round_length > 0
@@ -124,9 +124,9 @@ def step_size(tuning: Tuning, iteration: Array) -> Array:
 
 
 def step_fraction(tuning: Tuning, uniform: Array) -> Array:
-    """What part of the step size a trajectory takes; one that was given is taken as it is.
+    """The fraction of the step size that a trajectory uses; 1 for a step size that was given.
 
-    The steps stay as many, so that it costs no more.
+    The number of steps stays the same, so it costs no more.
     """
     part = jnp.where(uniform < HALVED, 0.5, 1.0)
     return jnp.where(tuning.settings.tunes_step_size, part, 1.0).astype(tuning.length.dtype)
@@ -144,7 +144,7 @@ def max_steps(tuning: Tuning, iteration: Array) -> Array:
 def learn(
     state: Any, acceptance: Array, path: Array, target: TargetDensity, position: Array
 ) -> Tuning:
-    """Take in one transition from `state`, of length `path`, that ended at `position`."""
+    """Update with a transition from `state`, of length `path`, that ended at `position`."""
     tuning, iteration = state.tuning, state.iteration
     settings = tuning.settings
     tunes = iteration < settings.end
@@ -164,7 +164,7 @@ def learn(
 
 
 def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: Array) -> Tuning:
-    """Keep the outputs at `position`, if the transition that led there is one to be recorded."""
+    """Keep the outputs at `position`, if this transition is recorded."""
     settings = tuning.settings
     stride = length_search.stride(settings.round_length)
     tunes = iteration < settings.end
@@ -180,7 +180,7 @@ def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: A
 
 
 class Report(NamedTuple):
-    """What a chain shares after a round, as one vector: its leaves in this order."""
+    """The statistics that a chain shares after a round; one vector of its leaves in order."""
 
     mean_error: Array
     log_average: Array
@@ -191,9 +191,9 @@ class Report(NamedTuple):
 
 
 def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
-    """Go on after round `number` with what all chains shared, ``(chains, rounds, values)``.
+    """Continue after round `number`; `shared` are statistics ``(chains, rounds, values)``.
 
-    Rounds to come may hold anything.
+    Values of later rounds are ignored.
     """
     reports = _unravel(shared, tuning)
     tuning = tuning._replace(
@@ -202,9 +202,11 @@ def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
         acceptance=jnp.zeros_like(tuning.acceptance),
         path=jnp.zeros_like(tuning.path),
     )
-    # What the search compares is measured in the same units throughout.
-    told = reports.outputs
-    latest = length_search.common_units(told.mean[:, number], told.variance[:, number])
+    # The search compares all rounds in the same units.
+    shared_outputs = reports.outputs
+    latest = length_search.common_units(
+        shared_outputs.mean[:, number], shared_outputs.variance[:, number]
+    )
     tuning = tuning._replace(units=select(number < SEARCH, latest, tuning.units))
     found = _next_length(tuning, reports, number)
     length = jnp.where(tuning.settings.tunes_length, found, tuning.length)
@@ -213,7 +215,7 @@ def pool(tuning: Tuning, shared: Array, number: Array) -> Tuning:
 
 
 def share_chains(state: Any) -> Array:
-    """What chains saw in the round that has just ended, a vector each: ``(chains, values)``."""
+    """The statistics of each chain in the last round, ``(chains, values)``."""
     return jax.vmap(lambda tuning: ravel_pytree(_report(tuning))[0])(state.tuning)
 
 
@@ -269,14 +271,14 @@ def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAvera
 def fit_step_size(
     log_steps: Array, acceptance: Array, weights: Array, now: Array, target: Array
 ) -> Array:
-    """Logarithm of the step size that fits, near `now`.
+    """Logarithm of the step size with the target acceptance, near `now`.
 
     In each round each chain took steps of `log_steps` and had an `acceptance`, both
-    ``(chains, rounds)``; rounds count by their `weights`, with a sum of one. Energy errors are
-    nearly normal with a mean of half their variance, and the variance goes with the fourth power of
-    the step: the acceptance is ``2 Phi(-c step^2)``. There is a ``c`` for each chain and round,
-    since some regions are narrower than others. The `target` is that of trajectories with whole
-    steps; of those that take half of it more are accepted.
+    ``(chains, rounds)``; `weights` of the rounds sum to one. Energy errors are nearly normal with a
+    mean of half their variance, and the variance is proportional to the fourth power of the step:
+    the acceptance is ``2 Phi(-c step^2)``. There is a ``c`` for each chain and round, since some
+    regions are narrower than others. The `target` is for trajectories with whole steps; those with
+    half a step are accepted more often.
     """
     target_halved = 2 * jax.scipy.stats.norm.cdf(jax.scipy.stats.norm.ppf(target / 2) / 4)
     wanted = (1 - HALVED) * target + HALVED * target_halved
@@ -302,10 +304,10 @@ def fit_step_size(
 
 
 def _weights(number: Array, dtype: Any) -> Array:
-    """How much rounds up to `number` count for the step size, none before `SEARCH`."""
+    """Weights for the step size of the rounds from `SEARCH` to `number`."""
     rounds = jnp.arange(POOLING_ROUNDS, dtype=jnp.int32)
     looked_at = (rounds >= SEARCH) & (rounds <= number)
-    # Later rounds count more: in the first ones a chain may still be on its way.
+    # Later rounds count more: in the first ones, a chain may not have reached the posterior.
     weights = jnp.where(looked_at, rounds - SEARCH + 1, 0).astype(dtype)
     return weights / jnp.maximum(jnp.sum(weights), 1.0)
 
@@ -322,7 +324,7 @@ def _next_length(tuning: Tuning, reports: Report, number: Array) -> Array:
     scored = length_search.scores(reports.outputs, reports.path, tried, settings.round_length)
     best, neighbor = length_search.best_and_next(scored, tuning.lengths, tried, shortest, most)
     following = number + 1
-    # The step size may have grown since a length was tried, and the least length with it.
+    # The step size, and with it the least length, may have grown since a length was tried.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
         [tuning.length, first, neighbor, jnp.maximum(best, shortest)],

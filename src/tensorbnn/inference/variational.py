@@ -6,11 +6,11 @@ A density ``q`` over the parameters bounds the evidence of the data from below,
             = log p(D) - KL(q || p(theta, phi | D))  <=  log p(D)
 
 so the Gaussian with the highest bound is the one with the least divergence from the posterior.
-``q = prod_i N(m_i, s_i)`` stands over the unconstrained theta and phi, or over theta alone where
-hyper-parameters are held; the paper's Figure 4 is of this kind. AMSGrad moves ``m`` and ``log s``
-in cycles, by gradients of an unbiased estimate of the bound: the first term with noise row by row
-(`engine/perturbed.py`), the second over a few pairs of draws ``m + s e`` and ``m - s e``, the
-entropy exactly. Hinton & van Camp (1993); Graves (2011); Blundell et al. (2015).
+``q = prod_i N(m_i, s_i)`` is a density of the unconstrained theta and phi, or of theta alone if
+hyper-parameters are held (as in the paper's Figure 4). AMSGrad changes ``m`` and ``log s`` in
+cycles, by gradients of an unbiased estimate of the bound: the first term with separate noise for
+each row (`engine/perturbed.py`), the second over a few pairs of draws ``m + s e`` and ``m - s e``,
+the entropy exactly. Hinton & van Camp (1993); Graves (2011); Blundell et al. (2015).
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.progress import Bar
 
-# Pairs of draws for the prior's term: it costs little next to the likelihood.
+# Pairs of draws for the prior's term, which costs little compared with the likelihood.
 PRIOR_PAIRS = 4
-# Pairs of estimates, always with the same random numbers, that say whether an epoch was the best,
-# and steps between two such looks, which together cost about as much as those steps.
+# Pairs of estimates, always with the same random numbers, that compare epochs, and the number of
+# steps between two evaluations, which cost about as much as an evaluation.
 EVALUATION_PAIRS, EVALUATION_STEPS = 32, 25
 # Draws of a fitted density for its ELBO.
 ELBO_DRAWS = 1000
@@ -118,7 +118,7 @@ class Task:
     batches: Batches | None
     """The rows; ``None`` for the prior."""
     key: Array
-    """Of the random numbers with which epochs are compared."""
+    """Key of the random numbers with which epochs are compared."""
 
     @property
     def rows(self) -> int:
@@ -154,7 +154,7 @@ class Task:
     def elbo(
         self, key: Array, side: Array, normals: Normals, phi: Array, data: Data | None, rows: int
     ) -> Array:
-        """An unbiased estimate of the ELBO; that of `side` -1 has all noise reflected."""
+        """An unbiased estimate of the ELBO; `side` -1 reflects all noise."""
         key_draws, key_rows = jax.random.split(key)
         noise = side * jax.random.normal(key_draws, (1 + PRIOR_PAIRS, normals.mean.size))
         theta, own_phi = self.vectors(normals.at(noise[0]), phi)
@@ -171,12 +171,12 @@ class Task:
         return log_likelihood * (self.rows / rows) + jnp.mean(log_priors) + normals.entropy()
 
     def log_prior(self, theta: Array, phi: Array) -> Array:
-        """``log p(theta | phi) + log p(phi)``, the latter unless it is held."""
+        """``log p(theta | phi) + log p(phi)``; the latter only if phi is sampled."""
         log_prior = self.model.log_prior(theta, phi)
         return log_prior + self.model.log_hyper_prior(phi) if self.hyperparameters else log_prior
 
     def vectors(self, vector: Array, phi: Array) -> tuple[Array, Array]:
-        """Theta and phi of a draw, where `phi` is what it is held at."""
+        """Theta and phi of a draw; `phi` is the value at which phi is held."""
         size = self.model.theta.size
         return vector[:size], vector[size:] if self.hyperparameters else phi
 

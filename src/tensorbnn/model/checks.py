@@ -77,17 +77,17 @@ def check_rows(name: str, values: ArrayLike, dtype: DType) -> NDArray[np.generic
 
 
 def check_unmasked(name: str, values: object) -> None:
-    """Raise where values of a masked array are masked: they would count as what lies beneath."""
+    """Raise if values of a masked array are masked: their underlying data would be used."""
     masked = int(values.mask.sum()) if isinstance(values, np.ma.MaskedArray) else 0
     if masked:
         raise ValueError(
-            f"{masked} values of `{name}` are masked, which is to say missing: remove or fill them"
+            f"{masked} values of `{name}` are masked, so they are missing: remove or fill them"
         )
 
 
 def cast(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """`array` in the type `dtype`."""
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is reported as such
+    with np.errstate(over="ignore"):  # values that overflow become infinite, which is reported
         return array.astype(dtype)
 
 
@@ -96,14 +96,14 @@ def _numbers(name: str, value: ArrayLike, dtype: DType) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of different lengths
-        raise ValueError(f"{name} is no array of numbers: {error}") from error
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, got an array of type {array.dtype}")
     return cast(array, dtype)
 
 
 def check_inputs(x: NDArray[np.generic], network: Network, name: str = "x") -> None:
-    """Raise where ``x`` does not have one column per input of the network."""
+    """Raise if ``x`` does not have one column per input of the network."""
     if x.shape[1] != network.inputs:
         raise ValueError(
             f"`{name}` has {x.shape[1]} columns but the network has {network.inputs} inputs: "
@@ -112,7 +112,7 @@ def check_inputs(x: NDArray[np.generic], network: Network, name: str = "x") -> N
 
 
 def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
-    """Raise where `named` is not exactly one finite value of the right shape for every entry."""
+    """Raise unless `named` has one finite value of the right shape for every entry."""
     entries = {entry.name: entry for entry in layout.entries}
     if set(named) != set(entries):
         unknown, missing = sorted(set(named) - set(entries)), sorted(set(entries) - set(named))
@@ -140,7 +140,7 @@ def check_starts(
     each: str,
     dtype: DType,
 ) -> dict[str, NDArray[Any]]:
-    """User's starting values by name, each ``(count, ...)``: those for all `each` are repeated."""
+    """User's starting values by name, each ``(count, ...)``; shared ones are repeated."""
     if not isinstance(start, Mapping):
         raise TypeError(
             "`start` must map names to values, such as {'dense_0.biases': [0.0]}, "

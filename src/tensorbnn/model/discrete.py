@@ -1,4 +1,4 @@
-"""Likelihoods of classes, two of them or several, and of counts.
+"""Likelihoods of two or more classes, and of counts.
 
 y ~ Bernoulli(sigmoid(f(x))),    y ~ Categorical(softmax(f(x))),    y ~ Poisson(exp(f(x)))
 """
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from tensorbnn.model.layers import Exp, Layer, Sigmoid, Softmax
 from tensorbnn.model.likelihoods import Likelihood, some_of
 
-# From this count on, Stirling's series is exact to rounding.
+# Stirling's series is exact to rounding from this count on.
 STIRLING_FROM = 16.0
-# Rates above which `gammaincc` has lost more digits than its expansion leaves out.
+# Above these rates, `gammaincc` loses more digits than the expansion leaves out.
 EXPANDED_FROM = {"float32": 50.0, "float64": 1e6}
-# Rates above which a count is drawn as a rounded Gaussian: those of JAX end at 2^31.
+# Above this rate, counts are drawn as rounded Gaussians: those of JAX end at 2^31.
 GAUSSIAN_FROM = 2.0**24
 
 
 @final
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
-    """Targets are 1 with probability ``sigmoid(output)`` and 0 otherwise, each output by itself."""
+    """Targets are 1 with probability ``sigmoid(output)`` and 0 otherwise, independently."""
 
     link: ClassVar[type[Layer] | None] = Sigmoid
 
@@ -101,10 +101,10 @@ class Categorical(Likelihood):
 @final
 @dataclass(frozen=True)
 class Poisson(Likelihood):
-    """Targets are counts 0, 1, 2, ... with expectation ``exp(output)``, each output by itself.
+    """Targets are independent counts 0, 1, 2, ... with expectation ``exp(output)``.
 
-    The link is the exponential, which a network may end in (`Exp`) or leave out. Predictions are of
-    the expected count. ``standardize=True`` scales inputs alone.
+    The link is the exponential; a network may end in `Exp` or leave it out. Predictions are of the
+    expected count. ``standardize=True`` scales only the inputs.
 
     Examples
     --------
@@ -129,11 +129,11 @@ class Poisson(Likelihood):
         return y
 
     def log_density(self, outputs: Array, targets: Array) -> Array:
-        # y f - exp(f) - log y! as a distance from its maximum at f = log y: the terms of the first
-        # are as large as y, and would leave few digits of the difference.
+        # y f - exp(f) - log y! from its maximum at f = log y: its terms are as large as y, and
+        # their difference would lose digits.
         some = targets > 0
         safe = jnp.where(some, targets, 1.0)
-        # Neither branch may overflow where the other one is taken: gradients would be NaN.
+        # The branch that is not taken must not overflow, or gradients would be NaN.
         above = jnp.where(some, outputs, 0.0) - jnp.log(safe)
         positive = safe * (above - jnp.expm1(above)) + _log_peak(safe)
         none = -jnp.exp(jnp.where(some, 0.0, outputs))
@@ -174,12 +174,12 @@ def _expanded_gammaincc(shape: Array, x: Array) -> Array:
     """The upper incomplete gamma function ``Q(shape, x)`` for large `x`.
 
     Temme's uniform expansion with its first correction (Temme 1979, Eq. 1.4), for which ``eta^2 / 2
-    = m - log(1 + m)``, ``m = x / shape - 1``. What is left out is of the order of ``x^(-3/2)``.
+    = m - log(1 + m)``, ``m = x / shape - 1``. The error is of the order of ``x^(-3/2)``.
     """
     m = jnp.minimum((x - shape) / shape, float(np.finfo(x.dtype).max))
     small = jnp.abs(m) < 0.1
     near, far = jnp.where(small, m, 0.0), jnp.where(small, 1.0, m)
-    # Alternating series in place of a difference that has lost its digits.
+    # An alternating series, since the difference would lose its digits.
     terms = jnp.polyval(jnp.asarray([(-1) ** n / n for n in range(12, 1, -1)], x.dtype), near)
     half_square = jnp.where(small, near * near * terms, far - jnp.log1p(far))
     eta = jnp.sign(m) * jnp.sqrt(2 * half_square)

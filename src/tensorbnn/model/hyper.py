@@ -1,7 +1,7 @@
 """Priors, and `Hyper`: a number that is sampled under a prior of its own.
 
-Wherever a prior or a likelihood takes a number it also takes a prior or a `Hyper`, which makes that
-number a hyper-parameter. The paper's hierarchical Gaussian prior, for instance, is
+Wherever a prior or a likelihood takes a number, it also takes a prior or a `Hyper`, which makes
+that number a hyper-parameter. The paper's hierarchical Gaussian prior, for example, is
 ``Normal(Hyper(0.0, Normal(0.0, 0.1)), Hyper(1.0, Normal(1.0, 0.1)))``.
 
 A description holds numbers and `Hyper`s. Before its density is evaluated it is *bound*: copied,
@@ -104,7 +104,7 @@ def move_inside(values: Array, support: Support) -> Array:
 
 
 def in_words(support: Support) -> str:
-    """What a value in `support` must be, for a message."""
+    """What a value in `support` must be, for an error message."""
     return "finite" if support == "real" else str(support)
 
 
@@ -205,7 +205,7 @@ class Parametric:
         return bound
 
     def _put(self, name: str, value: Any) -> None:
-        """Replace the number of this name, in an object that nobody has seen yet."""
+        """Replace the number of this name in a new object."""
         object.__setattr__(self, name, value)
 
 
@@ -242,16 +242,16 @@ class Prior(Parametric, ABC):
     def location_scale(self) -> tuple[Any, Any]:
         """Center and width of the prior on the unconstrained scale, elementwise.
 
-        They whiten the coordinates of a sampler. They need not be exact, only of the right size:
-        a wrong value costs speed, never correctness.
+        They whiten the coordinates of a sampler. An approximate value is enough: a wrong one costs
+        speed, not correctness.
         """
         return 0.0, 1.0
 
     def standard(self) -> Self | None:
-        """The same prior with center 0 and width 1, where `location_scale` standardizes it exactly.
+        """The same prior with center 0 and width 1, if `location_scale` standardizes it exactly.
 
-        That is, where ``(u - location) / scale`` of the unconstrained value ``u`` has a density
-        free of both, as in every location-scale family; ``None`` where it has not.
+        This holds if the density of ``(u - location) / scale`` of the unconstrained value ``u``
+        depends on neither, as in every location-scale family; otherwise this is ``None``.
         """
         return None
 
@@ -263,7 +263,7 @@ class Prior(Parametric, ABC):
         )
 
 
-# What a description may hold as a number. Bound, it holds arrays, too, so type checkers see Any.
+# A number in a description. Bound descriptions also hold arrays, so type checkers see Any.
 if TYPE_CHECKING:
     Number = Any
 else:

@@ -78,8 +78,8 @@ class Parameter:
 class Layer(ABC):
     """A map from ``(inputs, rows)`` to ``(outputs, rows)`` with named parameters.
 
-    A user's own layer is a frozen dataclass with `apply` and, where it has parameters or changes
-    the number of units, `parameters` and `outputs`. See "Your own layer" in the documentation.
+    To write your own layer, make a frozen dataclass with `apply`. Add `parameters` if it has any,
+    and `outputs` if it changes the number of units. See "Your own layer" in the documentation.
     """
 
     @property
@@ -88,11 +88,11 @@ class Layer(ABC):
         return type(self).__name__.lower()
 
     def outputs(self, inputs: int) -> int:
-        """Number of units that come out when `inputs` go in."""
+        """Number of outputs for this number of inputs."""
         return inputs
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
-        """The layer's parameters by name; none by default. `inputs` is the number of units in."""
+        """The layer's parameters by name; none by default. `inputs` is the number of inputs."""
         return {}
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Layer(ABC):
 
 
 class AbstractDense(Layer):
-    """``W.T h + b``, the mathematics of dense layers; the subclasses differ in their priors."""
+    """``W.T h + b``. Subclasses differ in their priors."""
 
     units: int
     weight_prior: Prior
@@ -124,8 +124,8 @@ class AbstractDense(Layer):
         return self.units
 
     def parameters(self, inputs: int) -> dict[str, Parameter]:
-        # Gaussian He start; the paper draws biases from the same distribution as weights. Where
-        # they must be positive they start from their prior.
+        # Gaussian He start; the paper draws biases from the same distribution as weights. Positive
+        # parameters start from their prior.
         he = Normal(0.0, math.sqrt(2.0 / inputs))
         return {
             name: Parameter(shape, prior, start=he if prior.support == "real" else None)
@@ -324,13 +324,13 @@ class SquarePReLU(Layer):
 class Relevance(Layer):
     """``s_i h_i``, with one sampled scale ``s_i > 0`` for each input: how much it matters.
 
-    Automatic relevance determination (Neal 1996): ``s_i W_ij`` are as wide as the prior of ``W_ij``
-    times the scale of the input, so that those of an input that does not matter can become small
-    together. Scales and weights are independent under the prior: no funnel stands between them.
+    Automatic relevance determination (Neal 1996): a small scale ``s_i`` shrinks all weights
+    ``s_i W_ij`` of an input together. Scales and weights are independent under the prior, so there
+    is no funnel between them.
 
-    It stands before a dense layer, most often the first. The parameter is named ``scales``; all of
-    them start at 1. Only their ratios say something: what is common to all, the weights of the next
-    layer can undo. Their prior is over positive numbers.
+    Put this layer before a dense layer, usually the first. The parameter is named ``scales``, has a
+    prior over positive numbers and starts at 1. Only ratios of scales have a meaning, because the
+    weights of the next layer can absorb a common factor.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Flat vectors with names: where each parameter stands, and the prior over the whole vector.
+"""Flat vectors with names: the place of each parameter, and the prior over the whole vector.
 
-Samplers move flat unconstrained vectors, users read named natural values; a `Layout` is the map
-between the two. The same class serves network parameters (theta) and hyper-parameters (phi), so
-that there is one place where a prior's density is evaluated, Jacobians included.
+Samplers move flat unconstrained vectors; users read named natural values. A `Layout` maps one to
+the other. Network parameters (theta) and hyper-parameters (phi) use the same class, so a prior's
+density, with its Jacobians, is evaluated in one place.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from tensorbnn.model.priors import LogNormal
 _P = TypeVar("_P", bound=Parametric)
 _V = TypeVar("_V")
 
-# Below this mass above zero a truncated prior is taken for a mistake (and could not be sampled).
+# A truncated prior with less mass than this above zero is an error (it could not be sampled).
 SMALLEST_POSITIVE_MASS = 1e-4
 
 
@@ -110,10 +110,10 @@ class Layout:
     def from_standard(self, z: Array, hypers: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
         """Standard coordinates to the unconstrained vector, and the log prior density of `z`.
 
-        Standard coordinates measure each element in the width of its prior, from the prior's
-        center; for heavy-tailed priors, on a scale in which the tails are short. The second value
-        is `log_density` at the first, plus ``log |d flat / d z|``. Hyper-parameters that stand in
-        this vector themselves need not be in `hypers`.
+        Standard coordinates measure each element from the center of its prior, in units of the
+        prior's width; for heavy-tailed priors, on a scale that shortens the tails. The second value
+        is `log_density` at the first, plus ``log |d flat / d z|``. `hypers` may leave out
+        hyper-parameters that are part of this vector.
         """
         pieces, total = [jnp.zeros(0, z.dtype)], jnp.zeros((), z.dtype)
         known = dict(hypers)
@@ -167,7 +167,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Group:
-    """Neighboring entries with priors of one family: their densities are evaluated in one go."""
+    """Neighboring entries with priors of one family, whose densities are evaluated together."""
 
     entries: tuple[Entry, ...]
     start: int
@@ -195,8 +195,8 @@ class _Group:
         values = prior.sample(key, shape)
         if np.shape(values) != shape:
             raise ValueError(
-                f"`sample` of {type(prior).__name__} must return an array of the shape that it is "
-                f"asked for, {shape}, but its shape is {np.shape(values)}"
+                f"`sample` of {type(prior).__name__} must return an array of the requested "
+                f"shape, {shape}, but its shape is {np.shape(values)}"
             )
         return values
 
@@ -259,8 +259,8 @@ def parameter_layout(network: Network) -> Layout:
 def hyper_layout(owners: Mapping[str, Parametric]) -> Layout:
     """Layout of phi: every `Hyper` in the named priors and likelihoods, those inside `Hyper`s too.
 
-    The deepest come first, so that each stands after the hyper-parameters of its own prior; beyond
-    that, entries of one family stand together, so that their densities are evaluated in one go.
+    The deepest come first, so each one follows the hyper-parameters of its own prior. Apart from
+    that, entries of one family are neighbors, so their densities are evaluated together.
     """
     entries = [entry for name, owner in owners.items() for entry in _hyper_entries(name, owner, 1)]
     return Layout(tuple(sorted(entries, key=_family)))

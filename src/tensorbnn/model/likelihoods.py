@@ -24,9 +24,9 @@ from tensorbnn.model.priors import Normal
 class Likelihood(Parametric, ABC):
     """Density of a row's targets given the network's outputs for that row.
 
-    A user's own likelihood is a frozen dataclass with `log_density`, `mean` and `variance`, and
-    `sample` where new targets are wanted; its fields are numbers or `Hyper`s, as for priors. See
-    "Your own likelihood" in the documentation.
+    To write your own likelihood, make a frozen dataclass with `log_density`, `mean` and `variance`,
+    and `sample` for new targets. Its fields are numbers or `Hyper`s, as for priors. See "Your own
+    likelihood" in the documentation.
     """
 
     column_arguments: ClassVar[tuple[str, ...]] = ()
@@ -39,10 +39,10 @@ class Likelihood(Parametric, ABC):
     """Whether targets are real numbers in some unit, which `standardize` may shift and scale."""
 
     whole_targets: ClassVar[bool] = False
-    """Whether targets are whole numbers, such as counts; then quantiles of new ones are, too."""
+    """Whether targets are whole numbers, such as counts; so are quantiles of new targets then."""
 
     outputs_per_column: ClassVar[int] = 1
-    """Outputs of the network behind each column of `mean`: 2 where noise has outputs, too."""
+    """Outputs of the network for each column of `mean`: 2 if the noise has outputs, too."""
 
     knows_noise: ClassVar[bool] = True
     """Whether the noise of a new target is known; if not, each row needs a `y_sd`."""
@@ -84,7 +84,7 @@ class Likelihood(Parametric, ABC):
         return self.link in (Sigmoid, Softmax)
 
     def columns(self, outputs: int) -> int:
-        """Number of columns of `mean`, the predictions of a network with so many outputs."""
+        """Number of columns of `mean` for this number of outputs of the network."""
         each = self.outputs_per_column
         if outputs % each:
             raise ValueError(
@@ -105,7 +105,8 @@ class Likelihood(Parametric, ABC):
     def targets(self, y: NDArray[np.generic], outputs: int) -> NDArray[np.generic]:
         """Check targets ``(rows, columns)`` and return them as ``(rows, n)`` for `log_density`.
 
-        `y` are finite numbers, as the user gave them, and `outputs` is the network's number.
+        `y` holds finite numbers, as the user gave them; `outputs` is the network's number of
+        outputs.
         """
         columns, each = self.columns(outputs), self.outputs_per_column
         if y.shape[1] != columns:
@@ -134,7 +135,7 @@ class Likelihood(Parametric, ABC):
     def sample(self, key: Array, outputs: Array) -> Array:
         """New targets ``(columns, rows)``, as a user would give them, for ``(outputs, rows)``.
 
-        Needed only for what is about new targets: scores, and ArviZ's posterior predictive.
+        Only scores and posterior predictive samples need it.
         """
         raise NotImplementedError(
             f"{type(self).__name__} can't draw new targets: define its `sample(key, outputs)`"
@@ -143,16 +144,16 @@ class Likelihood(Parametric, ABC):
     def sd_of_rows(self, outputs: Array, y_sd: Array) -> Array:
         """Standard deviation of the Gaussian noise of rows with the error bars `y_sd`.
 
-        All are ``(columns, rows)``. Needed only for `y_sd`, which is refused without it.
+        All are ``(columns, rows)``. A likelihood without this method refuses `y_sd`.
         """
         raise NotImplementedError(
             f"{type(self).__name__} takes no `y_sd`: define its `sd_of_rows(outputs, y_sd)`"
         )
 
     def cdf(self, outputs: Array, targets: Array) -> Array:
-        """Probability that a new target is at most `targets`, both ``(outputs, rows)``, each alone.
+        """Probability that each new target is at most `targets`, both ``(outputs, rows)``.
 
-        Needed only for quantiles, intervals and densities of new targets (``noise=True``).
+        Only quantiles, intervals and densities with ``noise=True`` need it.
         """
         raise NotImplementedError(
             f"quantiles and densities with noise need the distribution function of a target, which "
@@ -172,9 +173,9 @@ class Gaussian(Likelihood):
     ----------
     sd
         A number (known noise) or a `Hyper` (learned noise). ``Hyper(0.1)`` has a log-normal prior
-        around 0.1 with a log-sd of 1. Where targets are standardized it is in units of their
-        standard deviation. Several columns of `y` share it, or have their own: a list with a number
-        or a `Hyper` for each, named ``sd.0``, ``sd.1``, ...
+        around 0.1 with a log-sd of 1. With ``standardize=True`` it is in units of the targets'
+        standard deviation. Columns of `y` share it, unless you give a list with a number or a
+        `Hyper` for each, named ``sd.0``, ``sd.1``, ...
 
     Examples
     --------
@@ -212,7 +213,7 @@ class Gaussian(Likelihood):
 
 
 def for_each_column(number: Number, columns: int) -> Number:
-    """The same number or `Hyper` for each column of `y`, each to be learned by itself."""
+    """The same number or `Hyper` for each column of `y`, learned separately."""
     return number if columns == 1 else (number,) * columns
 
 
@@ -224,6 +225,6 @@ def by_column(number: Number) -> Any:
 
 
 def some_of(values: NDArray[np.generic], most: int = 3) -> str:
-    """The first few of `values`, for an error to show."""
+    """The first few of `values`, for an error message."""
     shown = ", ".join(f"{value:g}" for value in values[:most].tolist())
     return shown + (", ..." if values.size > most else "")

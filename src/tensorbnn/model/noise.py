@@ -4,9 +4,8 @@
     (y - f(x)) / scale ~ t(df)                           `StudentTNoise`
     y ~ N(m(x), softplus(g(x))^2), f = (m, g)             `HeteroscedasticGaussian`
 
-A standard deviation of ``exp(g)`` in place of the softplus would be as good near the data. Far from
-them, where outputs scatter by several units, its mean square over networks would be beyond all
-bounds.
+With ``exp(g)`` instead of the softplus, the mean variance over networks would explode far from the
+data, where the outputs of networks differ by several units.
 """
 
 from dataclasses import dataclass
@@ -22,12 +21,12 @@ from tensorbnn.model.likelihoods import Likelihood, by_column
 from tensorbnn.model.priors import Normal, StudentT, student_t_cdf
 
 UNKNOWN_NOISE = (
-    "a MeasuredGaussian likelihood knows the standard deviations of the rows in the data, not that "
-    "of a new measurement: use what is without noise (`mean`, `sd`, noise=False), and add yours in "
+    "a MeasuredGaussian likelihood does not know the standard deviation of a new measurement: use "
+    "predictions without noise (`mean`, `sd`, noise=False), and add its standard deviation in "
     "quadrature, np.sqrt(prediction.sd**2 + sd**2)"
 )
-# Below it an output changes the noise no more, which is 2e-9 there: in float32, the density and its
-# gradient, in which there is a cube of the noise, are still numbers.
+# Lower outputs give the same noise, 2e-9, as this one: the gradient contains the cube of the noise,
+# which would underflow in float32.
 LEAST_OUTPUT = -20.0
 
 
@@ -38,14 +37,14 @@ class MeasuredGaussian(Likelihood):
 
     The standard deviations are the error bars of the rows: ``tb.Posterior(..., y_sd=y_sd)``.
 
-    Predictions are about the quantity that was measured. What a new measurement of it gives depends
-    on its own standard deviation, which is not known: ``sd_total`` and ``noise=True`` are refused.
+    Predictions are of the measured quantity. The scatter of a new measurement depends on its own
+    standard deviation, which the model does not know: ``sd_total`` and ``noise=True`` are refused.
 
     Parameters
     ----------
     factor
-        A number or a `Hyper`, by which all standard deviations are multiplied. ``Hyper(1.0)`` has a
-        log-normal prior around 1 with a log-sd of 1. Several targets share it, or have their own: a
+        A number or a `Hyper` that multiplies all standard deviations. ``Hyper(1.0)`` has a
+        log-normal prior around 1 with a log-sd of 1. Columns of `y` share it, unless you give a
         list with a number or a `Hyper` for each.
 
     Examples
@@ -88,21 +87,21 @@ class MeasuredGaussian(Likelihood):
 class StudentTNoise(Likelihood):
     """Targets scatter around the outputs as Student's t, which allows for outliers.
 
-    The pull of a target on the network falls with its distance, where that of a Gaussian's grows.
-    The variance of the noise is ``scale**2 * df / (df - 2)``, and infinite where `df` is at most
-    2: then ``sd_noise`` and ``sd_total`` of predictions are infinite, too, while quantiles with
-    ``noise=True`` are not. The outputs are the mean and the median of the targets (at `df` of at
-    most 1 there is no mean, and they are the median).
+    Far targets pull less on the network, whereas under a Gaussian they pull more. The variance of
+    the noise is ``scale**2 * df / (df - 2)``. If `df` is at most 2 it is infinite, and so are
+    ``sd_noise`` and ``sd_total`` of predictions; quantiles with ``noise=True`` stay finite. The
+    outputs are the median of the targets and, if `df` is above 1, their mean. There is no `y_sd`
+    with this likelihood, since a Gaussian error and this noise do not add up to a Student-t.
 
     Parameters
     ----------
     df
-        Degrees of freedom: a number, or a `Hyper` where it is learned. The fewer, the heavier the
-        tails: 1 is Cauchy noise, above 30 it is hardly told from Gaussian noise. Several columns of
-        `y` share it, or have their own: a list with a number or a `Hyper` for each.
+        Degrees of freedom: a number, or a `Hyper` to learn it. Lower values have heavier tails: 1
+        is Cauchy noise, and above 30 the noise is nearly Gaussian. Columns of `y` share it, unless
+        you give a list with a number or a `Hyper` for each.
     scale
-        Width of the noise, likewise. Where targets are standardized it is in units of their
-        standard deviation.
+        Width of the noise, given in the same way. With ``standardize=True`` it is in units of the
+        targets' standard deviation.
 
     Examples
     --------
@@ -146,14 +145,14 @@ class StudentTNoise(Likelihood):
 @final
 @dataclass(frozen=True)
 class HeteroscedasticGaussian(Likelihood):
-    """Targets scatter around the first half of the outputs; the second half says how much.
+    """Targets scatter around half of the outputs; the other half gives the standard deviations.
 
-    The network has two outputs for each column of `y`, and so ends in ``Dense(2 * columns)``: first
-    the means of all columns, then, in the same order, what gives their standard deviations by a
-    softplus, ``log(1 + exp(output))``, which is at least 2e-9. Predictions are of the means,
-    ``(rows, columns)``, with the noise of each row in ``sd_noise``, ``sd_total`` and all that takes
-    ``noise=True``. With ``standardize=True`` the outputs are about standardized targets, and
-    predictions, noise included, in units of `y`.
+    The network has two outputs for each column of `y`, so it ends in ``Dense(2 * columns)``: first
+    the means of all columns, then, in the same order, outputs whose softplus,
+    ``log(1 + exp(output))``, is their standard deviation (at least 2e-9). Predictions are of the
+    means, ``(rows, columns)``. ``sd_noise``, ``sd_total`` and ``noise=True`` use the noise of each
+    row. With ``standardize=True`` the outputs are about standardized targets; predictions and noise
+    are in units of `y`.
 
     Examples
     --------

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from tensorbnn.model.checks import DType, cast
 
 # Largest standard deviations, and the inverses of the smallest: float64 holds the squares of those
-# of inputs, and the fourth powers of those of targets, which errors of their sds are made of.
+# of inputs, and the fourth powers of those of targets, which errors of sds need.
 WIDEST_INPUTS, WIDEST_TARGETS = 1e150, 1e75
 
 
 @final
 @dataclass(frozen=True)
 class Scaling:
-    """Shifts and scales of the columns of ``x`` and ``y``; none at all by default.
+    """Shifts and scales of the columns of ``x`` and ``y``; none by default.
 
-    Made by ``Posterior(..., standardize=True)``. One of your own can be given in its place, such as
+    ``Posterior(..., standardize=True)`` makes one. You can also pass one as `standardize`, such as
     that of another posterior, so that two models share their units.
 
     Parameters
@@ -69,10 +69,7 @@ class Scaling:
         return cast(_to_inside("x", x, self.x_shift, self.x_scale), dtype)
 
     def targets(self, y: NDArray[Any]) -> NDArray[Any]:
-        """The user's targets ``(..., columns)`` as the likelihood takes them.
-
-        Columns after those that are scaled, such as weights, stay as they are.
-        """
+        """The user's targets ``(..., columns)`` as the likelihood takes them."""
         count = len(self.y_scale)
         if y.shape[-1] <= count or not count:
             return _to_inside("y", y, self.y_shift, self.y_scale)
@@ -105,7 +102,7 @@ def standardization(
 ) -> Scaling:
     """The scaling to mean 0 and standard deviation 1; constant columns are only shifted.
 
-    `targets` says whether `y` is scaled, too, `weights` ``(rows,)`` how often each row counts.
+    `targets` says whether `y` is scaled, too; means are weighted by `weights` ``(rows,)``.
     """
     x_shift, x_scale = _moments(inputs_name, x, weights, WIDEST_INPUTS)
     y_shift, y_scale = _moments("y", y, weights, WIDEST_TARGETS) if targets else ((), ())

@@ -1,7 +1,7 @@
-"""Shapes of what layers, priors and likelihoods compute, a user's own above all.
+"""Checks of the shapes that layers, priors and likelihoods return, mainly the user's own.
 
-A density of the wrong shape would be broadcast and summed without complaint, and another posterior
-be sampled. So everything is traced once, with no numbers, when a posterior is made.
+A density of the wrong shape would be broadcast and summed silently, and the wrong posterior would
+be sampled. So a posterior traces everything once, without numbers, when it is made.
 """
 
 import functools
@@ -17,7 +17,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.rows import RowLikelihood
 
-# Unlikely to be a number of units, for which rows might be taken.
+# An unlikely number of units, so that rows are not taken for units.
 ROWS = 37
 ELEMENTS = 3
 
@@ -26,9 +26,9 @@ ELEMENTS = 3
 def check_shapes(
     network: Network, likelihood: Likelihood, theta: Layout, phi: Layout, num_targets: int | None
 ) -> None:
-    """Raise where a layer, prior or likelihood computes what has not the shape that it should.
+    """Raise if a layer, prior or likelihood returns an array of the wrong shape.
 
-    `num_targets` columns are what the likelihood made of the user's targets; ``None`` without data.
+    `num_targets` is the number of columns that the likelihood takes; ``None`` without data.
     """
 
     def trace(theta_vector: Array, phi_vector: Array) -> None:
@@ -40,7 +40,7 @@ def check_shapes(
             bound = bind_hypers("likelihood", likelihood, hypers)
             targets = jnp.zeros((num_targets, ROWS))
             if isinstance(bound, RowLikelihood):
-                # The density of targets alone, which error bars replace.
+                # With error bars, the likelihood's own density is not used.
                 parts, bound = bound.split(targets), bound.likelihood
                 if parts.y_sd is not None:
                     _check_sd(bound, outputs, parts.y_sd)

@@ -1,4 +1,4 @@
-"""What a model or a sampler is, in one line for people to read."""
+"""One-line summaries of models and samplers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,10 @@ from tensorbnn.model.network import Network
 
 
 def summary(part: Any) -> str:
-    """A network, a prior, a likelihood, or a sampler as ``run.json`` describes it, in one line.
+    """One line for a network, a prior, a likelihood, or a sampler as ``run.json`` describes it.
 
-    A network is shown without its priors, a sampler without the options that it found by itself; a
-    ``~`` says that a number is sampled, and from what.
+    Priors of a network and tuned options of a sampler are left out. A ``~`` marks a number that is
+    sampled, and is followed by its prior.
 
     Examples
     --------

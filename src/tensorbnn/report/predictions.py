@@ -84,8 +84,8 @@ def _curves(context: ReportContext) -> list[Html]:
     prediction = context.thinned.predict(grid, progress=context.progress)
     found = []
     for output, name in enumerate(context.encoding.targets):
-        options = {"output": output, "labels": context.labels, "ax": new_axes()}
-        ax = plots.bands(prediction, data=data, **options)
+        ax = new_axes()
+        plots.bands(prediction, data=data, output=output, labels=context.labels, ax=ax)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
             of = context.encoding.target_sds[output]

@@ -18,7 +18,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tensorbnn.errors import StateError
-from tensorbnn.inference.sampler import POOLING_ROUNDS, Sampler
+from tensorbnn.inference.sampler import MAX_TRANSITIONS, POOLING_ROUNDS, Sampler
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.advance import RunningSums
@@ -96,9 +96,13 @@ def read_checkpoint(
     """Where one chain of a run is."""
     saved = store.read_state(chain)
     with precision(posterior.dtype):
-        held = jnp.asarray(saved["held_phi"]) if "held_phi" in saved else None
+        dtype, held = np.dtype(posterior.dtype), None
+        if not plan.sample_hyperparameters:
+            held = jnp.asarray(
+                _expect(saved, chain, "held_phi", (posterior.model.phi.size,), dtype)
+            )
         target = TargetDensity(posterior.model, posterior._arrays, held)
-        position = _expect(saved, chain, "state/position", (target.dimension,))
+        position = _expect(saved, chain, "state/position", (target.dimension,), dtype)
         # Only for the names and shapes of what is in a state; every value comes from the file.
         state = sampler.init(target, jnp.asarray(position)[None], plan.burn_in)
         keys = chain_keys(plan)[1][chain : chain + 1]
@@ -112,9 +116,7 @@ def read_checkpoint(
         }
         partial = jnp.asarray(_expect(saved, chain, "sums/partial", (), np.dtype(np.int32)))
         sums = {name: _rebuild(getattr(empty.sums, name), found, f"sums/{name}.") for name in _SUMS}
-        counts = {
-            name: int(_expect(saved, chain, name, (), np.dtype(np.int64))) for name in _COUNTS
-        }
+        counts = {name: _expect_count(saved, chain, name) for name in _COUNTS}
         fields: dict[str, Any] = counts | {name: found[name] for name in _ARRAYS}
         return empty._replace(
             chains=empty.chains._replace(state=_rebuild(state, found, "state/")),
@@ -173,6 +175,13 @@ def _leaves(tree: Any) -> dict[str, Array]:
 def _rebuild(template: Any, arrays: dict[str, Array], prefix: str) -> Any:
     leaves = [arrays[prefix + name] for name in _leaves(template)]
     return jax.tree.unflatten(jax.tree.structure(template), leaves)
+
+
+def _expect_count(saved: dict[str, NDArray[Any]], chain: int, name: str) -> int:
+    count = int(_expect(saved, chain, name, (), np.dtype(np.int64)))
+    if not 0 <= count <= MAX_TRANSITIONS:
+        raise StateError(chain, f"{name} is {count}")
+    return count
 
 
 def _expect(

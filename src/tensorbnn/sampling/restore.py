@@ -4,11 +4,14 @@ A run goes on as it was begun. What ``run.json`` can't say (metrics of the user'
 not kept) is given again, and compared as far as possible.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
+import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -16,7 +19,13 @@ from numpy.typing import ArrayLike
 from tensorbnn.data import ARRAYS, Dataset, fingerprint, pack_dataset, unpack_dataset
 from tensorbnn.engine import native
 from tensorbnn.ensemble.metrics import Metric, describe_metrics, named_metrics, restore_metrics
-from tensorbnn.errors import FewerDrawsError, RunError, RunMismatchError
+from tensorbnn.errors import (
+    DamagedFileError,
+    DescriptionError,
+    FewerDrawsError,
+    RunError,
+    RunMismatchError,
+)
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
@@ -65,7 +74,35 @@ def create_store(
         for chain, state in enumerate(states):
             store.write_state(chain, state)
         return
-    manifest = new_manifest(posterior, describe(run.sampler), run.plan) | {
+    run.store = _create_directory(
+        run, states, path, store_data=store_data, notes=notes, overwrite=overwrite
+    )
+
+
+def save_run(run: Run, path: Path, *, overwrite: bool) -> None:
+    """Copy a run in memory to a new run directory."""
+    states = [run.store.read_state(chain) for chain in range(run.plan.chains)]
+    saved = _create_directory(run, states, path, store_data=True, notes={}, overwrite=overwrite)
+    with contextlib.closing(saved):
+        for chain in range(run.plan.chains):
+            for index in run.store.chunk_sizes(chain):
+                saved.write_chunk(chain, index, run.store.read_chunk(chain, index, ""))
+        saved.replace_reports(run.store.reports())
+        saved.update(status=run.store.manifest["status"])
+
+
+def _create_directory(
+    run: Run,
+    states: Sequence[Arrays],
+    path: str | os.PathLike[str],
+    *,
+    store_data: bool,
+    notes: Mapping[str, Any],
+    overwrite: bool,
+) -> DirectoryStore:
+    """A run directory with all that says what the run is."""
+    data = pack_dataset(run.posterior.data)
+    manifest = new_manifest(run.posterior, describe(run.sampler), run.plan) | {
         "until": describe(run.rule.until),
         "max_minutes": run.rule.max_minutes,
         "max_gradients": run.rule.max_gradients,
@@ -76,7 +113,7 @@ def create_store(
     if data and "validation" in run.reporting.rows:
         data |= pack_dataset(run.reporting.rows["validation"], "validation_")
     kept = data if data and store_data else None
-    run.store = DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
+    return DirectoryStore.create(path, manifest, kept, states, overwrite=overwrite)
 
 
 def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
@@ -177,7 +214,9 @@ def take_up(run: Run) -> list[Checkpoint]:
         max_minutes=run.rule.max_minutes,
         status="running",
     )
-    run.trim_reports({chain: at.transitions for at in checkpoints for chain in at.chains.numbers})
+    reached = {chain: at.transitions for at in checkpoints for chain in at.chains.numbers}
+    with run.recording_errors():
+        run.trim_reports(reached)
     return checkpoints
 
 
@@ -213,6 +252,7 @@ def restore_posterior(store: DirectoryStore, custom_objects: Custom) -> Posterio
     """The posterior of a run that keeps its data."""
     manifest = store.manifest
     network, likelihood, _ = restore_model(manifest, custom_objects)
+    _check_size(store, network)
     data = store.data()
     if data is None and manifest["data"] is not None:
         raise ValueError(
@@ -234,7 +274,10 @@ def make_posterior(
         "standardize": restore(manifest["scaling"], {}, Scaling),
     }
     _check_engine(manifest, network, likelihood)
-    posterior = Posterior(network, likelihood, **options)
+    try:
+        posterior = Posterior(network, likelihood, **options)
+    except (TypeError, ValueError) as error:
+        raise DescriptionError(f"the run {store.path} describes no posterior: {error}") from error
     if fingerprint(posterior.data) != manifest["data"]:
         raise RunError(
             f"{store.path / 'data.safetensors'} does not hold the data of this run; its draws stay "
@@ -306,6 +349,17 @@ def _restore_reporting(
                 warn(MetricsLost())
     rows = validation if named else None
     return Reporting.checked(posterior, named, rows, store.manifest["report_every"])
+
+
+def _check_size(store: DirectoryStore, network: Network) -> None:
+    """Raise if the networks of a run are larger than its files, before memory is allocated."""
+    size = sum(math.prod(parameter.shape) for parameter in network.parameters.values())
+    position = store.read_state(0).get("state/position")
+    if position is not None and position.size < size:  # one without is refused later
+        raise DamagedFileError(
+            store.path / "run.json",
+            f"describes a network of {size:,} parameters, but chain 0 has saved {position.size:,}",
+        )
 
 
 def _check_engine(manifest: Mapping[str, Any], network: Network, likelihood: Likelihood) -> None:

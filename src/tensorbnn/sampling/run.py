@@ -56,6 +56,12 @@ class Run:
     """A chain is saved at least this often."""
     store: Store = field(init=False)
 
+    def save(self, path: Path, *, overwrite: bool) -> None:
+        """Copy a run in memory to a new run directory."""
+        from tensorbnn.sampling.restore import save_run
+
+        save_run(self, path, overwrite=overwrite)
+
     def run(self, backend: Backend, *, progress: bool) -> Ensemble:
         """Take all chains to the end of the plan, and make it longer until the rule is satisfied.
 
@@ -67,7 +73,7 @@ class Run:
         bar = Bar(backend.doing, total, done=done, show=progress, delay=0.0, deadline=deadline)
         with contextlib.closing(self.store):
             with (
-                self._recording_errors(),
+                self.recording_errors(),
                 catch_signals(stop),
                 bar,
                 Monitor(self, bar, watch=progress) as monitor,
@@ -123,7 +129,8 @@ class Run:
         )
 
     @contextlib.contextmanager
-    def _recording_errors(self) -> Iterator[None]:
+    def recording_errors(self) -> Iterator[None]:
+        """Record in the store that an error has stopped the run."""
         try:
             yield
         except BaseException as error:

@@ -1,6 +1,6 @@
-"""Making a run directory: where one is free, and without ever losing the run that was there.
+"""Making a run directory: whether a path is free, and never losing the run that was there.
 
-Also where the files of a chain are.
+Also where the files of a chain are, and which files are those of a run.
 """
 
 import contextlib
@@ -18,14 +18,19 @@ from tensorbnn.storage.files import Arrays, pack_arrays, write_file
 from tensorbnn.storage.lock import Lock
 from tensorbnn.storage.manifest import identity, pack_manifest
 
-# What a directory may hold before its run.json is written, and what a run adds to it.
-_UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|\..+\.tmp")
 _CHUNK = re.compile(r"draws-(\d{5,})\.safetensors")
-_FINISHED = re.compile(rf"{_UNFINISHED.pattern}|run\.json|metrics\.jsonl|stop")
+# What a directory may hold before its run.json is written, and all that the library writes there.
+_UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|\..+\.tmp")
+_OF_RUN = re.compile(
+    rf"{_UNFINISHED.pattern}|run\.json|metrics\.jsonl|stop|architecture\.txt|report\.html"
+)
+_OF_CHAIN = re.compile(rf"{_CHUNK.pattern}|(state|burn-in)\.safetensors|chain\.lock|\..+\.tmp")
+# Files of a chain that are missing and named, at most.
+_MOST_MISSING = 1000
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
-    """Raise where `path` is not free for a new run, before anything is computed."""
+    """Raise if `path` is not free for a new run, before anything is computed."""
     try:
         if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
             return
@@ -37,6 +42,8 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         raise PathTakenError(path, "run")
     if Path.cwd().is_relative_to(path.resolve()):
         raise PathTakenError(path, "current directory")
+    if others := foreign_files(path):
+        raise PathTakenError(path, "other files", others)
 
 
 def make_directory(
@@ -67,6 +74,33 @@ def chain_directory(path: Path, chain: int) -> Path:
     return directory
 
 
+def check_chains_are_there(path: Path, chains: int) -> None:
+    """Raise if the run at `path` has fewer or more directories than chains."""
+    for chain in range(chains):
+        directory = path / f"chain-{chain:02d}"
+        if not directory.is_dir():
+            raise DamagedFileError(directory, "is missing")
+    directory = path / f"chain-{chains:02d}"
+    if directory.exists():
+        raise DamagedFileError(directory, f"is not one of the {chains} chains that run.json names")
+
+
+def foreign_files(path: Path) -> tuple[str, ...]:
+    """Names of what is in a run directory, though the library did not write it."""
+    found = []
+    for file in path.iterdir():
+        if not _OF_RUN.fullmatch(file.name):
+            found.append(file.name)
+        elif file.is_dir() and not file.is_symlink():
+            is_chain = file.name.startswith("chain-")
+            found += [
+                f"{file.name}/{inside.name}"
+                for inside in file.iterdir()
+                if not is_chain or not _OF_CHAIN.fullmatch(inside.name) or inside.is_dir()
+            ]
+    return tuple(sorted(found))
+
+
 def expected_chunks(directory: Path, drawn: int, size: int) -> dict[int, int]:
     """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
 
@@ -77,7 +111,8 @@ def expected_chunks(directory: Path, drawn: int, size: int) -> dict[int, int]:
     found = {int(name[1]) for name in names if name}
     # A chunk that others follow is full, and one more is there than the last.
     gaps = set(range(min(max(found, default=0), len(found)))) - found
-    indices = sorted(found | gaps | set(range(-(-drawn // size))))
+    counted = range(min(-(-drawn // size), len(found) + _MOST_MISSING))
+    indices = sorted(found | gaps | set(counted))
     return {
         index: size if index != indices[-1] else max(min(drawn - index * size, size), 1)
         for index in indices
@@ -103,7 +138,8 @@ def _is_unfinished(path: Path) -> bool:
     """
     if not path.is_dir() or not (path / "run.lock").is_file() or any(path.glob("chain-*/draws-*")):
         return False
-    return all(_UNFINISHED.fullmatch(file.name) for file in path.iterdir())
+    is_ours = all(_UNFINISHED.fullmatch(file.name) for file in path.iterdir())
+    return is_ours and not foreign_files(path)
 
 
 def _is_run(path: Path) -> bool:
@@ -115,7 +151,7 @@ def _is_run(path: Path) -> bool:
         found = json.loads(file.read_bytes())
         if isinstance(found, dict) and {"format", "sha256"} <= found.keys():
             return True
-    return all(_FINISHED.fullmatch(each.name) for each in path.iterdir())
+    return not foreign_files(path)
 
 
 @contextlib.contextmanager
@@ -201,7 +237,7 @@ def _remove_old(real: Path) -> None:
     name = re.compile(rf"\.{re.escape(real.name)}\.[0-9a-f]{{32}}\.old")  # of no other run
     with contextlib.suppress(OSError):
         for other in real.parent.iterdir():
-            if name.fullmatch(other.name):
+            if name.fullmatch(other.name) and not foreign_files(other):
                 shutil.rmtree(other, ignore_errors=True)
 
 

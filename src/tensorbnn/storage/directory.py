@@ -118,11 +118,11 @@ class DirectoryStore(Store):
 
     def transitions(self, chain: int) -> int:
         """Transitions of a chain that are saved."""
-        return int(self._read_state(chain, "transitions")["transitions"])
+        return self._read_count(chain, "transitions")
 
     def progress(self, chain: int) -> tuple[int, int]:
         """Transitions and gradients of a chain that are saved."""
-        return self.transitions(chain), int(self._read_state(chain, "gradients")["gradients"])
+        return self.transitions(chain), self._read_count(chain, "gradients")
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
@@ -152,6 +152,13 @@ class DirectoryStore(Store):
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         with self._telling_what_is_left():
             return self._read_chunk(chain, index, prefix)
+
+    def shapes(self, chain: int, index: int) -> dict[str, tuple[int, ...]]:
+        facts = self._facts(chain, index)
+        found: dict[str, tuple[int, ...]] = files.read_facts(
+            self.root, self._chunk(chain, index), "draws", facts
+        )["shapes"]
+        return found
 
     def damage(self) -> dict[tuple[int, int], str]:
         found = {}
@@ -207,6 +214,7 @@ class DirectoryStore(Store):
 
     def refresh(self) -> None:
         self.manifest = read_manifest(self.root)
+        creation.check_chains_are_there(self.root, self.manifest["chains"])
         self._sizes: dict[tuple[int, int], int] = {}  # of full chunks, which don't change
         self._identity = identity(self.manifest)
 
@@ -229,6 +237,12 @@ class DirectoryStore(Store):
     def _read_state(self, chain: int, prefix: str) -> dict[str, NDArray[Any]]:
         return files.read_arrays(self.root, self._state(chain), "state", self._facts(chain), prefix)
 
+    def _read_count(self, chain: int, name: str) -> int:
+        array = self._read_state(chain, name).get(name)
+        if array is None or array.shape or array.dtype.kind not in "iu" or array < 0:
+            raise DamagedFileError(self._state(chain), f"is damaged: it has no count of {name}")
+        return int(array)
+
     def _sync_reports(self) -> None:
         """Chains write at the same time: one whose report another is syncing waits for it."""
         with self._syncing:
@@ -241,20 +255,23 @@ class DirectoryStore(Store):
         """The transition of each chain's last report, as its state says."""
         found = {}
         for chain in range(self.manifest["chains"]):
-            with contextlib.suppress(DamagedFileError, KeyError):
-                found[chain] = int(self._read_state(chain, "reported")["reported"])
+            with contextlib.suppress(DamagedFileError):
+                found[chain] = self._read_count(chain, "reported")
         return found
 
     def _expected(self, chain: int) -> dict[int, int]:
         """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
 
-        The state is read first: the draws that it counts were written before it.
+        A complete run has all its draws. Otherwise the state is read before the chunks: the draws
+        that it counts were written first.
         """
         try:
             transitions = self.transitions(chain)
-        except (DamagedFileError, KeyError):  # then there is only what there is
+        except DamagedFileError:  # then there is only what there is
             transitions = 0
         drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["thin"]
+        if self.manifest["status"] == "complete":
+            drawn = max(drawn, self.manifest["draws"])
         directory = self._chain(chain)
         if not directory.is_dir():
             raise DamagedFileError(directory, "is missing")
@@ -265,7 +282,11 @@ class DirectoryStore(Store):
         if size is None:
             file = self._chunk(chain, index)
             found = files.read_facts(self.root, file, "draws", self._facts(chain, index))
-            size = int(found["draws"])
+            size = found.get("draws")
+            if type(size) is not int or {shape[:1] for shape in found["shapes"].values()} != {
+                (size,)
+            }:
+                raise DamagedFileError(file, f"is damaged: its arrays don't hold {size} draws")
             if size < least:
                 reason = f"belongs elsewhere: it has {size} draws where {least} were written"
                 raise DamagedFileError(file, reason)

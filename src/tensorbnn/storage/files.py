@@ -11,9 +11,11 @@ being written, or was when its writer was killed, and is left out.
 import contextlib
 import errno
 import hashlib
+import itertools
 import json
 import os
 import re
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +28,9 @@ from safetensors import safe_open
 
 from tensorbnn.errors import DamagedFileError
 from tensorbnn.warning import ReportsLeftOut, warn
+
+if sys.platform != "win32":
+    import fcntl
 
 FORMAT = 2
 Arrays = Mapping[str, NDArray[Any]]
@@ -58,8 +63,14 @@ def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
 
 
 def append_line(file: Path, line: bytes) -> None:
-    """Append a line in one piece; a torn line before it, of a run that was killed, is ended."""
+    """Append a line in one piece; a torn line before it, of a run that was killed, is ended.
+
+    Of several processes, one appends at a time, where the file system has locks.
+    """
     with _descriptor(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN) as descriptor:
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):  # released when the file is closed
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_size:
             os.lseek(descriptor, -1, os.SEEK_END)
             if os.read(descriptor, 1) != b"\n":
@@ -127,9 +138,14 @@ def pack_arrays(arrays: Arrays, kind: str, facts: Mapping[str, Any]) -> bytes:
 
 
 def read_facts(root: Path, file: Path, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file of the run `root` says of itself, which must be a `kind` with these `facts`."""
+    """What a file of the run `root` says of itself, which must be a `kind` with these `facts`.
+
+    Also the ``shapes`` of its arrays.
+    """
     with _opened(root, file) as content:
-        return _described(file, content, kind, facts)
+        found = _described(file, content, kind, facts)
+        shapes = {name: tuple(content.get_slice(name).get_shape()) for name in found["arrays"]}
+        return found | {"shapes": shapes}
 
 
 def read_arrays(
@@ -226,12 +242,13 @@ def check_all_reported(
     its transition in `reported`.
     """
     for chain, last in reported.items():
-        due = {*range(every, last + 1, every), *({last} & {end})}
+        due = itertools.chain(range(every, last + 1, every), [last] if last == end else [])
         there = {report["transition"] for report in reports if report["chain"] == chain}
-        if missing := sorted(due - there):
+        missing = next((each for each in due if each not in there), None)
+        if missing is not None:
             raise DamagedFileError(
                 file,
-                f"is damaged: the report of chain {chain} at transition {missing[0]} is missing; "
+                f"is damaged: the report of chain {chain} at transition {missing} is missing; "
                 f"the {len(reports)} that are there are read with `skip_damaged=True`",
             )
 

@@ -21,7 +21,7 @@ from tensorbnn.inference.hmc import HMC
 from tensorbnn.inference.mclmc import MCLMC
 from tensorbnn.inference.mean_field import MeanField
 from tensorbnn.inference.nuts import NUTS
-from tensorbnn.inference.sampler import Sampler
+from tensorbnn.inference.sampler import MAX_SEED, MAX_TRANSITIONS, Sampler
 from tensorbnn.inference.sghmc import SGHMC
 from tensorbnn.model.catalog import CLASSES
 from tensorbnn.model.likelihoods import Likelihood
@@ -200,8 +200,9 @@ def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _count(least: int) -> _Check:
-    return lambda value: _is_count(value, least), f"a whole number of at least {least}"
+def _count(least: int, most: int = 2**63 - 1) -> _Check:
+    wanted = f"a whole number from {least} to {most}"
+    return lambda value: _is_count(value, least) and value <= most, wanted
 
 
 def _one_of(*values: str) -> _Check:
@@ -240,8 +241,10 @@ FIELDS: dict[str, _Check] = {
     "created": _of_type(str, "a date"),
     **dict.fromkeys(("library", "jax", "blackjax"), _of_type(str, "a version")),
     **dict.fromkeys(("network", "likelihood", "scaling", "sampler"), _DESCRIPTION),
-    **dict.fromkeys(("chains", "draws", "thin", "networks_per_file", "report_every"), _count(1)),
-    **dict.fromkeys(("burn_in", "seed"), _count(0)),
+    **dict.fromkeys(("chains", "draws", "networks_per_file", "report_every"), _count(1)),
+    "burn_in": _count(0, MAX_TRANSITIONS),
+    "thin": _count(1, MAX_TRANSITIONS),
+    "seed": _count(0, MAX_SEED),
     **dict.fromkeys(("sample_hyperparameters", "pooled"), _of_type(bool, "true or false")),
     "status": _one_of(*STATUSES),
     "dtype": _one_of("float32", "float64"),

@@ -40,6 +40,10 @@ class Store(ABC):
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         """Arrays of a chunk whose names start with `prefix`, by the rest of their names."""
 
+    @abstractmethod
+    def shapes(self, chain: int, index: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the arrays of a chunk by their full names, the draws as first axis."""
+
     def damage(self) -> dict[tuple[int, int], str]:
         """What is wrong with the chunks that can't be read, by chain and number."""
         return {}
@@ -109,6 +113,9 @@ class MemoryStore(Store):
 
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
         return with_prefix(self._chunks[chain][index], prefix)
+
+    def shapes(self, chain: int, index: int) -> dict[str, tuple[int, ...]]:
+        return {name: np.shape(each) for name, each in self._chunks[chain][index].items()}
 
     def data(self) -> dict[str, NDArray[Any]] | None:
         return self._data

@@ -1,4 +1,4 @@
-// Activations over a tile, and their way back.
+// Activations over a tile, forward and backward.
 #pragma once
 
 #include "functions.hpp"
@@ -22,8 +22,9 @@ TENSORBNN_INLINE void map(const Shape& shape, const T* in, size_t in_stride, T* 
       store(out + j * shape.stride + n * lanes<T>, f(load(in + j * in_stride + n * lanes<T>)));
 }
 
-// Where gradients go on the way back. Chains add sums over rows to `biases` as they pass, where the
-// stage has some; a lone chain, whose sums are over lanes too, leaves them to `Evaluation`.
+// Destinations of gradients in the backward pass. With chains in the lanes, sums over rows are
+// added to `biases` directly; for a single chain, which also sums over lanes, `Evaluation` does
+// that.
 template <class T>
 struct Gradients {
   T* all;
@@ -48,7 +49,7 @@ TENSORBNN_INLINE void pull_back(const Shape& shape, const T* h, T* d, const Grad
   }
 }
 
-// The same for the identity: d stays as it is.
+// The same for the identity: d is unchanged.
 template <class T, bool Chains>
 void pass_back(const Shape& shape, const T* d, const Gradients<T>& to) {
   if (!Chains || !to.biases) return;
@@ -149,7 +150,7 @@ void activate(const Stage& stage, const Shape& shape, const T* parameters, const
     case Activation::Sigmoid:
       return map(shape, in, in_stride, out, [](V z) { return sigmoid<T>(z); });
     case Activation::Exp: return map(shape, in, in_stride, out, [](V z) { return exp<T>(z); });
-    case Activation::ReLU:  // so written, NaN stays
+    case Activation::ReLU:  // in this order, NaN is kept
       return map(shape, in, in_stride, out, [](V z) -> V { return z <= T(0) ? V{} : z; });
     case Activation::ELU:
       return map(shape, in, in_stride, out, [](V z) -> V {

@@ -11,9 +11,9 @@
 namespace tensorbnn {
 namespace {
 
-// From the kernel's sum that goes with a width of the noise to its part of the log-likelihood and of
-// the gradient: by an sd, or by the factor of measured sds, whose own logarithms, the same for all
-// parameters, are left to the caller.
+// The parts of the log-likelihood and of the gradient that belong to a width of the noise, from the
+// kernel's sum: an sd, or a factor of error bars, whose logarithms the caller adds, since they do
+// not depend on parameters.
 class Ending {
  public:
   template <class T>
@@ -23,7 +23,7 @@ class Ending {
 
   double value(double sum, double sd) {
     if (!gaussian_) return sum;
-    if (sd != sd_) {  // within a trajectory it is often the same
+    if (sd != sd_) {  // often unchanged within a trajectory
       sd_ = sd;
       log_sd_ = std::log(sd);
     }
@@ -56,7 +56,7 @@ class RowEvaluation {
     const size_t size = network_.num_parameters;
     const int widths = network_.widths;
     std::fill(sums_.begin(), sums_.end(), 0.0);
-    // The first piece writes where the result is wanted.
+    // The first piece writes to the result directly.
     const auto piece = [&](int index) {
       T* own = index ? gradients_.data() + (index - 1) * size : gradient;
       std::fill(own, own + size, T(0));
@@ -90,13 +90,13 @@ class RowEvaluation {
   Pieces<T> pieces_;
   Team team_;
   std::vector<Ending> endings_;
-  std::vector<double> sums_;  // of each piece, one for each width
+  std::vector<double> sums_;  // one per piece and width
   int tile_;
   size_t room_;
   std::vector<T> gradients_;
 };
 
-// As many chains as there are lanes; one thread makes and calls it.
+// One chain per lane; made and called by one thread.
 template <class T>
 class ChainEvaluation {
  public:
@@ -208,7 +208,7 @@ void follow_alone(const Kernel<T>& kernel, const Network& network, const Data<T>
                   const Threads& threads, const Prior& prior, const Trajectories<T>& batch,
                   int chain) {
   const size_t size = batch.dimension;
-  // Whole vectors may be read and written beyond the end.
+  // Padded, since whole vectors are read and written.
   const size_t padded = size + 2 * kernel.lanes;
   T* const memory = scratch<T, Use::Trajectory>(6 * Room<T>::rounded(padded));
   std::fill(memory, memory + 6 * Room<T>::rounded(padded), T(0));

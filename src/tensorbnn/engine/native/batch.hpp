@@ -1,5 +1,5 @@
-// A batch of chains, its log-likelihoods with gradients or its trajectories: cuts the work into
-// pieces, and hands them to the code of the instruction set in use.
+// Log-likelihoods with gradients, or trajectories, of a batch of chains: divides the work into
+// pieces for the code of the instruction set in use.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct Data {
   int64_t rows() const { return static_cast<int64_t>(tiles) * tile_rows + rest.count; }
 };
 
-// How to ask for help: runs a function on another thread.
+// Runs a function on another thread.
 using Schedule = std::function<void(std::function<void()>)>;
 
 struct Threads {
@@ -27,8 +27,8 @@ struct Threads {
   Schedule schedule;
 };
 
-// Arrays have the chains as their first axis; `sd`, (chains, widths), is read and its gradient
-// written for a Gaussian, measured or not.
+// Arrays have the chains as their first axis. `sd` is (chains, widths); only Gaussian and
+// MeasuredGaussian read it and write its gradient.
 template <class T>
 struct Batch {
   int chains;

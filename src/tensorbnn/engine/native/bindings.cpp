@@ -22,8 +22,8 @@ using In = ffi::Buffer<data_type<T>>;
 template <class T>
 using Out = ffi::ResultBuffer<data_type<T>>;
 
-// Four numbers a stage: dense, activation, inputs, outputs. Parameters stand in this order.
-// Returns whether they are a network.
+// Four numbers per stage: dense, activation, inputs, outputs. Parameters have this order, too.
+// Returns whether the numbers describe a network.
 bool read_network(ffi::Span<const int64_t> stages, ffi::Span<const double> slopes,
                   int64_t likelihood, int64_t widths, Network& network) {
   const size_t count = stages.size() / stage_numbers;
@@ -81,7 +81,7 @@ Threads threads_of(ffi::ThreadPool& pool) {
   return {count, [&pool](std::function<void()> work) { pool.Schedule(std::move(work)); }};
 }
 
-// No exception may leave a function that XLA calls; only memory can fail.
+// XLA functions must not throw; only allocation can fail.
 template <class Work>
 ffi::Error guarded(const Work& work) {
   try {
@@ -115,8 +115,8 @@ ffi::Error log_likelihood_of(ffi::ThreadPool pool, ffi::Span<const int64_t> stag
   });
 }
 
-// Nine whole numbers an entry, in the order of `Entry`, and three others. Returns whether they are
-// a prior of `dimension` numbers.
+// Nine whole numbers per entry, in the order of `Entry`, and three others. Returns whether they
+// describe a prior of `dimension` numbers.
 bool read_prior(ffi::Span<const int64_t> entries, ffi::Span<const double> others,
                 int64_t num_hypers, ffi::Span<const int64_t> sd_from, double constant,
                 int64_t dimension, Prior& prior) {

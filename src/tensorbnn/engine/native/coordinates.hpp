@@ -5,9 +5,9 @@
 //   u = location + scale * inner(z),  inner(z) = sinh(z) for heavy tails on the real line, else z;
 //   value = exp(u) where it must be positive, else u.
 //
-// Location and scale are given, or follow from a hyper-parameter of the same position. The
-// log-density of z under the prior is a function of z alone, since location and scale cancel; only
-// where a prior is truncated to positive values it is that of u. See `inference/target.py`.
+// Location and scale are given, or come from a hyper-parameter of the same position. The
+// log-density of z under the prior is a function of z alone, since location and scale cancel; for a
+// prior truncated to positive values, it is a function of u. See `inference/target.py`.
 #pragma once
 
 #include "densities.hpp"
@@ -17,27 +17,27 @@ namespace tensorbnn {
 namespace TENSORBNN_ISA {
 namespace {
 
-// A hyper-parameter at the current position, and the gradient that has reached it.
+// A hyper-parameter at the current position, and its gradient so far.
 template <class T>
 struct HyperValue {
   Vector<T> real, value;      // u and exp(u) or u
   Vector<T> by_real, by_value;
 };
 
-// The gradient that an entry leaves at its location and scale.
+// The gradient of an entry with respect to its location and scale.
 template <class T>
 struct Sources {
   Vector<T> by_location, by_scale;
 };
 
-// One chain, or one a lane. Numbers of a chain stand in all lanes of a vector where it is alone.
+// One chain, or one per lane. The numbers of a single chain are broadcast to all lanes of a vector.
 template <class T, bool Chains>
 class Coordinates {
  public:
   // `numbers` holds location and scale of each entry, `(entries, 2)`.
   Coordinates(const Prior& prior, const T* numbers) : prior_(prior), numbers_(numbers) {}
 
-  // Natural values of the parameters; returns the log-density of z, but for its constant.
+  // Natural values of the parameters; returns the log-density of z without its constant.
   Vector<T> forward(const T* z, T* values) {
     Vector<T> total = {};
     for (int e = 0; e < prior_.num_hypers; ++e) total += forward_hyper(e, z);
@@ -50,9 +50,9 @@ class Coordinates {
   Vector<T> hyper(int index) const { return hypers_[index].value; }
   void add_to_hyper(int index, Vector<T> gradient) { hypers_[index].by_value += gradient; }
 
-  // The gradient by the natural values becomes that by z of likelihood and prior together, and goes
-  // to `sink`: in vectors (`take`), or, hyper-parameters of a lone chain, in numbers (`take_one`).
-  // Once it is taken, the z it belongs to is not read any more.
+  // Turns the gradient with respect to natural values into that of likelihood and prior with
+  // respect to z, and passes it to `sink`: vectors to `take`, hyper-parameters of a single chain to
+  // `take_one`. Afterwards, the z it belongs to is not read again.
   template <class Sink>
   void backward(const T* z, const T* values, const T* by_values, Sink sink) {
     for (int e = prior_.num_hypers; e < prior_.num_entries; ++e)
@@ -128,8 +128,8 @@ class Coordinates {
       sink.take_one(entry.start, by_z[0]);
   }
 
-  // Vectors of an entry: elements along the lanes, or one vector an element. The last may reach
-  // into the next entry, which is written after it, or beyond the end, where there is room.
+  // Vectors of an entry: elements along the lanes, or one vector per element. The last may extend
+  // into the next entry, which is written later, or into the padding at the end.
   static int vectors_of(const Entry& entry) {
     return Chains ? static_cast<int>(entry.size)
                   : static_cast<int>((entry.size + lanes<T> - 1) / lanes<T>);
@@ -145,7 +145,7 @@ class Coordinates {
   }
 
   Vector<T> forward_entry(int e, const T* z, T* values) const {
-    const Entry entry = prior_.entries[e];  // a copy stays in registers, whatever is stored
+    const Entry entry = prior_.entries[e];  // a copy stays in registers
     const Vector<T> at_zero = location(e), width = scale(e);
     const T* from = z + entry.start * wide;
     T* to = values + entry.start * wide;
@@ -155,7 +155,7 @@ class Coordinates {
 
   static Vector<T> forward_plain(const Entry& entry, Vector<T> at_zero, Vector<T> width,
                                  const T* from, T* to) {
-    Vector<T> even = {}, odd = {};  // two sums, so that none waits for itself
+    Vector<T> even = {}, odd = {};  // two sums, to shorten the chain of dependencies
     const int vectors = vectors_of(entry), whole = Chains ? vectors : vectors - 1;
     const auto map = [&](int n) {
       const Vector<T> at = load(from + n * lanes<T>);

@@ -1,4 +1,4 @@
-// Densities of the priors, but for their constants: those of `model/priors.py`.
+// Densities of the priors without their constants, as in `model/priors.py`.
 #pragma once
 
 #include "functions.hpp"
@@ -8,7 +8,7 @@ namespace tensorbnn {
 namespace TENSORBNN_ISA {
 namespace {
 
-// The log-density of one coordinate, but for its constant, and its derivative.
+// The log-density of one coordinate without its constant, and its derivative.
 template <class T>
 struct Term {
   Vector<T> value, slope;
@@ -19,7 +19,7 @@ TENSORBNN_INLINE Vector<T> sign_of(Vector<T> z) {
   return z > T(0) ? broadcast<T>(T(1)) : (z < T(0) ? broadcast<T>(T(-1)) : Vector<T>{});
 }
 
-// sinh and cosh, up to where cosh leaves the numbers of T.
+// sinh and cosh, up to the overflow of cosh in T.
 template <class T>
 struct Hyperbolic {
   Vector<T> sinh, cosh;
@@ -44,7 +44,7 @@ TENSORBNN_INLINE Vector<T> log_cosh(Vector<T> z) {
   return magnitude + log1p_of_fraction<T>(exp<T>(T(-2) * magnitude)) - T(0.6931471805599453);
 }
 
-// Of z, which location and scale cancel from.
+// A function of z alone: location and scale cancel.
 template <class T>
 TENSORBNN_INLINE Term<T> standard_term(Family family, T df, Vector<T> z) {
   switch (family) {
@@ -73,7 +73,7 @@ TENSORBNN_INLINE Term<T> standard_term(Family family, T df, Vector<T> z) {
   }
 }
 
-// Of u, for a prior with these numbers that is truncated to positive values exp(u).
+// A function of u, for a prior with these numbers, truncated to positive values exp(u).
 template <class T>
 TENSORBNN_INLINE Term<T> truncated_term(const Entry& entry, Vector<T> u, Vector<T> value) {
   const T scale = static_cast<T>(entry.prior_scale), df = static_cast<T>(entry.df);

@@ -16,8 +16,8 @@ struct InstructionSet {
   const Kernel<double>* (*wide)();
 };
 
-// Best first. A processor that has an instruction set may still run under a system that does not
-// save its registers; the compiler's test asks for both.
+// Best first. The operating system may not save the registers of an instruction set that the
+// processor has; the compiler's test checks both.
 const InstructionSet known[] = {
 #if defined(TENSORBNN_HAS_AVX512)
     {"avx512",

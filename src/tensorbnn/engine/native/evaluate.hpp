@@ -1,5 +1,5 @@
-// Sum and gradient of a likelihood over some rows: forward, likelihood, and back, tile by tile, so
-// that activations stay in the cache.
+// Sum and gradient of a likelihood over some rows: forward pass, likelihood and backward pass, tile
+// by tile, so that activations stay in the cache.
 #pragma once
 
 #include "activations.hpp"
@@ -29,7 +29,7 @@ class Evaluation {
     other_ = d_ + widest * stride_;
   }
 
-  // `noise` is used by a Gaussian; by a measured one as its factors.
+  // `noise` are the sds of a Gaussian, or the factors of a MeasuredGaussian.
   void tile(int first, int vectors, const Noise<T, Chains>& noise) {
     constexpr int rows_per_vector = Chains ? 1 : lanes<T>;
     vectors_ = vectors;
@@ -47,7 +47,7 @@ class Evaluation {
  private:
   Shape shape(int units) const { return {units, vectors_, stride_}; }
 
-  // Rows along the lanes are read where they are.
+  // Rows along the lanes are read in place.
   void take_inputs() {
     input_ = rows_.inputs + first_row_;
     input_stride_ = rows_.input_stride;
@@ -79,7 +79,7 @@ class Evaluation {
     activate<T, Chains>(stage, shape(stage.outputs), parameters_, in, in_stride, outputs_[s]);
   }
 
-  // The likelihood of all outputs together, or, where each has its own noise, of one after another.
+  // The likelihood of all outputs together, or one by one if each has its own noise.
   void judge(const Noise<T, Chains>& noise) {
     const T* const f = outputs_[network_.num_stages - 1];
     const Targets<T, Chains> targets{rows_.targets + first_row_, rows_.target_stride, num_rows_,

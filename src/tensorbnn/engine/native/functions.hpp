@@ -7,7 +7,7 @@ namespace tensorbnn {
 namespace TENSORBNN_ISA {
 namespace {
 
-// 2^n for whole n, given as n + 1.5 * 2^mantissa: the low bits of that number are n.
+// 2^n for whole n, given as n + 1.5 * 2^mantissa, whose low bits are n.
 template <class T>
 TENSORBNN_INLINE Vector<T> power_of_two(Integers<T> n) {
   return (Vector<T>)((n + Types<T>::bias) << Types<T>::mantissa);
@@ -59,7 +59,7 @@ TENSORBNN_INLINE Vector<T> small_expm1(Vector<T> r) {
   return (r * r) * p + r;
 }
 
-// Bounds beyond which exp is infinite or zero; a NaN passes.
+// Bounds beyond which exp is infinite or zero; a NaN is kept.
 template <class T>
 TENSORBNN_INLINE Vector<T> clamp_for_exp(Vector<T> x) {
   constexpr T above = sizeof(T) == 4 ? T(89) : T(710), below = sizeof(T) == 4 ? T(-104) : T(-746);
@@ -69,7 +69,7 @@ TENSORBNN_INLINE Vector<T> clamp_for_exp(Vector<T> x) {
 template <class T>
 TENSORBNN_INLINE Vector<T> exp(Vector<T> x) {
   const Reduced<T> reduced = reduce_by_log_two<T>(clamp_for_exp<T>(x));
-  // In two factors, since 2^n alone may be out of range where the result is not.
+  // In two factors, since 2^n alone may be out of range when the result is not.
   const Integers<T> half = reduced.n >> 1;
   const Vector<T> one_plus = small_expm1<T>(reduced.r) + T(1);
   return one_plus * power_of_two<T>(half) * power_of_two<T>(reduced.n - half);

@@ -9,18 +9,18 @@ namespace tensorbnn {
 namespace TENSORBNN_ISA {
 namespace {
 
-// Kicks and drifts of a step, vector by vector, as soon as `Coordinates` has the gradient. It is
-// handed on by value: copies stay in registers, whatever is stored.
+// Kicks and drifts of a step, vector by vector, as soon as `Coordinates` has the gradient. Passed
+// by value, so that copies stay in registers.
 template <class T, bool Chains>
 struct Move {
   T *position, *momentum, *gradient;
   const T* sizes;            // the step size of each coordinate, or null
-  Vector<T> size;            // that of all
-  Integers<T> kicks, drifts;  // lanes that do
-  bool last;                  // only then gradient and log-density are asked for
+  Vector<T> size;            // the common step size
+  Integers<T> kicks, drifts;  // lanes that kick or drift
+  bool last;                  // the last step returns gradient and log-density
 
-  // With one chain the next vector may begin inside of this one, and its z is still to be read:
-  // all of them move later.
+  // With one chain, the next vector may overlap this one, and its z has not been read yet: so all
+  // vectors move later.
   TENSORBNN_INLINE void take(size_t at, Vector<T> found) const {
     if (!Chains || last) store(gradient + at, found);
     if constexpr (Chains) apply(at, found);
@@ -39,7 +39,7 @@ struct Move {
     store(position + at, drifts ? before + size_of(at) * with : before);
   }
 
-  // A kick of a part of a step.
+  // A kick by a fraction of a step.
   TENSORBNN_INLINE void kick(size_t at, T part) const {
     store(momentum + at, load(momentum + at) + part * size_of(at) * load(gradient + at));
   }
@@ -67,7 +67,7 @@ class Leapfrog {
     const Vector<T> size = t_.own_sizes ? Vector<T>{} : parameter<T, Chains>(t_.step_size);
     Move<T, Chains> move{t_.position, t_.momentum, t_.gradient,
                          t_.own_sizes ? t_.step_size : nullptr, size, {}, goes_beyond(0), false};
-    // Arrays have room for whole vectors.
+    // Arrays are padded to whole vectors.
     for (size_t i = 0; i < count_; i += lanes<T>) {
       move.kick(i, T(0.5));
       move.drift(i, load(t_.momentum + i));
@@ -104,7 +104,7 @@ class Leapfrog {
       *t_.log_density = static_cast<T>(value[0] + sum<T>(log_prior) + t_.prior->constant);
   }
 
-  // Widths of the noise that are hyper-parameters of the position, and the gradient back to them.
+  // Widths of the noise that are hyper-parameters of the position, and their gradients.
   void take_widths() {
     for (int w = 0; w < t_.prior->num_widths; ++w) {
       const int from = t_.prior->sd_from[w];
@@ -129,7 +129,7 @@ class Leapfrog {
   Coordinates<T, Chains> coordinates_;
   size_t count_;
   Integers<T> steps_;  // of the chain in each lane
-  bool learned_ = false;  // whether any width is a hyper-parameter; only then these are used
+  bool learned_ = false;  // whether any width is a hyper-parameter; otherwise the arrays are unused
   alignas(64) T sd_[most_widths * step<T, Chains>], sd_gradient_[most_widths * step<T, Chains>];
 };
 

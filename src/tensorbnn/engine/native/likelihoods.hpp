@@ -1,4 +1,4 @@
-// Likelihoods over a tile: what `Kernel` calls the sum, and the gradient by the outputs.
+// Likelihoods over a tile: the sum of `Kernel`, and the gradient with respect to the outputs.
 #pragma once
 
 #include "functions.hpp"
@@ -8,8 +8,8 @@ namespace tensorbnn {
 namespace TENSORBNN_ISA {
 namespace {
 
-// Targets of a tile, that begins at row `first` and ends after `rows` rows. Those that are measured
-// have their standard deviations `sds` rows of the array behind them.
+// Targets of a tile of `rows` rows. Standard deviations of a MeasuredGaussian are `sds` rows of the
+// array after them.
 template <class T, bool Chains>
 struct Targets {
   const T* values;
@@ -18,7 +18,7 @@ struct Targets {
 
   Targets from(int output) const { return {values + output * stride, stride, rows, sds}; }
 
-  // How many lanes of a vector are rows.
+  // The number of lanes of a vector that are rows.
   TENSORBNN_INLINE int count(int vector) const {
     if constexpr (Chains) return lanes<T>;
     const int left = rows - vector * lanes<T>;
@@ -33,7 +33,7 @@ struct Targets {
   }
 };
 
-// Widths of the noise, one for all outputs or one each, and the sums that go with them.
+// Widths of the noise, one for all outputs or one each, and their sums.
 template <class T, bool Chains>
 struct Noise {
   const T* widths;
@@ -53,7 +53,7 @@ struct Noise {
   }
 };
 
-// Add to `total`, and write d, where there are rows; elsewhere d is zero.
+// Add to `total` and write d for lanes that are rows; for the others d is zero.
 template <class T, bool Chains>
 TENSORBNN_INLINE void settle(Vector<T> term, Vector<T> slope, int count, Vector<T>& total, T* d) {
   if (Chains || count == lanes<T>) {
@@ -79,7 +79,7 @@ Vector<T> gaussian(const Shape& shape, const Targets<T, Chains>& targets, const 
   return total;
 }
 
-// Targets with a standard deviation each, which `factor` multiplies.
+// Each target has a standard deviation, multiplied by `factor`.
 template <class T, bool Chains>
 Vector<T> measured_gaussian(const Shape& shape, const Targets<T, Chains>& targets, const T* f,
                             Vector<T> factor, T* d) {

@@ -1,4 +1,4 @@
-// Memory of a thread, and the way of arrays into lanes and back.
+// Memory of a thread, and transposition of arrays into lanes and back.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ T* scratch(size_t count) {
   return memory.get(count);
 }
 
-// Chains `first` to `first + count` of `(chains, size)` to `(size, lanes)`, and back. Lanes without
-// a chain repeat the last one.
+// Chains `first` to `first + count` of `(chains, size)` to `(size, lanes)`, and back. Unused lanes
+// repeat the last chain.
 template <class T>
 void to_lanes(const T* from, int first, int count, size_t size, int lanes, T* to) {
   for (int lane = 0; lane < lanes; ++lane) {
@@ -51,7 +51,7 @@ void from_lanes(const T* from, int first, int count, size_t size, int lanes, T* 
     for (size_t i = 0; i < size; ++i) to[(first + lane) * size + i] = from[i * lanes + lane];
 }
 
-// Hands out pieces of one array, each at the beginning of a line of the cache.
+// Allocates parts of one array, each aligned to a cache line.
 template <class T>
 class Room {
  public:

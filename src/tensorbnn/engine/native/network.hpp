@@ -1,4 +1,4 @@
-// What is computed, as plain numbers: shared by the code of every instruction set.
+// A model as plain numbers, shared by the code of every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ inline bool has_widths(Likelihood likelihood) {
   return likelihood == Likelihood::Gaussian || likelihood == Likelihood::MeasuredGaussian;
 }
 
-// Rows of the array of targets: a measured one has its standard deviations after the values.
+// Rows of the array of targets; a MeasuredGaussian has standard deviations after the values.
 inline int num_targets(Likelihood likelihood, int outputs) {
   return likelihood == Likelihood::MeasuredGaussian ? 2 * outputs : outputs;
 }
 
-// A dense layer (where `dense`) and the activation of its outputs. The last four activations need
-// what goes into them on the way back: they have a stage of their own, without a dense layer.
+// A dense layer (if `dense`) and the activation of its outputs. The last four activations need
+// their inputs in the backward pass, so they are separate stages without a dense layer.
 struct Stage {
   bool dense;
   Activation activation;
   int inputs, outputs;
-  size_t weights, biases, slopes;  // where they begin among the parameters
+  size_t weights, biases, slopes;  // offsets in the parameters
   double slope;
 };
 
@@ -54,25 +54,25 @@ struct Rows {
 
 // The code of one instruction set.
 //
-// `rows` adds to `sum` what the likelihood leaves of some rows (for Bernoulli and Categorical the
-// log-likelihood, for a Gaussian, measured or not, the squares of (target - output) / sd, one sum for
-// each of the widths in `sd`) and to `gradient` that of the log-likelihood. `work` has room for
-// `work_size`; `tile` vectors are worked through at once.
+// `rows` adds the statistic of some rows to `sum` (the log-likelihood for Bernoulli and
+// Categorical; for Gaussian and MeasuredGaussian the squares of (target - output) / sd, one sum per
+// width in `sd`) and the gradient of the log-likelihood to `gradient`. `work` has `work_size`
+// numbers; a tile has `tile` vectors.
 template <class T>
 struct Kernel {
   int lanes;
   void (*rows)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,
                T* work, T* gradient, double* sum);
-  // The same for as many chains as there are lanes: parameters, gradient, sd and sum have the
-  // chains as their last axis, and the gradient, of at least one row, need not be zero before.
+  // The same for one chain per lane: parameters, gradient, sd and sum have the chains as their last
+  // axis. There is at least one row, and the gradient need not be zero before.
   void (*chains)(const Network&, const Rows<T>&, int tile, const T* parameters, const T* sd,
                  T* work, T* gradient, double* sum);
-  // Whole trajectories, of one chain and of as many as there are lanes.
+  // Whole trajectories, of one chain and of one chain per lane.
   void (*follow_one)(const Trajectory<T>&);
   void (*follow_chains)(const Trajectory<T>&);
 };
 
-// Numbers in the work of a tile.
+// Numbers in the work array of a tile.
 inline size_t work_size(const Network& network, int tile, int lanes) {
   size_t units = network.inputs, widest = network.inputs;
   for (int s = 0; s < network.num_stages; ++s) {

@@ -1,5 +1,5 @@
-// The numbers by which Python and this library name things, each from 0 on in the order given here.
-// `engine/kernels.py` has the same ones; they are compared when the library is loaded.
+// The numbers shared by Python and this library, counted from 0 in this order. `engine/kernels.py`
+// has the same ones; they are compared when the library is loaded.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace tensorbnn {
   each(Likelihood, Categorical)     \
   each(Likelihood, MeasuredGaussian)
 
-// A log-normal prior is a Normal one of the logarithm.
+// A log-normal prior is a Normal prior of the logarithm.
 #define TENSORBNN_FAMILIES(each) \
   each(Family, Normal)           \
   each(Family, Laplace)          \
@@ -35,7 +35,7 @@ namespace tensorbnn {
   each(Family, HalfNormal)       \
   each(Family, GammaPrecision)
 
-// What of a hyper-parameter is a location: its value, or the logarithm of it or of its inverse.
+// The location from a hyper-parameter: its value, or the logarithm of it or of its inverse.
 #define TENSORBNN_LOCATION_KINDS(each) \
   each(LocationKind, Value)            \
   each(LocationKind, Logarithm)        \
@@ -56,13 +56,13 @@ constexpr int64_t num_families = 0 TENSORBNN_FAMILIES(TENSORBNN_ONE_MORE);
 
 constexpr int most_stages = 128, most_hypers = 256, most_entries = 512;
 
-// Outputs may have a width of the noise each: its standard deviation, or a factor of such.
+// Each output may have its own width of the noise: a standard deviation, or a factor.
 constexpr int most_widths = 256;
 
-// Chains stand along the lanes where there are enough of them, and so few rows.
+// With enough chains and at most this many rows, there is one chain per lane.
 constexpr int most_rows_of_chains = 64;
 
-// How many numbers describe a stage of a network, and an entry of a prior.
+// Numbers that describe a stage of a network, and an entry of a prior.
 constexpr int stage_numbers = 4, entry_numbers = 9, entry_other_numbers = 3;
 
 }  // namespace tensorbnn

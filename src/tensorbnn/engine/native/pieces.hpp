@@ -1,4 +1,4 @@
-// How work is cut: pieces for threads, tiles for the cache. Both follow from sizes alone.
+// Division of work: pieces for threads, tiles for the cache. Both depend only on sizes.
 #pragma once
 
 #include <algorithm>
@@ -7,16 +7,16 @@
 
 namespace tensorbnn {
 
-// Activations of a tile take at most about this many bytes, to stay in the second-level cache; more
-// vectors than the second number make nothing faster (both measured).
+// Activations of a tile take at most about this many bytes, to stay in the second-level cache, and
+// at most this many vectors, above which nothing gets faster (both measured).
 constexpr size_t tile_bytes = 800 * 1024;
 constexpr int most_tile_vectors = 24;
-// Parameters times rows that are worth a thread of their own (about 20 microseconds).
+// Parameters times rows that are worth another thread (about 20 microseconds).
 constexpr int64_t piece_work = 250'000;
-// Vectors of rows for which it is worth to have a gradient of their own, which is added at the end.
+// Vectors of rows that are worth a separate gradient, which is added at the end.
 constexpr int64_t piece_vectors = 12;
 constexpr int most_pieces = 16;
-// What of the data a piece is: vectors `first` to `last`, counted through tiles and rest.
+// A piece of the data: vectors `first` to `last`, counted through tiles and rest.
 template <class T>
 class Pieces {
  public:

@@ -13,13 +13,13 @@ struct Entry {
   Family family;
   LocationKind location_kind;
   bool positive;   // the value is exp(u)
-  bool heavy;      // sinh(z) stands for z
-  bool truncated;  // a prior of the real line, of a positive value
+  bool heavy;      // sinh(z) replaces z
+  bool truncated;  // a prior on the real line, truncated to positive values
   int location_from, scale_from;  // a hyper-parameter, or -1
   double df, prior_location, prior_scale;  // the last two where truncated
 };
 
-// Entries of hyper-parameters come first, each after those it depends on; then parameters.
+// Hyper-parameters come first, each after those it depends on; then parameters.
 struct Prior {
   int num_hypers, num_entries;
   int num_widths;
@@ -28,18 +28,18 @@ struct Prior {
   Entry entries[most_entries];
 };
 
-// One chain, or as many as there are lanes with the chains as the last axis of every array.
+// One chain, or one per lane, with the chains as the last axis of every array.
 template <class T>
 struct Trajectory {
   const Prior* prior;
   size_t dimension;
   const T *numbers, *sd, *step_size;
-  bool own_sizes;  // whether each coordinate has its own step size, or all the same
+  bool own_sizes;  // whether each coordinate has its own step size
   const int32_t* steps;
   T *position, *momentum, *gradient, *log_density;  // before, and after
-  T *values, *by_values;                            // room for natural values and a gradient
-  // Log-likelihood of natural values with its gradient; `value` one a chain, `sd_gradient` as `sd`
-  // one for each width, both null where they are not asked for.
+  T *values, *by_values;                            // work arrays for natural values and a gradient
+  // Log-likelihood of natural values with its gradient. `value` has one number per chain,
+  // `sd_gradient` one per width, as `sd`; both may be null.
   void (*likelihood)(void* context, const T* values, const T* sd, T* by_values, double* value,
                      T* sd_gradient);
   void* context;

@@ -1,5 +1,5 @@
-// Threads: work is cut into pieces by its size alone, and each piece leaves its own result, so that
-// the number of threads changes no bit.
+// Threads: the division of work into pieces depends only on its size, and each piece has its own
+// result, so the number of threads changes no bit.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@
 
 namespace tensorbnn {
 
-// Threads that work on one call; 0 stands for a fair share of the cores.
+// Threads that work on one call; 0 means a fair share of the cores.
 std::atomic<int>& wanted_threads();
 
-// Calls that are being worked on in this process: they share the cores.
+// Calls in progress in this process, which share the cores.
 class Call {
  public:
   Call() { ++running(); }
@@ -26,11 +26,11 @@ class Call {
   static std::atomic<int>& running();
 };
 
-// How many threads a call may use, of `available` ones.
+// The number of threads that a call may use, of `available` ones.
 int threads_for_call(int available);
 
-// Run `piece(0)` ... `piece(count - 1)`, each once, and return when all are done. The caller works
-// too, and waits only for pieces that another thread has begun: a busy pool delays nothing.
+// Run `piece(0)` ... `piece(count - 1)`, each once, and return when all are done. The caller works,
+// too, and waits only for pieces that another thread has begun, so a busy pool causes no delay.
 template <class Schedule, class Piece>
 void for_each_piece(int count, int threads, const Schedule& schedule, const Piece& piece) {
   if (threads < 2 || count < 2) {
@@ -45,7 +45,7 @@ void for_each_piece(int count, int threads, const Schedule& schedule, const Piec
   };
   const auto shared = std::make_shared<Shared>();
   const Piece* const work = &piece;
-  // A helper that comes too late finds no piece left, and touches nothing of the caller's.
+  // A helper that starts too late finds no piece left, and does not touch the caller's data.
   const auto help = [shared, count, work] {
     for (int i; (i = shared->next++) < count;) {
       try {
@@ -67,7 +67,7 @@ void for_each_piece(int count, int threads, const Schedule& schedule, const Piec
   if (shared->error) std::rethrow_exception(shared->error);
 }
 
-// Between two looks at what another thread is to change.
+// Wait a little before checking again what another thread will change.
 inline void spin(int64_t looks) {
   if (looks > 500) return std::this_thread::yield();  // after some 20 microseconds
 #if defined(__x86_64__) || defined(__i386__)
@@ -75,9 +75,9 @@ inline void spin(int64_t looks) {
 #endif
 }
 
-// Threads that stay together while the same number of short pieces is to be done again and again,
-// as in the steps of a trajectory: waking one takes as long as a piece. As in `for_each_piece` the
-// caller works too, and a helper that comes late, or never, delays nothing.
+// Threads that stay awake while the same number of short pieces is repeated, as in the steps of a
+// trajectory: waking one takes as long as a piece. As in `for_each_piece`, the caller works, too,
+// and a helper that starts late, or never, causes no delay.
 class Team {
  public:
   template <class Schedule>
@@ -85,8 +85,8 @@ class Team {
       : count_(count) {
     if (threads < 2 || count < 2) return;
     shared_ = std::make_shared<Shared>();
-    // A pool whose queue is full runs what it is given at once, on the thread of the caller, who
-    // must not wait for itself.
+    // A pool with a full queue runs the work at once on the thread of the caller, which must not
+    // wait for itself.
     const auto help_from_elsewhere = [shared = shared_, count,
                                       caller = std::this_thread::get_id()] {
       if (std::this_thread::get_id() != caller) help(*shared, count);
@@ -118,13 +118,13 @@ class Team {
   }
 
  private:
-  static constexpr int64_t round = 1 << 16;  // more than there are pieces
+  static constexpr int64_t round = 1 << 16;  // larger than any number of pieces
 
   struct Shared {
     std::atomic<int64_t> ticket{round - 1};  // the round, and the next piece in it: none yet
     std::atomic<int> done{0};
     std::atomic<bool> ended{false};
-    // Read only by who has taken a piece, while the caller waits for it.
+    // Only read by a thread that has taken a piece, while the caller waits for it.
     const void* context = nullptr;
     void (*call)(const void*, int) = nullptr;
     std::mutex mutex;
@@ -155,7 +155,7 @@ class Team {
   }
 
   const int count_;
-  std::shared_ptr<Shared> shared_;  // none where the caller is alone
+  std::shared_ptr<Shared> shared_;  // null if the caller works alone
 };
 
 }  // namespace tensorbnn

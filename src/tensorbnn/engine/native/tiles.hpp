@@ -1,7 +1,8 @@
 // Products of matrices over a tile of rows, in blocks that stay in registers.
 //
-// Activations are `(units, vectors)`: rows of data along the lanes, or, where `Chains`, one chain a
-// lane and one vector a row of data. Parameters are then vectors too, one lane a chain.
+// Activations are `(units, vectors)`: rows of data along the lanes, or, with `Chains`, one chain
+// per lane and one vector per row of data. Parameters are then vectors, too, with one chain per
+// lane.
 #pragma once
 
 #include "vector.hpp"
@@ -16,7 +17,7 @@ constexpr int block_units = 5, block_vectors = 4, gradient_block = 5;
 constexpr int block_units = 5, block_vectors = 2, gradient_block = 3;
 #endif
 
-// How many numbers a parameter takes.
+// Numbers per parameter.
 template <class T, bool Chains>
 constexpr size_t step = Chains ? lanes<T> : 1;
 
@@ -98,14 +99,14 @@ void product(const Product<T>& p) {
   }
 }
 
-// Add to a number of each chain, or begin its sum.
+// Add to a number of each chain, or start its sum.
 template <class T>
 TENSORBNN_INLINE void add_or_begin(T* at, Vector<T> value, bool begin) {
   store(at, begin ? value : load(at) + value);
 }
 
-// gradient(i, j) += sum over rows of h[i] d[j]; gradient is (inputs, outputs). Where chains `begin`,
-// it holds nothing yet.
+// gradient(i, j) += sum over rows of h[i] d[j]; gradient is (inputs, outputs). If chains `begin`,
+// it is not initialized.
 template <class T>
 struct Outer {
   const T* h;
@@ -134,7 +135,7 @@ TENSORBNN_INLINE void add_lane_sums(Vector<T> (&sums)[Count], At at) {
   }
 }
 
-// A function apart: among other code its sums do not all stay in registers.
+// A separate function, since inlined its sums would not all stay in registers.
 template <class T, bool Chains, int I, int J>
 __attribute__((noinline)) void outer_block(const Outer<T>& o, int i0, int j0) {
   Vector<T> sums[I * J] = {};
@@ -209,7 +210,7 @@ TENSORBNN_INLINE void add_some(T* to, Vector<T> value, int count) {
 }
 
 // gradient(i, :) += sum over rows of h(i, row) d(row, :) for I units of h and one vector of d's.
-// All is read before anything is written: a read that overlaps a fresh write waits for it.
+// Reads everything before it writes, because a read that overlaps a recent write has to wait.
 template <class T, int I>
 TENSORBNN_INLINE void few_rows(const T* h, size_t h_stride, const T* by_row, int rows, T* gradient,
                                size_t outputs, int units) {
@@ -225,8 +226,8 @@ TENSORBNN_INLINE void few_rows(const T* h, size_t h_stride, const T* by_row, int
   for (int i = 0; i < I; ++i) store_some(gradient + i * outputs, sums[i], units);
 }
 
-// As `outer`, and sums over rows of d into `bias`, for so few rows that summing over lanes would be
-// most of the work: with d transposed, the units it belongs to stand along the lanes.
+// As `outer`, with sums over rows of d in `bias`, for so few rows that summing over lanes would be
+// most of the work: d is transposed, so its units are along the lanes.
 template <class T>
 void outer_of_few(const Outer<T>& o, int rows, T* bias) {
   for (int v = 0; v * lanes<T> < rows; ++v) {

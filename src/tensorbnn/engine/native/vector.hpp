@@ -1,10 +1,10 @@
 // The vector type: one set of names for every instruction set.
 //
 // A file that is compiled for an instruction set defines TENSORBNN_ISA (a name) and
-// TENSORBNN_VECTOR_BYTES before it includes this. Arithmetic is that of the compiler's vector
-// extension; only what it lacks is written with intrinsics. Everything stands in an anonymous
-// namespace: code compiled for a newer instruction set must never be linked in place of portable
-// code. For the same reason no functions of the standard library's templates are used here.
+// TENSORBNN_VECTOR_BYTES before it includes this. Arithmetic uses the compiler's vector extension;
+// intrinsics are used only for what it lacks. Everything is in an anonymous namespace: code
+// compiled for a newer instruction set must never be linked instead of portable code. For the same
+// reason, templates of the standard library are not used here.
 #pragma once
 
 #include <cstddef>
@@ -85,7 +85,7 @@ TENSORBNN_INLINE Integers<T> lane_numbers() {
   return result;
 }
 
-// `value` in the first `count` lanes, zero in the others, whatever stands there.
+// `value` in the first `count` lanes, zero in the others.
 template <class T>
 TENSORBNN_INLINE Vector<T> keep_first(Vector<T> value, int count) {
   return lane_numbers<T>() < static_cast<typename Types<T>::Integer>(count) ? value : Vector<T>{};
@@ -103,7 +103,7 @@ TENSORBNN_INLINE Vector<T> larger(Vector<T> a, Vector<T> b) {
   return a > b ? a : b;
 }
 
-// `value`, but not beyond the bounds; a NaN stays. (The order of the arguments matters for that.)
+// `value`, clipped to the bounds; NaN is kept, which depends on the order of the arguments.
 template <class T>
 TENSORBNN_INLINE Vector<T> clamp(Vector<T> value, T least, T most) {
 #if defined(__AVX512F__)
@@ -121,7 +121,7 @@ TENSORBNN_INLINE Vector<T> clamp(Vector<T> value, T least, T most) {
   return value < least ? broadcast<T>(least) : value;
 }
 
-// 1 / x for x well inside the range of T, to about one rounding.
+// 1 / x to about one rounding, for x well inside the range of T.
 template <class T>
 TENSORBNN_INLINE Vector<T> reciprocal(Vector<T> x) {
 #if defined(__AVX512F__)
@@ -131,7 +131,8 @@ TENSORBNN_INLINE Vector<T> reciprocal(Vector<T> x) {
   }
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4 && TENSORBNN_VECTOR_BYTES == 32) {
-    // Of 12 bits; after one step 1 / 1 would be less than 1, and a saturated sigmoid have a slope.
+    // Of 12 bits; after one step 1 / 1 would be below 1, and a saturated sigmoid would have a
+    // slope.
     Vector<T> r = (Vector<T>)_mm256_rcp_ps((__m256)x);
     r += r * (T(1) - x * r);
     return r + r * (T(1) - x * r);
@@ -140,7 +141,7 @@ TENSORBNN_INLINE Vector<T> reciprocal(Vector<T> x) {
   return T(1) / x;
 }
 
-// (a0, b0, a1, b1, ...), where a0 and b0 stand at lane `First`.
+// (a0, b0, a1, b1, ...), with a0 and b0 from lane `First`.
 template <class T, int First, int... Lane>
 TENSORBNN_INLINE Vector<T> interleave(Vector<T> a, Vector<T> b,
                                       std::integer_sequence<int, Lane...>) {
@@ -173,7 +174,7 @@ TENSORBNN_INLINE Vector<T> sums_of_lanes(Vector<T> (&vectors)[lanes<T>]) {
   return vectors[0];
 }
 
-// Transpose a square of lanes: a perfect shuffle as often as the logarithm of its side.
+// Transpose a square of lanes by log2(side) perfect shuffles.
 template <class T>
 TENSORBNN_INLINE void transpose(Vector<T> (&rows)[lanes<T>]) {
   constexpr int half = lanes<T> / 2;
