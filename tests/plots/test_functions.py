@@ -104,7 +104,7 @@ def test_rhat_and_ess_against_x(ensemble, ax):
     diagnosis, order = ensemble.diagnose(X), np.argsort(X)
     assert plots.rhat(diagnosis, ax=ax) is ax
     for line, own in zip(ax.lines, diagnosis.rhat.T, strict=False):
-        np.testing.assert_array_equal(line.get_xydata(), np.stack([X, own], axis=1)[order])
+        np.testing.assert_allclose(line.get_xydata(), np.stack([X, own], axis=1)[order], rtol=1e-6)
     assert labels(ax) == ["R-hat, y0", "R-hat, y1", "limit 1.01"]
     ax.clear()
     assert plots.ess(diagnosis, ax=ax) is ax

@@ -154,7 +154,7 @@ def autocorrelation(
     for output, own in enumerate(rho.T):
         label = name_of("y", output, rho.shape[1], labels) if rho.shape[1] > 1 else None
         ax.plot(lags, own, ".-", color=chain_color(output), lw=1.2, ms=5, label=label)
-    ax.set(xlabel="lag (draws)", ylabel="autocorrelation", xlim=(0, max_lag))
+    ax.set(xlabel="lag (draws)", ylabel="autocorrelation of predictions", xlim=(0, max_lag))
     ax.set_ylim(min(-0.1, np.nanmin(rho, initial=0.0) * 1.1), 1.03)
     if rho.shape[1] > 1:
         ax.legend(frameon=False)

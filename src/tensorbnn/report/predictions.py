@@ -21,7 +21,7 @@ GRID = 200
 
 
 def predictions_section(context: ReportContext) -> Html:
-    """Predicted against true values, or how classes are taken for each other."""
+    """Predicted against true values, or the confusion of classes."""
     x = context.judged.x
     prediction = context.thinned.predict(x, progress=context.progress)
     shown = _classes if context.ensemble.likelihood.predicts_classes else _numbers
@@ -34,7 +34,7 @@ def predictions_section(context: ReportContext) -> Html:
 
 
 def calibration_section(context: ReportContext) -> Html:
-    """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
+    """Scores and calibration."""
     judged = context.judged
     scores = context.thinned.evaluate(
         judged.x,
@@ -44,12 +44,12 @@ def calibration_section(context: ReportContext) -> Html:
         progress=context.progress,
     )
     ax = plots.calibration(scores, labels=context.labels, ax=new_axes(4.2))
-    caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
+    caption = "On the diagonal if uncertainties are right; the gray band shows chance deviations."
     shown = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
         bins = int(np.clip(len(judged) // 20, 5, 20))
         ax = plots.pit(scores, bins=bins, labels=context.labels, ax=new_axes(4.2))
-        caption = "Where targets lie in their predictive distributions: flat if these are right."
+        caption = "Positions of targets in their predictive distributions: flat if these are right."
         shown.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(
         "calibration",
@@ -62,18 +62,18 @@ def calibration_section(context: ReportContext) -> Html:
 
 def _warning(context: ReportContext) -> str:
     if context.unseen is None:
-        return "It says something about new data if these are not rows of the training data."
+        return "This is a fair test if these rows are not in the training data."
     if context.unseen:
-        return "The networks have not seen them."
+        return "The networks were not fitted to them."
     return (
-        "The networks were fitted to them, so this says little about new data: fit with "
-        f"{context.words.option('validation', '0.2')}, or give a table of others with "
+        "The networks were fitted to them, so this tells little about new data: fit with "
+        f"{context.words.option('validation', '0.2')}, or give a table of other rows with "
         f"{context.words.option('validation')}."
     )
 
 
 def _curves(context: ReportContext) -> list[Html]:
-    """The fitted curve, where there is one input."""
+    """The fitted curve, if there is one input."""
     classes = context.ensemble.likelihood.predicts_classes
     if context.ensemble.network.inputs > 1 or classes or context.data is None:
         return []
@@ -102,6 +102,10 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
     if prediction.knows_noise and np.all(np.isfinite(prediction.sd_total)):
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
+        if true_sd is not None:
+            caption = (
+                "Bars are one standard deviation: of the data across, of a new target upright."
+            )
     mean, sd = (each.reshape(true.shape) for each in (prediction.mean, sd))
     found = []
     for output, name in enumerate(context.encoding.targets):
@@ -121,17 +125,17 @@ def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
     taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
     numbered = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
     labels = context.encoding.classes or numbered
-    caption = "Rows of each class (down), and what they were taken for (across)."
+    caption = "True class (down) and predicted class (across) of the rows."
     return [drawn(draw_confusion(taken, true, labels), "Confusion of classes", caption)]
 
 
 def _scores(context: ReportContext, scores: Scores | ClassScores) -> list[tuple[str, str, str]]:
     if isinstance(scores, ClassScores):
         return [
-            ("log score", f"{scores.log_score:.4g}", "mean log probability of what came true"),
-            ("accuracy", f"{scores.accuracy:.1%}", "rows whose likeliest class was right"),
+            ("log score", f"{scores.log_score:.4g}", "mean log probability of the true class"),
+            ("accuracy", f"{scores.accuracy:.1%}", "rows whose most probable class is right"),
             ("Brier score", f"{scores.brier:.4g}", "lower is better"),
-            ("calibration error", f"{scores.ece:.3f}", "probabilities are off by so much"),
+            ("calibration error", f"{scores.ece:.3f}", "mean error of the probabilities"),
         ]
     found = [("log score", f"{scores.log_score:.4g}", "mean log density; higher is better")]
     rmse, crps, coverage = (
