@@ -199,6 +199,41 @@ def test_noise_that_the_type_is_too_coarse_for(sd, dtype, coarse):
         assert each.error > 0.5
 
 
+def test_error_bars_that_the_type_is_too_coarse_for():
+    x, y = clean()
+    network = tb.Network(tb.Dense(1), inputs=3)
+    for sd, coarse in ((1e-6, True), (1e-2, False)):
+        posterior = tb.Posterior(network, tb.MeasuredGaussian(), x, y, y_sd=np.full(ROWS, sd))
+        assert [type(each) for each in posterior.check_data()] == [CoarseNoise] * coarse
+        both = tb.Posterior(network, tb.Gaussian(sd=0.1), x, y, y_sd=np.full(ROWS, sd))
+        assert both.check_data() == ()
+
+
+@pytest.mark.parametrize("sd", [1e-4, 1e-6])
+def test_the_rounding_is_of_the_size_that_is_said(sd):
+    """Against float64, at 40 places around the networks that fit: 1 / sqrt(80) is 11 %."""
+    x, y = clean()
+    network, theta = tb.Network(tb.Dense(10), tb.Tanh(), tb.Dense(1), inputs=3), None
+    found = {}
+    for dtype in ("float64", "float32"):
+        likelihood = tb.Gaussian(sd=sd)
+        exact = tb.Posterior(network, likelihood, x, y, dtype="float64")
+        if theta is None:
+            theta = np.random.default_rng(0).normal(size=exact.num_parameters)
+            layers = exact.unflatten(theta)
+            hidden = np.tanh(x @ layers["dense_0.weights"] + layers["dense_0.biases"])
+            y = (hidden @ layers["dense_1.weights"] + layers["dense_1.biases"])[:, 0]
+            y = y + sd * np.random.default_rng(1).normal(size=ROWS)
+        posterior = tb.Posterior(network, likelihood, x, y, dtype=dtype)
+        phi = np.zeros(posterior.num_hyperparameters)
+        steps = 0.1 * sd * np.random.default_rng(2).normal(size=(40, theta.size))
+        found[dtype] = np.array([posterior.log_likelihood(theta + step, phi) for step in steps])
+    size, eps = np.sqrt(np.mean(np.square(y))), np.finfo(np.float32).eps
+    expected = 4 * eps * size * np.sqrt(ROWS) / sd
+    measured = np.std(found["float32"] - found["float64"])
+    assert expected / 5 < measured < 5 * expected
+
+
 def test_the_prior_has_no_data():
     assert tb.Posterior(tb.Network(tb.Dense(1), inputs=1), LEARNED).check_data() == ()
 

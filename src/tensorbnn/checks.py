@@ -52,11 +52,11 @@ def check_fraction(name: str, value: object, *, such_as: str = "", zero: bool = 
     return check_number(name, value, wanted, lambda each: 0 < each < 1, verb="lie")
 
 
-def check_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
+def check_count(name: str, value: object, *, least: int = 1, most: int = LARGEST_COUNT) -> int:
     """A whole number of at least `least`, and at most `most`."""
     if not is_whole(value) or value < least:
         raise OptionError(name, f"a whole number of at least {least}", value)
-    if most is not None and int(value) > most:
+    if int(value) > most:
         raise OptionError(name, f"a whole number of at most {most}", value)
     return int(value)
 

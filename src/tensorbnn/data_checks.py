@@ -60,7 +60,7 @@ def check_data(
         found = [*_rows(len(x), likelihood), *_inputs(x, kept.rows, scaling)]
         found += _targets(y, kept.rows, likelihood, scaling)
         found += _categories(x, y, likelihood)
-        found += _coarse(y, likelihood, scaling, dtype)
+        found += _coarse(kept, likelihood, scaling, dtype)
     return tuple(found)
 
 
@@ -228,25 +228,25 @@ def _turns(y: NDArray[Any], place: NDArray[Any], counts: NDArray[Any]) -> int:
 
 
 def _coarse(
-    y: NDArray[Any], likelihood: Likelihood, scaling: Scaling, dtype: DType
+    rows: Dataset, likelihood: Likelihood, scaling: Scaling, dtype: DType
 ) -> Iterator[Finding]:
     """Whether rounding of outputs is felt in the log-density of the noise that is known.
 
     An output of size ``s`` is off by about ``4 eps s``; with ``n`` residuals of about one sd the
-    log-density is off by ``sqrt(n) 4 eps s / sd``.
+    log-density is off by ``4 eps s sqrt(sum_i 1 / sd_i^2)``.
     """
     if not likelihood.real_targets:
         return
-    sizes = np.sqrt(np.mean(np.square(scaling.targets(y)), axis=0))
-    known = [
-        (name, float(value))
-        for name, value in likelihood.numbers().items()
-        if name.partition(".")[0] in ("sd", "scale") and isinstance(value, float)
-    ]
-    for name, sd in known:
-        place = name.partition(".")[2]
-        columns = (int(place),) if place else tuple(range(y.shape[1]))
-        size = float(max(sizes[column] for column in columns))
-        error = ROUNDINGS * float(np.finfo(dtype).eps) * size / sd * math.sqrt(len(y))
-        if error >= COARSE:
-            yield CoarseNoise("y", columns, y.shape[1], sd, dtype, error)
+    y, numbers = scaling.targets(rows.targets.astype(np.float64)), likelihood.numbers()
+    bars = 0.0 if rows.y_sd is None else rows.y_sd.reshape(y.shape) / (scaling.y_scale or 1.0)
+    for column in range(y.shape[1]):
+        known = [numbers.get(f"{n}{end}") for n in ("sd", "scale") for end in ("", f".{column}")]
+        sd = next((each for each in known if each is not None), 0.0)
+        if not isinstance(sd, float):
+            continue  # it is learned
+        sds = np.hypot(sd, np.broadcast_to(bars, y.shape)[:, column])
+        size = math.sqrt(float(np.mean(np.square(y[:, column]))))
+        if np.all(sds > 0):
+            error = ROUNDINGS * float(np.finfo(dtype).eps) * size * float(np.linalg.norm(1 / sds))
+            if error >= COARSE:
+                yield CoarseNoise("y", (column,), y.shape[1], float(sds.min()), dtype, error)

@@ -49,6 +49,7 @@ def test_a_little_off_is_no_finding(rows):
         assert residuals(lambda rng, x: rng.standard_t(20, size=len(x)), rows, seed) == []
         assert residuals(lambda rng, x: rng.normal(size=len(x)) * (1 + x / 5), rows, seed) == []
         assert residuals(lambda rng, x: rng.gamma(50, size=len(x)), rows, seed) == []
+        assert residuals(lambda rng, x: np.round(rng.normal(size=len(x)) + x) - x, rows, seed) == []
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ PRIOR_DRAWS, FOUR_SDS = 200_000, 3.2e-5
 # Rows below which residuals say nothing, rows looked at, and networks whose mean they are from.
 LEAST_ROWS, MOST_ROWS, MOST_NETWORKS = 30, 2000, 400
 # Known noise that residuals exceed by this factor, and how much the noise may differ across rows.
-TOO_SMALL, UNEVEN = 2.0, 2.5
+TOO_SMALL, UNEVEN = 2.0, 2.0
 # Quantile skewness (an exponential has 0.57), and share of residuals beyond 5 robust sds.
-SKEWED, FAR_SHARE = 0.3, 0.002
+SKEWED, FAR_SHARE = 0.3, 0.005
 # How far beyond chance, in standard errors.
 CLEAR = 5.0
 
@@ -262,8 +262,9 @@ def _unevenness(residuals: NDArray[Any], along: NDArray[Any]) -> float:
         thirds = np.array_split(residuals[np.argsort(quantity, kind="stable")], 3)
         if len(np.unique(quantity)) < LEAST_ROWS:
             continue
-        sds = [_robust_sd(each) for each in thirds]
-        ratio = max(sds) / max(min(sds), 1e-300)
+        # Outliers must not decide, nor residuals of which many are the same.
+        sds = np.array([(_robust_sd(each), each.std()) for each in thirds])
+        ratio = float(np.min(sds.max(axis=0) / np.maximum(sds.min(axis=0), 1e-300)))
         if math.log(ratio) > CLEAR * 1.17 * math.sqrt(2 / len(thirds[0])):
             largest = max(largest, ratio)
     return largest
