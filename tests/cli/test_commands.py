@@ -217,7 +217,11 @@ def test_an_imported_run_is_judged_by_a_table(tmp_path, monkeypatch, capsys):
     found = result(capsys, "report", "run", "--validation", "xy.csv")
     assert "one chain alone" in found["verdict"]
     text = (tmp_path / "run" / "report.html").read_text()
-    for said in ("The run was sampled by TensorBNN", "For 3 rows of xy.csv", "no statistics of its"):
+    for said in (
+        "The run was sampled by TensorBNN",
+        "For 3 rows of xy.csv",
+        "no statistics of its",
+    ):
         assert said in text
 
 
