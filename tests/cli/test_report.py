@@ -21,6 +21,7 @@ from tensorbnn.report.figures import (
 )
 from tensorbnn.report.html import table
 from tensorbnn.report.model import TITLES
+from tensorbnn.warning import DataWarning
 from tests.cli.conftest import QUICK
 from tests.cli.running import write
 
@@ -115,7 +116,7 @@ def test_one_row(tmp_path, capsys):
     network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [1.0], [2.0])
     options = {"chains": 2, "burn_in": 20, "draws": 20, "progress": False}
-    with pytest.warns(tb.DataWarning, match="one row is too few"):
+    with pytest.warns(DataWarning, match="one row is too few"):
         tb.sample(posterior, path=tmp_path / "run", **options)
     words = "".join(Page(made(str(tmp_path / "run"), tmp_path, capsys)).words)
     assert "The mean of the networks, and one and two standard deviations" in words

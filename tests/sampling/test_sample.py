@@ -465,7 +465,7 @@ def test_layer_prior_and_likelihood_of_the_users_own(tmp_path):
     assert np.all(np.abs(mean - np.exp(1 + X)) < 3 * np.sqrt(np.exp(1 + X)))
     custom = {"Factor": Factor, "Logistic": Logistic, "Counts": Counts}
     assert same(run, tb.load(tmp_path / "run", custom_objects=custom))
-    with pytest.raises(ValueError, match="does not know, Counts, Factor, Logistic"):
+    with pytest.raises(ValueError, match="not part of the library, Counts, Factor, Logistic"):
         tb.load(tmp_path / "run")
 
 

@@ -146,7 +146,9 @@ def test_an_option_that_is_missing_from_a_description_is_named(run_on_disk):
     manifest = read_manifest(run_on_disk)
     del manifest["network"]["layers"][0]["weight_prior"]
     (run_on_disk / "run.json").write_bytes(pack_manifest(manifest))
-    with pytest.raises(tb.RunError, match=r"describes a Dense .*'weight_prior'\] missing"):
+    with pytest.raises(
+        tb.RunError, match=r"describes an invalid Dense: .*'weight_prior'\] missing"
+    ):
         tb.load(run_on_disk)
 
 

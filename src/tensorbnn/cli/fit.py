@@ -90,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
         sample_weight=training.sample_weight,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
-    names = {"x": encoding.columns, "y": encoding.targets}
-    options.words = replace(options.words, names=names, rows=training.rows.tolist())
+    options.words = options.words.of_table(encoding, training.rows.tolist())
     check_targets(options, encoding, posterior, y)
     if not options.quiet:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"

@@ -111,7 +111,7 @@ def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, st
         "trustworthy": verdict.trustworthy,
         "kind": verdict.kind.value,
         "verdict": said,
-        "findings": [each.to_dict() for each in verdict.findings],
+        "findings": [{**each.to_dict(), "text": each.message(words)} for each in verdict.findings],
         "rhat_max": rhat,
         "ess_min": ess,
         "ess_tail_min": ess_tail,

@@ -299,7 +299,7 @@ class Ensemble(Networks):
         *,
         y_sd: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        level: float = 0.9,
+        level: float = 0.95,
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:
