@@ -113,7 +113,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(self._posterior(x, targets, weights, sds), at)
         self.diagnosis_ = self.ensemble_.diagnose(at, progress=False)
-        if not self.diagnosis_.trustworthy:
+        if not self.diagnosis_.verdict.converged:
             warn(EstimatorConvergenceWarning(self.diagnosis_.verdict))
         return self
 
