@@ -257,6 +257,7 @@ class Ensemble(Networks):
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
             about_data=fit.about_data(),
+            too_early=self._draws.in_burn_in,
             about_fit=fit.about_fit,
             output_shape=self._output_shape,
         )
@@ -305,7 +306,7 @@ class Ensemble(Networks):
         *,
         y_sd: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        level: float = 0.9,
+        level: float = 0.95,
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:

@@ -156,22 +156,23 @@ def autocorrelation(
     return ax
 
 
-def rhat(diagnosis: Diagnosis, x: ArrayLike, *, ax: Axes | None = None) -> Axes:
+def rhat(diagnosis: Diagnosis, x: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
     """R-hat against an input, with the limit below which chains agree.
 
-    `x` is one input ``(rows,)``, such as a column of those that were diagnosed.
+    `x` is what to draw it against, ``(rows,)``, such as one of several inputs; by default the input
+    that was diagnosed.
     """
-    ax = _against(diagnosis.rhat, x, "R-hat", ax)
+    ax = _against(diagnosis, "rhat", x, "R-hat", ax)
     ax.axhline(RHAT_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {RHAT_LIMIT}")
     ax.set_ylim(0.998, max(1.02, ax.get_ylim()[1]))
     ax.legend(frameon=False)
     return ax
 
 
-def ess(diagnosis: Diagnosis, x: ArrayLike, *, ax: Axes | None = None) -> Axes:
+def ess(diagnosis: Diagnosis, x: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
     """Bulk (dots) and tail (crosses) effective sample size against an input, as for `rhat`."""
-    ax = _against(diagnosis.ess, x, "bulk", ax)
-    _against(diagnosis.ess_tail, x, "tail", ax, marker="x")
+    ax = _against(diagnosis, "ess", x, "bulk", ax)
+    _against(diagnosis, "ess_tail", x, "tail", ax, marker="x")
     ax.axhline(ESS_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {ESS_LIMIT:.0f}")
     ax.set(ylabel="effective sample size", ylim=(0, ax.get_ylim()[1]))
     ax.legend(frameon=False)
@@ -197,9 +198,19 @@ def _label(x: ArrayLike) -> str:
 
 
 def _against(
-    values: NDArray[Any], x: ArrayLike, name: str, ax: Axes | None, *, marker: str = "o"
+    diagnosis: Diagnosis,
+    attribute: str,
+    x: ArrayLike | None,
+    name: str,
+    ax: Axes | None,
+    *,
+    marker: str = "o",
 ) -> Axes:
-    column = single_column("x", x)
+    values: NDArray[Any] = getattr(diagnosis, attribute)
+    given = diagnosis.x if x is None else x
+    if given is None:
+        raise ValueError("`x` must be given: this diagnosis does not know its inputs")
+    column = single_column("x", given)
     if len(column) != len(values):
         raise ValueError(f"`x` has {len(column)} rows but the diagnosis has {len(values)}")
     ax = new_figure()[1] if ax is None else ax
