@@ -79,6 +79,32 @@ class RunLonger(Finding):
         )
 
 
+class TooFewDraws(Finding):
+    """Chains are too short to be compared."""
+
+    draws: int
+    needed: int
+
+    def found(self) -> str:
+        least = f"a diagnosis needs at least {self.needed} draws of each chain"
+        return f"run longer: {least}, and there are {self.draws}"
+
+
+class InBurnIn(Finding):
+    """The networks are not draws, but of burn-in, in which a limit has stopped the run."""
+
+    remedy = Remedy.FINISH_BURN_IN
+    transition: int
+    """The transition of the chain that is farthest behind."""
+    burn_in: int
+
+    def found(self) -> str:
+        return (
+            "these are networks of burn-in, not draws from the posterior: a limit stopped the run "
+            f"at transition {self.transition:,} of {self.burn_in:,}"
+        )
+
+
 class Disagree(Finding):
     """Chains tell different stories at some rows."""
 

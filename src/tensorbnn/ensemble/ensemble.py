@@ -251,6 +251,7 @@ class Ensemble(Networks):
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
             about_data=fit.about_data(),
+            too_early=self._draws.in_burn_in,
             about_fit=fit.about_fit,
             output_shape=self._output_shape,
         )

@@ -105,6 +105,11 @@ class Networks:
         return self._draws.num_draws
 
     @property
+    def in_burn_in(self) -> bool:
+        """Whether these are networks of burn-in, because a limit stopped the run there."""
+        return self._draws.in_burn_in is not None
+
+    @property
     def status(self) -> str:
         """``"running"``, ``"complete"``, ``"stopped"`` (by a limit) or ``"interrupted"``."""
         return str(self._store.manifest["status"])
@@ -295,7 +300,8 @@ class Networks:
     def __repr__(self) -> str:
         weights = "" if self._weights is None else f", {self._weights}"
         chains = f"{self.num_chains} chain{'s' * (self.num_chains > 1)}"
-        return f"Ensemble({len(self)} networks: {chains} of {self.num_draws} draws{weights})"
+        of, draws = (" of burn-in", "") if self.in_burn_in else ("", " draws")
+        return f"Ensemble({len(self)} networks{of}: {chains} of {self.num_draws}{draws}{weights})"
 
     def _last_draws(self, chains: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         """Last parameters and hyper-parameters by name, for `chains` new chains."""
