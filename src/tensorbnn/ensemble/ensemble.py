@@ -504,10 +504,10 @@ class Ensemble(Networks):
         overwrite
             Whether a run that is already at `path` may be replaced.
         """
-        self._refuse_view("save")
+        store = self._whole_store("save")
         if self.path is not None:
             raise ValueError(f"this run is saved already, in {self.path}: copy that directory")
-        run: Any = getattr(self._store, "run", None)
+        run: Any = getattr(store, "run", None)
         if run is None:
             raise ValueError(
                 "only the ensemble that tb.sample, tb.resume or tb.fit_variational returned can be "
@@ -523,7 +523,7 @@ class Ensemble(Networks):
         path
             The file to write, such as ``"report.html"``. An existing one is replaced.
         """
-        self._refuse_view("report")
+        self._whole_store("report")
         page = importlib.import_module("tensorbnn.report.page")  # needs the optional packages
         if self.path is not None:
             page.write_report(self.path, Path(path), progress=progress)
