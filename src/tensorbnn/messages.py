@@ -15,6 +15,7 @@ class Remedy(enum.Enum):
     TWO_CHAINS = "run at least two"
     FIND_STEPS = "use smaller steps, or a longer burn-in in which to find them"
     LONGER_BURN_IN = "sample again with a longer one"
+    FINISH_BURN_IN = "resume the run with more time, or use a smaller network or a shorter burn-in"
     ODD_CHAIN = (
         "look at its trace; sample again with a longer burn-in or another seed, and trust none of "
         "the chains until all agree"
@@ -177,10 +178,3 @@ class Raised(Message):
         rest = dict(self.__dict__)
         fields = {name: rest.pop(name) for name in self.__match_args__}
         return partial(type(self), **fields), (), rest or None
-
-
-def go_on(limit: str, resume: Resume | None, words: Words) -> str:
-    """How to have more draws of a run that the option `limit` has ended; saved ones `resume`."""
-    if resume is not None:
-        return f"go on with {words.remedy(resume)}"
-    return f"give more {words.option(limit)}, and a {words['path']} for a run that can go on"

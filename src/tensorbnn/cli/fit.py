@@ -177,6 +177,7 @@ def _sample(
             path=options.out,
             notes=notes,
             overwrite=options.overwrite,
+            diagnoses=1,
         )
         ensemble = sampling.run(backend, progress=show)
     seconds = time.monotonic() - began
@@ -190,7 +191,7 @@ def _sample(
     lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    if diagnosis is None or diagnosis.verdict.kind in longer:  # it may only have to run longer
+    if diagnosis.verdict.kind in longer:  # it may only have to run longer
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)

@@ -4,6 +4,7 @@
     data.safetensors                    the training data
     chain-00/draws-00000.safetensors    draws: named parameters, hyper-parameters, sampler info
     chain-00/state.safetensors          everything the chain needs to continue
+    chain-00/burn-in.safetensors        networks of burn-in, if a limit has stopped the run there
     metrics.jsonl                       one line of JSON for each report of a chain
     run.lock                            which process is writing; exists only while it does
     chain-00/chain.lock                 the same for a worker of an executor
@@ -144,6 +145,24 @@ class DirectoryStore(Store):
         except DamagedFileError as error:
             raise DamagedStateError(error, chain, self.path) from error
 
+    def write_burn_in(self, chain: int, arrays: Arrays) -> None:
+        file = self._burn_in(chain)
+        with self._writing(file):
+            files.write_file(file, files.pack_arrays(arrays, "burn-in", self._facts(chain)))
+
+    def read_burn_in(self, chain: int) -> dict[str, NDArray[Any]]:
+        file = self._burn_in(chain)
+        if not file.exists():
+            return {}
+        arrays = files.read_arrays(self.root, file, "burn-in", self._facts(chain))
+        files.check_finite(file, arrays)
+        return arrays
+
+    def remove_burn_in(self, chain: int) -> None:
+        file = self._burn_in(chain)
+        with self._writing(file):
+            file.unlink(missing_ok=True)
+
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
         wanted = {n: least for n, least in self._expected(chain).items() if n not in left_out}
         with self._naming_readable_draws():
@@ -226,6 +245,9 @@ class DirectoryStore(Store):
 
     def _state(self, chain: int) -> Path:
         return self._chain(chain) / "state.safetensors"
+
+    def _burn_in(self, chain: int) -> Path:
+        return self._chain(chain) / "burn-in.safetensors"
 
     def _chunk(self, chain: int, index: int) -> Path:
         return self._chain(chain) / f"draws-{index:05d}.safetensors"

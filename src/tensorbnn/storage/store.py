@@ -33,6 +33,18 @@ class Store(ABC):
         """The state of a chain as it was last written."""
 
     @abstractmethod
+    def write_burn_in(self, chain: int, arrays: Arrays) -> None:
+        """Keep networks of burn-in, named as in a chunk, of a chain that has no draws yet."""
+
+    @abstractmethod
+    def read_burn_in(self, chain: int) -> dict[str, NDArray[Any]]:
+        """The networks of burn-in that are kept; empty if there are none."""
+
+    @abstractmethod
+    def remove_burn_in(self, chain: int) -> None:
+        """Remove the networks of burn-in of a chain that has draws."""
+
+    @abstractmethod
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
         """Number of draws in each chunk of a chain, by the chunk's number."""
 
@@ -86,6 +98,7 @@ class MemoryStore(Store):
         self._data = None if data is None else dict(data)
         self._chunks: dict[int, list[dict[str, NDArray[Any]]]] = {}
         self._states: dict[int, dict[str, NDArray[Any]]] = {}
+        self._burn_in: dict[int, dict[str, NDArray[Any]]] = {}
         self._reports: list[dict[str, Any]] = []
         self.run: object = None
         """The run that writes here, which another one can continue."""
@@ -94,7 +107,7 @@ class MemoryStore(Store):
         """A store with the same contents; writing to one does not change the other."""
         new = MemoryStore(dict(self.manifest), self._data)
         new._chunks = {chain: list(chunks) for chain, chunks in self._chunks.items()}
-        new._states = dict(self._states)
+        new._states, new._burn_in = dict(self._states), dict(self._burn_in)
         new._reports = list(self._reports)
         return new
 
@@ -106,6 +119,15 @@ class MemoryStore(Store):
 
     def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
         return self._states[chain]
+
+    def write_burn_in(self, chain: int, arrays: Arrays) -> None:
+        self._burn_in[chain] = dict(arrays)
+
+    def read_burn_in(self, chain: int) -> dict[str, NDArray[Any]]:
+        return self._burn_in.get(chain, {})
+
+    def remove_burn_in(self, chain: int) -> None:
+        self._burn_in.pop(chain, None)
 
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
         sizes = (len(next(iter(arrays.values()))) for arrays in self._chunks.get(chain, []))
