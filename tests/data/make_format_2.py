@@ -109,8 +109,7 @@ def make_run(name, path):
         with tempfile.TemporaryDirectory() as folder:
             sample(target, sampler, path=Path(folder) / "run", **options | {"until": None})
             limit = gradients_after(Path(folder) / "run", DRAWS_MADE)
-    with contextlib.suppress(tb.SamplingError):  # there are no draws yet
-        sample(target, sampler, path=path, max_gradients=limit, **options)
+    sample(target, sampler, path=path, max_gradients=limit, **options)
 
 
 def sample(target, sampler, *, executor=False, **options):
@@ -154,8 +153,7 @@ def main(*names):
             make_run(name, FOLDER / name)
         else:
             (FOLDER / f"{name}.pickle").write_bytes(pickle.dumps(make_pickle(name), protocol=5))
-        if name != IN_BURN_IN:
-            known[name] = predictions(name)
+        known[name] = predictions(name)
         print(name, flush=True)
     np.savez(file, **known)
 
