@@ -21,8 +21,8 @@ from tensorbnn.storage.store import MemoryStore
 NETWORKS_PER_FILE = 100
 STATISTICS = {
     "mean and sd": lambda p: (p.mean, p.sd),
-    "interval": lambda p: p.interval(0.9),
-    "interval with noise": lambda p: p.interval(0.9, noise=True),
+    "interval": lambda p: p.interval(0.9, noise=False),
+    "interval with noise": lambda p: p.interval(0.9),
 }
 CASES = [
     (10_000, 1_000, "mean and sd"),

@@ -107,7 +107,7 @@ def fit(case: Case, effort: Effort, *, progress: bool = False) -> dict[str, Any]
     if ensemble.num_draws < LEAST_DRAWS:
         raise RunError(f"only {ensemble.num_draws} draws of each chain")
     seconds = time.monotonic() - began
-    scores = ensemble.evaluate(case.x_test, case.y_test, progress=progress)
+    scores = ensemble.evaluate(case.x_test, case.y_test, level=0.9, progress=progress)
     diagnosis = ensemble.diagnose(case.x_test, progress=progress)
     return {
         "set": case.name,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tensorbnn as tb
 from tensorbnn import errors, findings, messages, warning
 from tensorbnn.data_findings import CountsRows
 from tensorbnn.messages import Remedy, Resume
@@ -14,6 +15,7 @@ RUN = Path("my run")
 DAMAGED = errors.DamagedFileError(Path("chain-01/draws-00000.safetensors"), "is missing")
 ESTIMATE = warning.Point(3, "0.25", 1.25, 40.0)
 
+MORE = Resume(RUN, "max_minutes", "10")
 TEXTS = [
     (
         errors.OptionError("step_size", "a positive number", -1.0),
@@ -70,18 +72,7 @@ TEXTS = [
     ),
     (errors.RunError("a sentence {that is kept}"), "a sentence {that is kept}"),
     (errors.SamplingError("a sentence"), "a sentence"),
-    (
-        errors.LimitBeforeDrawsError("max_minutes", 0.5, 1000, None),
-        "`max_minutes` (0.5) came before the first draw (after 1,000 transitions of burn-in) of "
-        "some chain: there is nothing to predict with yet; give more `max_minutes`, and a `path` "
-        "for a run that can go on",
-    ),
-    (
-        errors.LimitBeforeDrawsError("max_minutes", 0.5, 9, Resume(RUN, "max_minutes", "0.5")),
-        "`max_minutes` (0.5) came before the first draw (after 9 transitions of burn-in) of some "
-        "chain: there is nothing to predict with yet; go on with tb.resume('my run', "
-        "max_minutes=0.5)",
-    ),
+    (errors.DescriptionError("run.json names no layer"), "run.json names no layer"),
     (
         errors.NoDrawsError(damaged=True),
         "no draws can be read: every file is damaged in some chain",
@@ -153,9 +144,20 @@ TEXTS = [
     (warning.RunWarning("a sentence"), "a sentence"),
     (warning.ConvergenceWarning("a sentence"), "a sentence"),
     (
-        warning.StoppedByLimit("max_gradients", 5000, 20, 100, None),
-        "stopped by `max_gradients` (5,000) after 20 of 100 draws of each chain; give more "
-        "`max_gradients`, and a `path` for a run that can go on",
+        warning.StoppedByLimit("max_gradients", 5000, 20, 100, Resume(None, "max_gradients", "9")),
+        "stopped by `max_gradients` (5,000) after 20 of 100 draws of each chain; continue with "
+        "tb.resume(ensemble, max_gradients=9)",
+    ),
+    (
+        warning.StoppedInBurnIn("max_minutes", 0.5, 120, 1000, Resume(RUN, "max_minutes", "0.5")),
+        "stopped by `max_minutes` (0.5) after 120 of 1,000 transitions of burn-in: you get "
+        "networks of burn-in, which are not draws from the posterior; continue with "
+        "tb.resume('my run', max_minutes=0.5)",
+    ),
+    (
+        warning.BurnInTooSlow(0.5, 12.34),
+        "burn-in will take about 12 minutes, which is more than `max_minutes` (0.5) leaves time "
+        "for: raise it, or use a smaller network or a shorter `burn_in`",
     ),
     (
         warning.StoppedUnconverged(
@@ -164,24 +166,24 @@ TEXTS = [
         ),
         "stopped by `max_minutes` (10) after 300 draws of each chain: at 2 of 100 x predictions "
         "are not known as well as wanted (R-hat below 1.01, ESS of at least 400): R-hat 1.250 and "
-        "ESS 40 at 0.25; and 1 more; about 1.3 times as many draws are needed; go on with "
+        "ESS 40 at 0.25; and 1 more; about 1.3 times as many draws are needed; continue with "
         "tb.resume('my run', max_minutes=10)",
     ),
     (
-        warning.StoppedUnconverged("max_minutes", 10.0, 3, 10, None, 1.01, 400.0, 100, 0),
+        warning.StoppedUnconverged("max_minutes", 10.0, 3, 10, MORE, 1.01, 400.0, 100, 0),
         "stopped by `max_minutes` (10) after 3 draws of each chain, too few to judge predictions "
-        "by; give more `max_minutes`, and a `path` for a run that can go on",
+        "by; continue with tb.resume('my run', max_minutes=10)",
     ),
     (
-        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, None, times=2.0),
+        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, MORE, times=2.0),
         "stopped by `max_minutes` (10) after 300 draws of each chain, before `until` was "
-        "satisfied; about 2 times as many draws are needed; give more `max_minutes`, and a `path` "
-        "for a run that can go on",
+        "satisfied; about 2 times as many draws are needed; continue with tb.resume('my run', "
+        "max_minutes=10)",
     ),
     (
-        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, None),
+        warning.StoppedUnsatisfied("max_minutes", 10.0, 300, 1000, MORE),
         "stopped by `max_minutes` (10) after 300 draws of each chain, before `until` was "
-        "satisfied; give more `max_minutes`, and a `path` for a run that can go on",
+        "satisfied; continue with tb.resume('my run', max_minutes=10)",
     ),
     (
         warning.Interrupted(20, 100),
@@ -282,6 +284,12 @@ def test_every_type_has_an_example():
     assert types == {type(each) for each, _ in TEXTS}
 
 
+def test_every_type_is_public():
+    types = public(errors, Exception) | public(warning, Warning)
+    assert all(getattr(tb, each.__name__) is each for each in types)
+    assert {each.__name__ for each in types} <= set(tb.__all__)
+
+
 @pytest.mark.parametrize(("raised", "text"), TEXTS, ids=lambda each: type(each).__name__)
 def test_the_text(raised, text):
     assert str(raised) == text
@@ -318,9 +326,9 @@ def test_front_ends_have_their_own_words():
         def remedy(self, remedy):
             return "resume it" if isinstance(remedy, Resume) else super().remedy(remedy)
 
-    raised = errors.LimitBeforeDrawsError("max_minutes", 1, 10, Resume(RUN))
-    assert raised.message(Own()).startswith("--max_minutes (1) came before")
-    assert raised.message(Own()).endswith("; go on with resume it")
+    raised = warning.StoppedInBurnIn("max_minutes", 1, 2, 10, Resume(RUN))
+    assert raised.message(Own()).startswith("stopped by --max_minutes (1) after")
+    assert raised.message(Own()).endswith("; continue with resume it")
     inside = warning.DamageWarning(errors.LockedError("x", None))
     assert inside.message(Own()).endswith(Remedy.READ.value)
 

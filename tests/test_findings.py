@@ -15,12 +15,14 @@ from tensorbnn.findings import (
     EnergyErrors,
     Finding,
     HyperparametersDisagree,
+    InBurnIn,
     KineticTemperature,
     LowAcceptance,
     NotMoved,
     OneChain,
     RunLonger,
     SlowEnergies,
+    TooFewDraws,
     Verdict,
     VerdictKind,
     WeightsUntrusted,
@@ -31,6 +33,16 @@ TEXTS = [
     (
         Agree(1.0042, 812.4),
         "trustworthy: R-hat is at most 1.004 and the ESS at least 812 in bulk and tails",
+    ),
+    (
+        TooFewDraws(3, 4),
+        "run longer: a diagnosis needs at least 4 draws of each chain, and there are 3",
+    ),
+    (
+        InBurnIn(120, 1000),
+        "these are networks of burn-in, not draws from the posterior: a limit stopped the run at "
+        "transition 120 of 1,000: resume the run with more time, or use a smaller network or a "
+        "shorter burn-in",
     ),
     (
         RunLonger(2.34, 1.02, 171.0, 1.01, 400.0),
@@ -146,8 +158,9 @@ def test_the_text(finding, text):
 
 def test_a_verdict_says_all_that_was_found():
     verdict = Verdict(VerdictKind.USABLE, (Agree(1.0, 500.0), Divergences(0.1)), {"rhat": 1.0})
-    agree, divergences = (str(each) for each in verdict.findings)
-    assert str(verdict) == f"{agree}; {divergences}"
+    divergences = verdict.findings[1]
+    line = f"usable with care: {verdict.findings[0].facts}"
+    assert str(verdict) == f"{line}\n- {divergences.advice()}"
     assert not verdict.trustworthy
     assert pickle.loads(pickle.dumps(verdict)) == verdict
     assert json.loads(json.dumps([each.to_dict() for each in verdict.findings])) == [

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, go_on
+from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words
 
 
 class OptionError(Raised, ValueError):
@@ -124,24 +124,7 @@ class SamplingError(RunError):
     """A run that has nothing to predict with, though nothing is wrong with its files."""
 
 
-class LimitBeforeDrawsError(Raised, SamplingError):
-    """A limit that came before the first draw of some chain."""
-
-    limit: str
-    value: float
-    burn_in: int
-    resume: Resume | None
-    """How the run goes on; ``None`` where it is not saved."""
-
-    def message(self, words: Words = PYTHON) -> str:
-        return (
-            f"{words.option(self.limit)} ({self.value:,g}) came before the first draw (after "
-            f"{self.burn_in:,} transitions of burn-in) of some chain: there is nothing to predict "
-            f"with yet; {go_on(self.limit, self.resume, words)}"
-        )
-
-
-class NoDrawsError(Raised, RunError):
+class NoDrawsError(Raised, SamplingError):
     """A run without draws that can be read."""
 
     damaged: bool

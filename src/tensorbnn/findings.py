@@ -4,7 +4,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, dataclass_transform, final
+from typing import Any, ClassVar, dataclass_transform, final
 
 from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
@@ -18,6 +18,9 @@ class Finding(Message):
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
+
+    of_sampling: ClassVar[bool] = True
+    """Whether it is about the sample; otherwise it is about the data, or how they are fitted."""
 
     @property
     def doubtful(self) -> bool:
@@ -76,6 +79,32 @@ class RunLonger(Finding):
             f"run about {rounded_up(self.times)} times longer: R-hat is up to {self.rhat:.3f} "
             f"(aim: below {self.rhat_aim}) and the ESS down to {self.ess:.0f} (aim: "
             f"{self.ess_aim:.0f})"
+        )
+
+
+class TooFewDraws(Finding):
+    """Chains are too short to be compared."""
+
+    draws: int
+    needed: int
+
+    def found(self) -> str:
+        least = f"a diagnosis needs at least {self.needed} draws of each chain"
+        return f"run longer: {least}, and there are {self.draws}"
+
+
+class InBurnIn(Finding):
+    """The networks are not draws, but of burn-in, in which a limit has stopped the run."""
+
+    remedy = Remedy.FINISH_BURN_IN
+    transition: int
+    """The transition of the chain that is farthest behind."""
+    burn_in: int
+
+    def found(self) -> str:
+        return (
+            "these are networks of burn-in, not draws from the posterior: a limit stopped the run "
+            f"at transition {self.transition:,} of {self.burn_in:,}"
         )
 
 
@@ -300,7 +329,9 @@ class VerdictKind(enum.Enum):
 @final
 @dataclass(frozen=True)
 class Verdict(Message):
-    """Whether a sample can be trusted, and why; ``str()`` says it in a sentence.
+    """Whether a sample can be trusted, and why.
+
+    The first line of ``str()`` is the verdict; a line follows for everything else to note.
 
     Attributes
     ----------
@@ -317,12 +348,22 @@ class Verdict(Message):
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def converged(self) -> bool:
+        """Whether chains agree, and nothing about them is in doubt, whatever the data are."""
+        doubtful = any(each.doubtful and each.of_sampling for each in self.findings)
+        return self.kind in (VerdictKind.TRUSTWORTHY, VerdictKind.USABLE) and not doubtful
+
+    @property
     def trustworthy(self) -> bool:
         """Whether chains agree, predictions are known well enough, and nothing is in doubt."""
         return self.kind is VerdictKind.TRUSTWORTHY
 
     def message(self, words: Words = PYTHON) -> str:
-        return "; ".join(each.message(words) for each in self.findings)
+        first, *rest = self.findings
+        line = first.message(words)
+        if self.kind is VerdictKind.USABLE and isinstance(first, Agree):
+            line = f"usable with care: {first.facts}"
+        return "\n- ".join([line, *(each.advice(words) for each in rest)])
 
 
 def rounded_up(factor: float) -> str:

@@ -1,7 +1,8 @@
 """What a user is told, and what to do: each front-end has its own words for the same remedies."""
 
+import contextlib
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ class Remedy(enum.Enum):
     TWO_CHAINS = "run at least two"
     FIND_STEPS = "use smaller steps, or a longer burn-in in which to find them"
     LONGER_BURN_IN = "sample again with a longer one"
+    FINISH_BURN_IN = "resume the run with more time, or use a smaller network or a shorter burn-in"
     ODD_CHAIN = (
         "look at its trace; sample again with a longer burn-in or another seed, and trust none of "
         "the chains until all agree"
@@ -121,7 +123,17 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 PYTHON = Words()
 
 words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
-"""Those in which a run that is interrupted says how to go on, since nobody else can."""
+"""Those in which a run says how to go on if it is interrupted, and names columns."""
+
+
+@contextlib.contextmanager
+def use_words(words: Words) -> Iterator[None]:
+    """Use the words of a front-end inside the block."""
+    token = words_in_use.set(words)
+    try:
+        yield
+    finally:
+        words_in_use.reset(token)
 
 
 class Message:
@@ -177,10 +189,3 @@ class Raised(Message):
         rest = dict(self.__dict__)
         fields = {name: rest.pop(name) for name in self.__match_args__}
         return partial(type(self), **fields), (), rest or None
-
-
-def go_on(limit: str, resume: Resume | None, words: Words) -> str:
-    """How to have more draws of a run that the option `limit` has ended; saved ones `resume`."""
-    if resume is not None:
-        return f"go on with {words.remedy(resume)}"
-    return f"give more {words.option(limit)}, and a {words['path']} for a run that can go on"

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import datetime
 import math
+import os
 import sys
 import textwrap
 import threading
@@ -31,7 +32,9 @@ MOST_SECONDS = 1e13
 
 
 class Bar:
-    """A progress bar on standard error; quiet where not asked for, or done before `delay`.
+    """A progress bar on standard error, unless `show` is false or all is done before `delay`.
+
+    The environment variable ``TENSORBNN_PROGRESS=0`` switches all bars off.
 
     On a terminal the bar is live and may have rows under it. Elsewhere (a file, a batch job) it is
     a line of text every 30 seconds and one at the end. Of `total` steps `done` were done before;
@@ -54,7 +57,7 @@ class Bar:
         fields: dict[str, Any] = {"note": "", "standing": "", "deadline": deadline}
         fields |= {"step_seconds": None, "growing": False}
         self._task = self._display.add_task(description, total=total, completed=done, **fields)
-        self._show = show
+        self._show = show and os.environ.get("TENSORBNN_PROGRESS") != "0"
         is_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
         self.live = self._console.is_jupyter or is_terminal
         """Whether the bar moves on a terminal and shows rows; otherwise it is lines in a log."""

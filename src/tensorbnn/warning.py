@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tensorbnn.errors import DamagedFileError, RunError
 from tensorbnn.findings import Finding, rounded_up
-from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, go_on
+from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, words_in_use
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
@@ -63,8 +63,7 @@ class StoppedByLimit(Raised, RunWarning):
     value: float
     draws: int
     planned: int
-    resume: Resume | None
-    """How the run goes on; ``None`` where it is not saved."""
+    resume: Resume
 
     def message(self, words: Words = PYTHON) -> str:
         return self._stopped(words, f" of {self.planned:,} draws of each chain; ")
@@ -73,7 +72,45 @@ class StoppedByLimit(Raised, RunWarning):
         stopped = f"stopped by {words.option(self.limit)} ({self.value:,g}) after {self.draws:,}"
         if times is not None:
             rest += f"about {rounded_up(times)} times as many draws are needed; "
-        return stopped + rest + go_on(self.limit, self.resume, words)
+        return f"{stopped}{rest}continue with {words.remedy(self.resume)}"
+
+
+class StoppedInBurnIn(Raised, RunWarning):
+    """A limit has ended a run in burn-in: its networks are those of burn-in."""
+
+    limit: str
+    value: float
+    transitions: int
+    """Of the chain that is farthest behind."""
+    burn_in: int
+    resume: Resume
+
+    def message(self, words: Words = PYTHON) -> str:
+        return (
+            f"stopped by {words.option(self.limit)} ({self.value:,g}) after {self.transitions:,} "
+            f"of {self.burn_in:,} transitions of burn-in: you get networks of burn-in, which are "
+            f"not draws from the posterior; continue with {words.remedy(self.resume)}"
+        )
+
+
+class BurnInTooSlow(Raised, RunWarning):
+    """Burn-in will take longer than the limit of time allows."""
+
+    text = (
+        "burn-in will take about {about}, which is more than {words[max_minutes]} ({limit:g}) "
+        "leaves time for: raise it, or use a smaller network or a shorter {words[burn_in]}"
+    )
+    limit: float
+    """In minutes."""
+    minutes: float
+    """The estimate, from the start of the run."""
+
+    @property
+    def about(self) -> str:
+        if self.minutes < 1.5:
+            return f"{60 * self.minutes:.0f} seconds"
+        large = self.minutes >= 100
+        return f"{self.minutes / 60:.2g} hours" if large else f"{self.minutes:.2g} minutes"
 
 
 class Point(NamedTuple):
@@ -172,8 +209,14 @@ class DataWarning(Raised, RunWarning):
 
     finding: Finding
 
+    def __post_init__(self) -> None:
+        self._words = words_in_use.get()  # which name columns
+
     def message(self, words: Words = PYTHON) -> str:
         return self.finding.advice(words)
+
+    def __str__(self) -> str:
+        return self.message(self._words)
 
 
 class OtherVersion(Raised, RunWarning):

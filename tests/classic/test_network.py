@@ -1,4 +1,4 @@
-"""The paper's `network`: every keyword reaches the library, and mistakes are told."""
+"""The paper's `network`: every keyword reaches the library, and mistakes have clear errors."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ FAST = {
 
 
 class TensorFlowType:
-    """As TensorFlow has them: NumPy does not know it, but it knows NumPy's."""
+    """A type of TensorFlow: NumPy does not know it, but it knows the type of NumPy."""
 
     def __init__(self, numpy):
         self.as_numpy_dtype, self.name = numpy, numpy.__name__
@@ -65,7 +65,7 @@ def test_types_of_all_kinds(kind):
             as_dtype(wrong)
 
 
-def test_every_layer_is_the_librarys():
+def test_every_layer_is_one_of_the_library():
     pairs = {
         classic.Exp(): tb.Exp(), classic.Relu(): tb.ReLU(), classic.ReLU(): tb.ReLU(),
         classic.Sigmoid(): tb.Sigmoid(), classic.Tanh(): tb.Tanh(), classic.Elu(): tb.ELU(),
@@ -85,7 +85,7 @@ def test_every_layer_is_the_librarys():
         classic.Prelu(inputDims=5, outputDims=5),
     ):
         assert layer.inputDims == layer.outputDims
-    with pytest.raises(NotImplementedError, match="define its `describe`"):
+    with pytest.raises(NotImplementedError, match="has no method `describe`"):
         classic.Layer(1, 2, weights=None, biases=None, activation=None, alpha=0, seed=3).describe()
 
 
@@ -155,7 +155,9 @@ def test_setup_reaches_the_sampler():
     model.setupMCMC(leapfogMin=200, leapFrogMax=2000, hyperStepSize=0.1)
     changed = {"num_steps_min": 200, "num_steps_max": 2000, "hyper_step_size": 0.1}
     assert model._sampler == (dataclasses.replace(paper, **changed), 1000)
-    with pytest.raises(TypeError, match="`leapfrogMin` and `leapfogMin` are the same: give one"):
+    with pytest.raises(
+        TypeError, match="`leapfrogMin` and `leapfogMin` are the same option: give one of them"
+    ):
         model.setupMCMC(leapfrogMin=1, leapfogMin=2)
     with pytest.raises(ValueError, match="`burnin` must be a whole number"):
         model.setupMCMC(burnin=-1)
@@ -249,15 +251,18 @@ def test_a_classifier_ends_in_a_sigmoid(sampled):
 
 
 @pytest.mark.slow
-def test_mistakes_are_told(tmp_path, sampled):
+def test_mistakes_have_clear_errors(tmp_path, sampled):
     model = classic.network("float32", 1, X, X, X, X)
-    with pytest.raises(TypeError, match="add a layer such as"):
+    with pytest.raises(TypeError, match="`layer` must be a layer such as"):
         model.add("tanh")
     model.add(classic.GaussianDenseLayer(1, 3))
-    with pytest.raises(ValueError, match="layer 1, 'denseGaussian', takes 4 inputs, but 3 come"):
+    with pytest.raises(
+        ValueError,
+        match="layer 1, 'denseGaussian', takes 4 inputs, but the layers before it have 3",
+    ):
         model.add(classic.GaussianDenseLayer(4, 1))
     model.add(tb.Dense(1))  # the library's own layers will do too
-    with pytest.raises(ValueError, match="say how to sample first, by setupMCMC"):
+    with pytest.raises(ValueError, match="`train` needs a sampler: call setupMCMC first"):
         model.train(10, 1, classic.FixedGaussianLikelihood(sd=0.1))
     model.setupMCMC(**FAST)
     with pytest.raises(ValueError, match=r"`epochs` \(20\) must be above `burnin` \(20\)"):
@@ -269,7 +274,9 @@ def test_mistakes_are_told(tmp_path, sampled):
     with pytest.raises(ValueError, match=r"`trainX` must be \(rows, 2\), got shape \(9,\)"):
         classic.network("float32", 2, X, X, X, X)
     for y in (X[:4], X.reshape(3, 3), 1.0):
-        with pytest.raises(ValueError, match=r"`trainY` must be \(9, outputs\), a row for each"):
+        with pytest.raises(
+            ValueError, match=r"`trainY` must be \(9, outputs\), with a row for each row"
+        ):
             classic.network("float32", 1, X, y, X, X)
     for y in (X[None], X[:, None], X):
         assert classic.network("float32", 1, X, y, X, y).trainY.shape == (9, 1)

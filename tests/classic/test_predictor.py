@@ -104,10 +104,10 @@ def test_autocorrelation():
     )
 
 
-def test_what_is_not_known_is_told(tmp_path):
+def test_unknown_layers_are_named(tmp_path):
     network = classic.predictor(DATA / "gauss_tanh")
     with pytest.raises(
-        ValueError, match=r"not known, \['wideGaussian'\]: give them to `predictor`"
+        ValueError, match=r"names unknown layers, \['wideGaussian'\]: give them to `predictor`"
     ):
         network.reweight("architecture2.txt")
     (tmp_path / "short.txt").write_text("denseGaussian\n")
@@ -126,27 +126,27 @@ def test_what_is_not_known_is_told(tmp_path):
 
 
 @dataclass(frozen=True)
-class Softplus(tb.Layer):
+class Bend(tb.Layer):
     def apply(self, parameters, h):
         return jax.nn.softplus(h)
 
 
-def test_layers_of_the_librarys_own_kind(tmp_path, monkeypatch):
+def test_layers_that_are_layers_of_the_library(tmp_path, monkeypatch):
     def sample(posterior, sampler, **options):
         return begin_run(posterior, tb.HMC(step_size=0.02, num_steps=3), **options)
 
     monkeypatch.setattr("tensorbnn.classic.training.begin_run", sample)  # compiles faster
     x = np.linspace(-1, 1, 5)
     model = classic.network("float32", 1, x, x, x, x)
-    for layer in (classic.GaussianDenseLayer(1, 2), Softplus(), classic.GaussianDenseLayer(2, 1)):
+    for layer in (classic.GaussianDenseLayer(1, 2), Bend(), classic.GaussianDenseLayer(2, 1)):
         model.add(layer)
     model.setupMCMC(0.02, 0.01, 0.05, 10, 5, 5, 10, 5, burnin=5, hyperLeapfrog=3)
     run = tmp_path / "run"
     model.train(30, 1, classic.FixedGaussianLikelihood(sd=0.2), folderName=str(run), progress=False)
-    own = {"Softplus": Softplus, "wide": WideGaussian}
+    own = {"Bend": Bend, "wide": WideGaussian}
     network = classic.predictor(run, "float64", own)
     assert network.predict(x)[0].dtype == np.float64
-    (run / "architecture2.txt").write_text("wide\nSoftplus\ndenseGaussian\n")
+    (run / "architecture2.txt").write_text("wide\nBend\ndenseGaussian\n")
     assert network.reweight(architecture="architecture2.txt").shape == (25,)
     # Files have their arrays in the order of the alphabet, the paper in that of the layers.
     for found, last in zip(network.extractParameters(), model.states, strict=True):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tensorbnn as tb
-from tensorbnn.cli import main, output
+from tensorbnn.cli import main
+from tensorbnn.ensemble import diagnostics
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import pack_manifest, read_manifest
 from tests.cli.running import write
@@ -177,7 +178,7 @@ def test_odd_tables(tmp_path, monkeypatch, capsys):
 
 
 def test_runs_that_are_too_short(inside, capsys, monkeypatch):
-    monkeypatch.setattr(output, "LEAST_DRAWS", 1000)
+    monkeypatch.setattr(diagnostics, "LEAST_DRAWS", 1000)
     assert main(["resume", "prices", "--quiet"]) == 0
     assert (
         "verdict      run longer: a diagnosis needs at least 1000 draws" in capsys.readouterr().out

@@ -26,9 +26,9 @@ def test_a_prediction_as_a_table(run):
     table = p.to_dataframe(quantiles=[0.1, 0.9])
     assert table.columns.tolist() == ["mean", "sd", "sd_total", "q0.1", "q0.9"]
     np.testing.assert_array_equal(table["mean"], p.mean)
-    np.testing.assert_array_equal(table["q0.9"], p.quantile(0.9))
-    noisy = p.to_dataframe(quantiles=[0.1], noise=True)
-    np.testing.assert_array_equal(noisy["q0.1"], p.quantile(0.1, noise=True))
+    np.testing.assert_array_equal(table["q0.9"], p.quantile(0.9, noise=True))
+    noisy = p.to_dataframe(quantiles=[0.1], noise=False)
+    np.testing.assert_array_equal(noisy["q0.1"], p.quantile(0.1, noise=False))
     both = np.column_stack([X, -X])
     options = {"chains": 1, "burn_in": 5, "draws": 5, "progress": False}
     several = tb.sample(posterior(both, outputs=2), SAMPLER, **options).predict(X)
@@ -55,7 +55,7 @@ def test_a_summary_of_the_parameters(run):
     np.testing.assert_allclose(found[["mean", "sd", "q0.025", "q0.975"]], expected, rtol=1e-6)
     np.testing.assert_allclose(found[["rhat", "ess", "ess_tail"]], known, rtol=1e-9)
     assert run.summary(["dense_0.biases"]).index.tolist() == ["dense_0.biases[0]"]
-    with pytest.raises(tb.OptionError, match=r"`names` must be some of \['dense_0.biases'"):
+    with pytest.raises(tb.OptionError, match=r"`var_names` must be some of \['dense_0.biases'"):
         run.summary(["nothing"])
 
 
@@ -102,6 +102,8 @@ def test_what_can_not_be_saved(run, tmp_path):
     for view in (run.thin(2), run.discard(1), run.sel(chain=0)):
         with pytest.raises(ValueError, match="`save` is about all draws of a run"):
             view.save(tmp_path / "view")
+    with pytest.raises(ValueError, match="`resume` is about all draws of a run"):
+        tb.resume(run.thin(2), draws=90)
     with pytest.raises(ValueError, match="`save` can't be used after `reweight`"):
         run.reweight(network=run.network).save(tmp_path / "other")
     run.save(tmp_path / "run")

@@ -67,11 +67,13 @@ def test_gaussian_statistics(gaussian):
     np.testing.assert_allclose(p.sd, f.std(axis=0), rtol=1e-10)
     np.testing.assert_allclose(p.sd_noise, np.full((45, 2), np.sqrt(np.mean(sd**2))), rtol=1e-10)
     np.testing.assert_allclose(p.sd_total**2, f.var(axis=0) + np.mean(sd**2), rtol=1e-10)
-    np.testing.assert_allclose(p.quantile(0.9), np.quantile(f, 0.9, axis=0), rtol=1e-10)
     np.testing.assert_allclose(
-        p.quantile([0.1, 0.5]), np.quantile(f, [0.1, 0.5], axis=0), rtol=1e-10
+        p.quantile(0.9, noise=False), np.quantile(f, 0.9, axis=0), rtol=1e-10
     )
-    lower, upper = p.interval(0.8)
+    np.testing.assert_allclose(
+        p.quantile([0.1, 0.5], noise=False), np.quantile(f, [0.1, 0.5], axis=0), rtol=1e-10
+    )
+    lower, upper = p.interval(0.8, noise=False)
     np.testing.assert_allclose(lower, np.quantile(f, 0.1, axis=0), rtol=1e-10)
     np.testing.assert_allclose(upper, np.quantile(f, 0.9, axis=0), rtol=1e-10)
 
@@ -91,7 +93,7 @@ def test_log_score_is_that_of_the_mixture(gaussian):
 @pytest.mark.usefixtures("blocks")
 def test_density_is_a_normalized_histogram(gaussian):
     edges = np.array([-10.0, -1.0, 0.0, 0.25, 1.0, 10.0])
-    density = gaussian.predict(NEW).density(edges)
+    density = gaussian.predict(NEW).density(edges, noise=False)
     assert density.shape == (45, 2, 5)
     np.testing.assert_allclose((density * np.diff(edges)).sum(axis=-1), 1.0, rtol=1e-12)
     values = outputs_by_hand(gaussian, NEW)[:, 7, 1]
@@ -186,7 +188,7 @@ def test_memory_does_not_grow_with_the_number_of_rows(gaussian, monkeypatch):
     def peak(rows):
         x = np.ones((rows, 2))
         tracemalloc.start()
-        answer = gaussian.predict(x, progress=False).interval(0.9)[0]
+        answer = gaussian.predict(x, progress=False).interval(0.9, noise=False)[0]
         extra = tracemalloc.get_traced_memory()[1] - 4 * answer.nbytes - x.nbytes
         tracemalloc.stop()
         return extra
@@ -231,12 +233,12 @@ def test_quantiles_and_densities_of_new_targets_are_those_of_the_mixture(gaussia
     assert found.shape == (3, 45, 2)
     for probability, each in zip((0.025, 0.5, 0.975), found, strict=True):
         np.testing.assert_allclose(mixture_cdf(each), probability, rtol=1e-9)
-    np.testing.assert_array_equal(p.quantile(0.5, noise=True), found[1])
-    lower, upper = p.interval(0.95, noise=True)
+    np.testing.assert_array_equal(p.quantile(0.5), found[1])
+    lower, upper = p.interval()
     np.testing.assert_allclose(lower, found[0], rtol=1e-9)
     np.testing.assert_allclose(upper, found[2], rtol=1e-9)
     edges = np.array([-2.0, 0.0, 0.5, 3.0])
-    density = p.density(edges, noise=True)
+    density = p.density(edges)
     assert density.shape == (45, 2, 3)
     expected = mixture_cdf(0.5) - mixture_cdf(0.0)
     np.testing.assert_allclose(density[..., 1] * 0.5, expected, rtol=1e-9, atol=1e-14)
@@ -289,6 +291,10 @@ def test_what_a_likelihood_does_not_have(gaussian, bernoulli):
     with pytest.raises(ValueError, match="are of classes"):
         gaussian.predict(NEW).mutual_information  # noqa: B018
     with pytest.raises(NotImplementedError, match=r"Bernoulli does not have: define its `cdf"):
-        bernoulli.predict(NEW).quantile(0.5, noise=True)
-    with pytest.raises(ValueError, match="must lie within 0 and 1 for a target with noise"):
+        tb.Bernoulli().cdf(np.zeros(1), np.zeros(1))
+    # Probabilities have no noise of their own.
+    p = bernoulli.predict(NEW)
+    np.testing.assert_array_equal(p.quantile(0.3), p.quantile(0.3, noise=False))
+    np.testing.assert_array_equal(p.density([0, 1]), p.density([0, 1], noise=False))
+    with pytest.raises(ValueError, match="must lie within 0 and 1, or use noise=False"):
         gaussian.predict(NEW).quantile(1.0, noise=True)

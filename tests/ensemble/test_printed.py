@@ -21,7 +21,7 @@ def test_scores(ensemble):
     scores = ensemble.evaluate(X, np.zeros((1000, 2)), progress=False)
     rmse = ", ".join(f"{each:.4g}" for each in scores.rmse)
     assert repr(scores).startswith(f"Scores(log_score={scores.log_score:.4g}, rmse=[{rmse}], crps=")
-    assert repr(scores).endswith("] of 0.9, 1000 rows)")
+    assert repr(scores).endswith("] of 0.95, 1000 rows)")
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 import tensorbnn as tb
 from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.estimators import base
 from tensorbnn.findings import Agree, Divergences, KineticTemperature, Verdict, VerdictKind
+from tensorbnn.sampling.run import Run
 from tests.estimators.quick import QuickHMC
 
 RNG = np.random.default_rng(0)
@@ -576,21 +576,28 @@ def test_one_weight_for_all(weight):
     )
 
 
-def test_too_little_time():
+def test_too_little_time_gives_networks_of_burn_in():
     few = FEW | {"sampler": QuickHMC(), "max_minutes": 1e-9}
-    with pytest.raises(
-        tb.RunError, match=r"`max_minutes` \(1e-09\) ended the fit before each chain had 4"
-    ):
-        tb.BNNRegressor(**few).fit(X, Y)
+    with pytest.warns(tb.ConvergenceWarning, match="these are networks of burn-in, not draws"):
+        fitted = tb.BNNRegressor(**few).fit(X, Y)
+    assert fitted.ensemble_.in_burn_in
+    assert not fitted.diagnosis_.trustworthy
+    assert np.all(np.isfinite(fitted.predict(X)))
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.ensemble_.in_burn_in
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
 def test_ctrl_c_before_there_is_anything_to_predict_with(monkeypatch):
-    def interrupted(posterior, sampler, **options):
-        ensemble = tb.sample(posterior, sampler, **options | {"draws": 3})
-        ensemble._store.update(status="interrupted")
+    finish = Run.run
+
+    def interrupted(run, backend, *, progress):
+        run.plan = dataclasses.replace(run.plan, draws=3)
+        ensemble = finish(run, backend, progress=progress)
+        run.store.update(status="interrupted")
         return ensemble
 
-    monkeypatch.setattr(base, "sample", interrupted)
+    monkeypatch.setattr(Run, "run", interrupted)
     few = FEW | {"sampler": QuickHMC(), "max_minutes": None}
     with pytest.raises(KeyboardInterrupt):
         tb.BNNRegressor(**few).fit(X, Y)

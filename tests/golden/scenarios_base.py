@@ -323,14 +323,14 @@ def likelihoods(folder):
     """Those that no other scenario has."""
     cases = {
         "counts": (1, tb.Poisson(), np.arange(9)),
-        "outliers": (1, tb.StudentTNoise(df=tb.Hyper(4.0), scale=tb.Hyper(0.1)), Y),
+        "outliers": (1, tb.StudentTNoise(scale=tb.Hyper(0.1)), Y),
         "input-dependent": (2, tb.HeteroscedasticGaussian(), Y),
         "two-columns": (2, tb.Gaussian(sd=[0.1, tb.Hyper(0.5)]), np.column_stack([Y, -Y])),
     }
     for name, (outputs, likelihood, y) in cases.items():
         network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(outputs), inputs=1)
         model = tb.Posterior(network, likelihood, X, y, standardise=True)
-        whole_and_cut(folder, model, SAMPLERS["hmc"], name=name, **SHORT)
+        tb.sample(model, SAMPLERS["hmc"], path=folder / name, **PLAN | SHORT)
 
 
 def save_scores(folder, scores):

@@ -288,11 +288,13 @@ def test_held_hyper_parameters_are_noticed():
     assert np.ptp(weights.weights) < 1e-12
 
 
-def test_a_layer_of_ones_own(tmp_path):
+def test_your_own_layer(tmp_path):
     path = copied("gauss_tanh", tmp_path / "old")
     (path / "architecture.txt").write_text((path / "architecture2.txt").read_text())
     options = {"likelihood": tb.Gaussian(sd=0.1)}
-    with pytest.raises(ValueError, match=r"another name, 'wideGaussian': say what it is, such as"):
+    with pytest.raises(
+        ValueError, match=r"names an unknown layer, 'wideGaussian': give it as `custom_objects`"
+    ):
         tb.load_original(path, **options)
     ensemble = tb.load_original(path, custom_objects={"wideGaussian": wide}, **options)
     assert ensemble.network.layers[0].weight_prior == WIDE
@@ -304,7 +306,7 @@ def test_a_layer_of_ones_own(tmp_path):
     with pytest.raises(TypeError, match=r"must make a tb.Layer of 'wideGaussian', but it made 10"):
         tb.load_original(path, custom_objects={"wideGaussian": lambda units: units}, **options)
     with pytest.raises(
-        tb.RunError, match=r"has a parameter of shape \(7, 1\), but summary.txt has"
+        tb.RunError, match=r"has a parameter of shape \(7, 1\), but its shape in summary.txt is"
     ):
         tb.load_original(path, custom_objects={"wideGaussian": tb.Dense(7)}, **options)
     with pytest.raises(tb.RunError, match=r"has 6 tensors, but the layers .* have 4"):

@@ -67,30 +67,30 @@ def test_files_of_an_earlier_run_are_not_read(tmp_path):
     path = copied("gauss_tanh", tmp_path / "new")
     for file in (*path.glob("*.0.txt"), path / "hypers0.txt"):
         file.write_bytes(b"")
-    with pytest.raises(tb.RunError, match=r"0.0.txt is damaged: it has 0 lines where summary.txt"):
+    with pytest.raises(tb.RunError, match=r"0.0.txt is damaged: it has 0 lines, but summary.txt"):
         read_run(path)
 
 
 def test_damage_has_the_name_of_the_file(tmp_path):
     path = copied("gauss_partial", tmp_path / "old")
     for file, content, message in (
-        ("2.1.txt", b"", "2.1.txt is damaged: it has 0 lines where summary.txt says 10 networks"),
+        ("2.1.txt", b"", "2.1.txt is damaged: it has 0 lines, but summary.txt says 10 networks"),
         ("2.1.txt", b"1 2\n", "2.1.txt has 2 columns, but summary.txt says 5"),
-        ("2.1.txt", b"1 2 3 4 five\n", "2.1.txt is no table of numbers"),
-        ("2.1.txt", b"\x80\x00\n", "2.1.txt is no table of numbers"),
+        ("2.1.txt", b"1 2 3 4 five\n", "2.1.txt is not a table of numbers"),
+        ("2.1.txt", b"\x80\x00\n", "2.1.txt is not a table of numbers"),
         ("2.1.txt", b"1 2 3 4 5\n1 2 nan 4 5\n", "2.1.txt holds NaN .* first in line 2"),
         ("2.1.txt", None, "2.1.txt is missing"),
         (
             "hypers2.txt",
             b"1\n" * 8 * 11,
-            "hypers2.txt belongs elsewhere: it holds more than the 10",
+            "hypers2.txt is not of this run: it has more networks than the 10",
         ),
-        ("summary.txt", b"20 2 4\n8", "is no summary of TensorBNN"),
-        ("summary.txt", b"5 0\n1 1\n20 2 2\n8", "is no summary of TensorBNN"),
-        ("summary.txt", b"import os\n", "is no summary of TensorBNN"),
-        ("summary.txt", b"\xff\xfe", "summary.txt is no text"),
+        ("summary.txt", b"20 2 4\n8", "is not a summary of TensorBNN"),
+        ("summary.txt", b"5 0\n1 1\n20 2 2\n8", "is not a summary of TensorBNN"),
+        ("summary.txt", b"import os\n", "is not a summary of TensorBNN"),
+        ("summary.txt", b"\xff\xfe", "summary.txt is not a text file"),
         ("summary.txt", b"5 1\n5 1\n1 5\n1 1\n21 2 4\n8", "21 networks can't fill 2 files"),
-        ("architecture.txt", b"\n", "architecture.txt names no layers"),
+        ("architecture.txt", b"\n", "architecture.txt is empty"),
     ):
         kept = (path / file).read_bytes()
         if content is None:
@@ -114,7 +114,7 @@ def test_directories_of_another_kind(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no directory"):
         tb.load_original(tmp_path / "nowhere")
     with pytest.raises(
-        FileNotFoundError, match=r"is not a run of TensorBNN, .* no architecture.txt"
+        FileNotFoundError, match=r"has no architecture.txt: it is not a run of TensorBNN"
     ):
         tb.load_original(tmp_path)
     (tmp_path / "run.json").write_text("{}")
@@ -123,7 +123,7 @@ def test_directories_of_another_kind(tmp_path):
     path = copied("gauss_partial", tmp_path / "old")
     change(path / "summary.txt", "20 2 4", "0 0 4")
     (path / "0.0.txt").write_bytes(b"")
-    with pytest.raises(tb.RunError, match=r"holds no networks: its chain was still burning in"):
+    with pytest.raises(tb.RunError, match=r"has no networks: its chain was stopped in burn-in"):
         tb.load_original(path)
     (path / "summary.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"stopped before its first network was saved"):

@@ -217,7 +217,7 @@ def test_the_quantity_itself_is_predicted(ensemble):
     prediction = ensemble.predict(X, progress=False)
     np.testing.assert_allclose(prediction.mean, prediction.samples.mean(axis=0))
     np.testing.assert_allclose(prediction.sd, prediction.samples.std(axis=0), rtol=1e-9)
-    lower, upper = prediction.interval(0.9)
+    lower, upper = prediction.interval(0.9, noise=False)
     assert np.all(lower < upper)
     assert not prediction.knows_noise
 

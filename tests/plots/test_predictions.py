@@ -54,13 +54,25 @@ def test_bands_mean_data_and_truth(prediction, ax):
 
 
 def test_noise_and_output_are_chosen(prediction, ax):
-    plots.bands(prediction, X, output=1, noise=True, ax=ax)
+    plots.bands(prediction, output=1, noise=True, ax=ax)
     upper = prediction.mean[:, 1] + 2 * prediction.sd_total[:, 1]
     np.testing.assert_allclose(polygon(ax, 0)[:, 1].max(), upper.max())
 
 
+def test_error_bars_of_data_and_one_of_several_inputs(ax):
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=2), tb.Gaussian(sd=0.5))
+    ensemble = tb.sample(posterior, chains=1, burn_in=5, draws=5, progress=False)
+    rows, y = np.stack([X, X**2], axis=1), np.array([1.0, 2.0, 3.0, 4.0])
+    data = tb.Dataset(rows, y, y_sd=[0.1, 0.2, 0.3, 0.4])
+    plots.bands(ensemble.predict(rows), data=data, column=1, ax=ax)
+    assert ax.get_xlabel() == "x1"
+    bars = np.array(ax.containers[0].lines[2][0].get_segments())
+    np.testing.assert_allclose(bars[:, :, 0], np.stack([X**2, X**2], axis=1))
+    np.testing.assert_allclose(bars[:, 1, 1] - bars[:, 0, 1], 2 * data.y_sd)
+
+
 def test_new_axes_are_made_where_none_are_given(prediction):
-    ax = plots.bands(prediction, X[:, None])
+    ax = plots.bands(prediction)
     assert len(ax.lines) == 1
     plt.close(ax.figure)
 
@@ -69,7 +81,7 @@ def test_a_single_row_is_shown_without_a_warning(ax):
     """Warnings are errors here; Matplotlib warns of an axis from a number to itself."""
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.5))
     ensemble = tb.sample(posterior, chains=1, burn_in=5, draws=5, progress=False)
-    plots.bands(ensemble.predict([0.3]), [0.3], ax=ax)
+    plots.bands(ensemble.predict([0.3]), ax=ax)
     lower, upper = ax.get_xlim()
     assert lower < 0.3 < upper
 
@@ -77,9 +89,9 @@ def test_a_single_row_is_shown_without_a_warning(ax):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x": X[:2]}, "`x` has 2 rows but the prediction has 4"),
-        ({"x": np.ones((4, 2))}, r"`x` must be a single column for this plot, got shape \(4, 2\)"),
-        ({"x": X, "output": 2}, "`output` must be 0 to 1, got 2"),
+        ({"column": 1}, "`column` must be 0 to 0, got 1"),
+        ({"output": 2}, "`output` must be 0 to 1, got 2"),
+        ({"data": (X, X[:2])}, "`x` has 4 rows but `y` has 2"),
     ],
 )
 def test_bad_input(prediction, ax, options, message):
@@ -146,4 +158,4 @@ def test_without_matplotlib_the_message_says_what_to_install(prediction, monkeyp
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"pip install 'tensorbnn\[plots\]'"):
-        plots.bands(prediction, X)
+        plots.bands(prediction)

@@ -183,7 +183,7 @@ def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):
     small_runs.assert_same_run(tmp_path / "run", tmp_path / "reference")
     found = json.loads(messages.read_text())
     assert all("File too large" in message for message in found)
-    for place in ("run.lock can't be written", "run can't be made", f"{file} can't be written"):
+    for place in ("run.lock can't be written", "run can't be created", f"{file} can't be written"):
         assert any(place in message for message in found), place
 
 

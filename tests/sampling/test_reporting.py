@@ -462,6 +462,15 @@ def test_nothing_is_shown_before_the_delay_or_unasked():
         assert console.file.getvalue() == ""
 
 
+def test_an_environment_variable_switches_all_bars_off(monkeypatch):
+    for value, is_shown in (("0", False), ("1", True)):
+        monkeypatch.setenv("TENSORBNN_PROGRESS", value)
+        console = Console(file=StringIO(), width=40)
+        with Bar("sampling", 3, show=True, delay=0.0, console=console) as bar:
+            bar.advance(3)
+        assert ("sampling" in console.file.getvalue()) == is_shown
+
+
 def test_a_log_gets_one_line_at_the_end():
     console = Console(file=StringIO(), width=20)
     with Bar("compiling", 4000, show=True, delay=0.0, console=console) as bar:

@@ -523,7 +523,7 @@ def test_classes_of_the_users_own(tmp_path):
     options = {"chains": 2, "burn_in": 2, "progress": False}
     for name, draws in (("run", 2), ("other", 2), ("reference", 4)):
         tb.sample(target, Mine(), draws=draws, path=tmp_path / name, **options)
-    with pytest.raises(ValueError, match="classes that the library does not know, Scaled"):
+    with pytest.raises(ValueError, match="classes that are not part of the library, Scaled"):
         go_on(tmp_path / "run", draws=4)
     go_on(tmp_path / "run", draws=4, custom_objects={"Scaled": Scaled, "Mine": Mine})
     go_on(tmp_path / "other", draws=4, posterior=target, custom_objects={"Mine": Mine})

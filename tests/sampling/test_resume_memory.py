@@ -57,7 +57,7 @@ def test_a_run_that_a_limit_has_stopped():
     with warns(StoppedByLimit, limit="max_gradients") as told:
         short = tb.sample(posterior(), max_gradients=540, **options)
     assert 0 < short.num_draws < 40
-    assert "go on with tb.resume(ensemble, max_gradients=" in str(told[0].message)
+    assert "continue with tb.resume(ensemble, max_gradients=" in str(told[0].message)
     assert_same(tb.resume(short, max_gradients=math.inf, progress=False), whole)
 
 

@@ -108,7 +108,7 @@ def test_ess_is_that_of_the_weighted_draws():
 def test_everything_downstream_works(ensemble):
     prediction = ensemble.predict(X)
     assert prediction.samples.shape == (400, 12)
-    assert np.all(prediction.quantile(0.9) > prediction.quantile(0.1))
+    assert np.all(prediction.quantile(0.9, noise=False) > prediction.quantile(0.1, noise=False))
     assert ensemble.evaluate(X, Y).rmse < 0.3
     assert np.isfinite(ensemble.loo().elpd)
     assert np.isfinite(ensemble.waic().elpd)

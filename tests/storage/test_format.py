@@ -73,7 +73,8 @@ VARIATIONAL = """
     normals.(mean log_sd) record.(elbos elbo elbo_error pareto_k ess history)
 """
 PICKLE = """
-    chains dtype likelihood network output_shape sample_hyperparameters sampler scaling status
+    burn_in chains dtype likelihood network output_shape sample_hyperparameters sampler scaling
+    status
 """
 
 
@@ -146,7 +147,9 @@ def test_an_option_that_is_missing_from_a_description_is_named(run_on_disk):
     manifest = read_manifest(run_on_disk)
     del manifest["network"]["layers"][0]["weight_prior"]
     (run_on_disk / "run.json").write_bytes(pack_manifest(manifest))
-    with pytest.raises(tb.RunError, match=r"describes a Dense .*'weight_prior'\] missing"):
+    with pytest.raises(
+        tb.RunError, match=r"describes an invalid Dense: .*'weight_prior'\] missing"
+    ):
         tb.load(run_on_disk)
 
 
@@ -167,7 +170,7 @@ def test_names_in_the_pickle_of_an_estimator():
     state = regressor.__getstate__()
     assert state["_tensorbnn_format"] == 2
     packed = state["ensemble_"]
-    assert set(packed) == {"kind", "text", "chunks", "data", "custom"}
+    assert set(packed) == {"kind", "text", "chunks", "burn_in", "data", "custom"}
     known = estimator_state.json.loads(packed["text"])
     assert set(known) == {"manifest", "reports"}
     assert set(known["manifest"]) == names(PICKLE)

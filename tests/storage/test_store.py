@@ -215,7 +215,10 @@ def flipped(content, name):
             lambda content: pack_arrays({}, "draws", {"format": 7}),
             "has format 7, but this version of the library reads format 2: use a newer version",
         ),
-        (lambda content: pack_arrays({}, "state", {}), "belongs elsewhere: its kind is 'state'"),
+        (
+            lambda content: pack_arrays({}, "state", {}),
+            "is not the file that belongs here: its kind is 'state'",
+        ),
         (None, "is missing"),
     ],
 )
@@ -244,15 +247,19 @@ def test_a_damaged_chunk_is_named_and_the_others_stay_readable(run, change, mess
 def test_a_file_in_another_place_is_not_taken_for_the_one_that_belongs_there(run, tmp_path):
     fill(run)
     file_of(run, 0, 0).write_bytes(file_of(run, 1, 0).read_bytes())
-    with pytest.raises(tb.RunError, match="belongs elsewhere: its chain is 1, not 0"):
+    with pytest.raises(
+        tb.RunError, match="is not the file that belongs here: its chain is 1, not 0"
+    ):
         DirectoryStore(run.path).chunk_sizes(0)
     file_of(run, 0, 0).write_bytes(file_of(run, 0, 1).read_bytes())
-    with pytest.raises(tb.RunError, match="belongs elsewhere: its index is 1, not 0"):
+    with pytest.raises(
+        tb.RunError, match="is not the file that belongs here: its index is 1, not 0"
+    ):
         DirectoryStore(run.path).chunk_sizes(0)
     other = create(tmp_path / "other", seed=1)
     fill(other)
     file_of(run, 0, 0).write_bytes(file_of(other, 0, 0).read_bytes())
-    with pytest.raises(tb.RunError, match="belongs elsewhere: its run is"):
+    with pytest.raises(tb.RunError, match="is not the file that belongs here: its run is"):
         DirectoryStore(run.path).read_chunk(0, 0, "")
 
 
@@ -265,7 +272,7 @@ def test_an_older_shorter_file_is_noticed(run):
     with pytest.raises(tb.RunError, match=r"draws-00002.safetensors is missing; still readable"):
         DirectoryStore(run.path).chunk_sizes(0)
     file_of(run, 0, 0).write_bytes(old)
-    with pytest.raises(tb.RunError, match="it has 2 draws where 4 were written"):
+    with pytest.raises(tb.RunError, match="it has 2 draws, but 4 were written"):
         DirectoryStore(run.path).chunk_sizes(0)
 
 
@@ -292,10 +299,9 @@ def test_reports_that_are_missing_are_noticed(run):
     for number, transition in enumerate((100, 200, 215)):
         left = lines[:number] + lines[number + 1 :]
         (run.path / "metrics.jsonl").write_bytes(b"".join(left))
-        message = (
-            rf"the report of chain 1 at transition {transition} is missing; the 2 that are there"
-        )
-        with pytest.raises(tb.RunError, match=f"metrics.jsonl is damaged: {message} are read with"):
+        message = f"the report of chain 1 at transition {transition} is missing"
+        rest = "`skip_damaged=True` reads the 2 others"
+        with pytest.raises(tb.RunError, match=f"metrics.jsonl is damaged: {message}; {rest}"):
             DirectoryStore(run.path).reports()
         assert len(DirectoryStore(run.path).reports(skip_damaged=True)) == 2
     run.update(draws=211)
@@ -363,7 +369,7 @@ def test_draws_that_are_no_numbers_are_neither_written_nor_read(run, value):
     bad = chunk(0)
     bad["parameters/dense_0.weights"][2] = value
     message = r"NaN or infinite values of parameters/dense_0.weights, first in its draw 2 of 4"
-    with pytest.raises(tb.RunError, match=f"would hold {message}; the draws before it are whole"):
+    with pytest.raises(tb.RunError, match=f"would hold {message}; the draws before it can be read"):
         run.write_chunk(0, 0, bad)
     assert not file_of(run, 0, 0).exists()
     run.write_chunk(
@@ -383,20 +389,20 @@ def test_nothing_outside_the_run_is_read_or_written(run, tmp_path):
     outside.write_bytes(file_of(run, 0, 1).read_bytes())
     file_of(run, 0, 1).unlink()
     file_of(run, 0, 1).symlink_to(outside)
-    with pytest.raises(tb.RunError, match=r"draws-00001.safetensors leads out of the run"):
+    with pytest.raises(tb.RunError, match=r"draws-00001.safetensors is a link out of the run"):
         DirectoryStore(run.path).chunk_sizes(0)
     away = tmp_path / "away"
     (run.path / "chain-01").rename(away)
     (run.path / "chain-01").symlink_to(away)
-    with pytest.raises(tb.RunError, match="chain-01 leads out of the run"):
+    with pytest.raises(tb.RunError, match="chain-01 is a link that leads out of the run"):
         DirectoryStore(run.path).chunk_sizes(1)
-    with pytest.raises(tb.RunError, match="chain-01 leads out of the run"):
+    with pytest.raises(tb.RunError, match="chain-01 is a link that leads out of the run"):
         run.write_chunk(1, 5, chunk(0))
     for name in ("data.safetensors", "run.json"):
         (tmp_path / name).write_bytes((run.path / name).read_bytes())
         (run.path / name).unlink()
         (run.path / name).symlink_to(tmp_path / name)
-        with pytest.raises(tb.RunError, match=f"{name} leads out of the run"):
+        with pytest.raises(tb.RunError, match=f"{name} is a link out of the run"):
             run.data() if name == "data.safetensors" else DirectoryStore(run.path)
 
 
@@ -468,7 +474,7 @@ def test_a_manifest_that_is_not_ours_is_refused(run, content, message):
 )
 def test_a_bad_field_is_named(run, field, value, wanted):
     (run.path / "run.json").write_bytes(pack_manifest(MANIFEST | {field: value}))
-    with pytest.raises(tb.RunError, match=rf"run.json has a bad field: `{field}` must be {wanted}"):
+    with pytest.raises(tb.RunError, match=rf"run.json is invalid: `{field}` must be {wanted}"):
         DirectoryStore(run.path)
 
 
@@ -537,7 +543,7 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     file.write_text("text")
     with raises(PathTakenError, holds="something else"):
         new_directory.check_free(file, overwrite=True)
-    with pytest.raises(tb.RunError, match="can't be made"):
+    with pytest.raises(tb.RunError, match="can't be created"):
         create(file / "run")
 
 

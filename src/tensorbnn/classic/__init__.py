@@ -1,7 +1,7 @@
 """The interface of the paper and of TensorBNN, its authors' code, on top of this library.
 
-Every class, method and keyword of theirs, by their own names; what they compute is computed by the
-library. New programs are better written with the library itself.
+It has every class, method and keyword of TensorBNN, under the same names; the library does the
+computations. Use the library itself for new programs.
 """
 
 from tensorbnn.classic.layers import (

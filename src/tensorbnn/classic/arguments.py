@@ -1,4 +1,4 @@
-"""Types, arrays and names of the paper's interface, as those of the library and back."""
+"""Convert types, arrays and option names between the paper's interface and the library."""
 
 import contextlib
 import re
@@ -14,7 +14,7 @@ from tensorbnn.model.checks import DType, check_rows
 
 
 def as_dtype(dtype: Any) -> DType:
-    """``"float32"`` or ``"float64"`` of a string, a type of NumPy's or one of TensorFlow's.
+    """``"float32"`` or ``"float64"`` from a string, or a type of NumPy or TensorFlow.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def as_dtype(dtype: Any) -> DType:
 
 
 def as_numbers(what: str, values: ArrayLike) -> NDArray[Any]:
-    """An array of numbers, none of them masked, or an error that calls the values `what`."""
+    """An array of numbers, none of them masked, or an error in which the values are `what`."""
     masked = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
     if masked:
         raise ValueError(f"{masked} values of {what} are masked (missing): remove or fill them")
@@ -45,7 +45,7 @@ def as_numbers(what: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def as_inputs(name: str, values: ArrayLike, inputs: int) -> NDArray[Any]:
-    """Inputs ``(rows, inputs)``, whatever the shape in which rows stand one after another."""
+    """Inputs ``(rows, inputs)`` from an array of any shape with the rows as first axis."""
     array = as_numbers(f"`{name}`", values)
     if not array.ndim or array.size != len(array) * inputs:
         raise ValueError(f"`{name}` must be (rows, {inputs}), got shape {array.shape}")
@@ -61,7 +61,8 @@ def as_targets(name: str, values: ArrayLike, rows: int) -> NDArray[Any]:
         array = array.reshape(rows, 1)
     if array.ndim != 2 or len(array) != rows:
         raise ValueError(
-            f"`{name}` must be ({rows}, outputs), a row for each of its inputs, got {array.shape}"
+            f"`{name}` must be ({rows}, outputs), with a row for each row of inputs, got shape "
+            f"{array.shape}"
         )
     check_rows(name, array, "float64")
     return array

@@ -1,7 +1,7 @@
-"""Layers and activations by the paper's names.
+"""Layers and activations under the paper's names.
 
-Each is a description of the library's (`describe`) with the values at which a chain starts. A dense
-layer with priors of your own is a subclass with a name and two priors:
+Each describes a layer of the library (`describe`) and holds the values at which a chain starts. To
+use your own priors, subclass a dense layer and give it a name and two priors:
 
     class Dense2(GaussianDenseLayer):
         name = "dense2"
@@ -26,21 +26,21 @@ from tensorbnn.posterior import precision
 
 
 class Layer:
-    """A layer or an activation; one of your own has a `name` and a method `describe`.
+    """A layer or an activation; your own has a `name` and a method `describe`.
 
     Parameters
     ----------
     inputDims, outputDims
-        Numbers of units in and out; an activation need not be told.
+        Numbers of inputs and outputs; activations don't need them.
     weights, biases
         Values at which a chain starts, ``(outputDims, inputDims)`` and ``(outputDims, 1)``; drawn
-        if left out.
+        by default.
     activation
-        Values at which the slopes of an activation start.
+        Starting values of the slopes of an activation.
     dtype
-        Type of the numbers. That of the network is used.
+        Ignored: the network has a type of its own.
     alpha
-        One value for all slopes.
+        Starting value of all slopes.
     seed
         Seed of the starting values that are drawn.
     """
@@ -66,18 +66,17 @@ class Layer:
         self.activation, self.alpha = activation, alpha
 
     def describe(self) -> layers.Layer:
-        """The library's layer that this one stands for."""
+        """The layer of the library that this one stands for."""
         if self._library is not None:
             return self._library()
         raise NotImplementedError(
-            f"{type(self).__name__} does not say what it computes: define its `describe`, which "
-            "returns a tb.Layer"
+            f"{type(self).__name__} has no method `describe`: define one that returns a tb.Layer"
         )
 
     def start(self, units: int) -> dict[str, NDArray[Any]]:
-        """Starting values that were given, by the names and in the shapes of the library.
+        """The starting values that were given, with the names and shapes of the library.
 
-        `units` is the number of units that go in.
+        `units` is the number of inputs.
         """
         shapes = {key: each.shape for key, each in self.describe().parameters(units).items()}
         given = {"weights": self.weights, "biases": self.biases, "slopes": self.activation}
@@ -92,7 +91,7 @@ class Layer:
 
 
 def as_library(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
-    """An array in the library's shape: weights are ``(outputDims, inputDims)`` in the paper's."""
+    """An array in the shape of the library; the paper's weights are ``(outputDims, inputDims)``."""
     array = as_numbers(what, value)
     wanted = shape[::-1] if len(shape) == 2 else (*shape, 1)
     if array.shape == wanted or (len(shape) == 1 and array.shape == shape):
@@ -101,7 +100,7 @@ def as_library(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[A
 
 
 def as_paper(values: NDArray[Any]) -> NDArray[Any]:
-    """A parameter in the paper's shape: weights with the outputs first, others as a column.
+    """A parameter in the paper's shape: weights with the outputs first, other arrays as a column.
 
     Examples
     --------
@@ -114,7 +113,7 @@ def as_paper(values: NDArray[Any]) -> NDArray[Any]:
 def draw_start(
     key: Array, layer: layers.Layer, units: int, dtype: DType
 ) -> dict[str, NDArray[Any]]:
-    """Where a layer of the library's with `units` inputs starts, by the library's rules."""
+    """Starting values that the library draws for one of its layers with `units` inputs."""
     model = Model(Network(layer, inputs=units), Gaussian())
     with precision(dtype):
         hypers = {name: jnp.asarray(each, float) for name, each in model.start_hypers().items()}
@@ -204,7 +203,7 @@ class Tanh(_Activation):
 
 
 class Elu(_Activation):
-    """``x`` where positive, ``exp(x) - 1`` where not."""
+    """``x`` if positive, otherwise ``exp(x) - 1``."""
 
     name, _library = "elu", layers.ELU
 
@@ -216,7 +215,7 @@ class Softmax(_Activation):
 
 
 class Leaky_relu(Layer):
-    """``x`` where positive, ``alpha * x`` where not; `activation` is another name of `alpha`."""
+    """``x`` if positive, otherwise ``alpha * x``; `activation` is another name for `alpha`."""
 
     name = "leakyrelu"
 
@@ -250,20 +249,20 @@ class _Slopes(Layer):
 
 
 class Prelu(_Slopes):
-    """``x`` where positive, ``m x`` where not, with a sampled slope ``m >= 0`` for each unit.
+    """``x`` if positive, otherwise ``m x``, with a sampled slope ``m >= 0`` for each unit.
 
     Parameters
     ----------
     inputDims, outputDims, dtype, alpha, activation, seed
-        As for `Layer`: `alpha` is one value for all slopes at the start, `activation` one for each,
-        ``(units,)``, in its place; nothing is drawn.
+        As for `Layer`. All slopes start at `alpha`, or each at its value in `activation`,
+        ``(units,)``; nothing is drawn.
     """
 
     name, _library = "prelu", layers.PReLU
 
 
 class SquarePrelu(_Slopes):
-    """``x`` where positive, ``a^2 x`` where not, with a sampled ``a`` for each unit.
+    """``x`` if positive, otherwise ``a^2 x``, with a sampled ``a`` for each unit.
 
     Parameters
     ----------

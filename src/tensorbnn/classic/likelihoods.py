@@ -1,6 +1,7 @@
-"""Likelihoods and metrics by the paper's names; wherever one is wanted, the library's will do too.
+"""Likelihoods and metrics under the paper's names.
 
-As a metric, so will a function ``(predictions, targets) -> float``.
+Arguments also accept those of the library, and as a metric any function
+``(predictions, targets) -> float``.
 """
 
 from collections.abc import Iterable
@@ -19,34 +20,34 @@ from tensorbnn.model.hyper import Hyper
 
 
 class Likelihood:
-    """A likelihood of the library's, `library`; for one of your own pass a ``tb.Likelihood``."""
+    """Wraps a likelihood of the library; to use your own, pass a ``tb.Likelihood``."""
 
     library: likelihoods.Likelihood
 
 
 class GaussianLikelihood(Likelihood):
-    """Gaussian noise that is learned; `sd` is the value at which it starts."""
+    """Gaussian noise whose standard deviation is learned; it starts at `sd`."""
 
     def __init__(self, sd: float = 0.1) -> None:
         self.library = likelihoods.Gaussian(sd=Hyper(sd))
 
 
 class FixedGaussianLikelihood(Likelihood):
-    """Gaussian noise of known standard deviation `sd`."""
+    """Gaussian noise with a known standard deviation `sd`."""
 
     def __init__(self, sd: float = 0.1) -> None:
         self.library = likelihoods.Gaussian(sd=sd)
 
 
 class BernoulliLikelihood(Likelihood):
-    """Two classes, 0 and 1; the network ends in a sigmoid."""
+    """Two classes, 0 and 1; the network must end in a sigmoid."""
 
     def __init__(self) -> None:
         self.library = Bernoulli()
 
 
 def as_likelihood(likelihood: Any) -> likelihoods.Likelihood:
-    """The library's likelihood, or an error."""
+    """The likelihood of the library, or an error."""
     found = likelihood.library if isinstance(likelihood, Likelihood) else likelihood
     if isinstance(found, likelihoods.Likelihood):
         return found
@@ -57,14 +58,14 @@ def as_likelihood(likelihood: Any) -> likelihoods.Likelihood:
 
 
 class Metric:
-    """How far predictions are from targets.
+    """Compares predictions with targets.
 
     Parameters
     ----------
     scaleExp
-        Whether targets are logarithms; if so, their exponentials are compared.
+        Whether targets are logarithms, whose exponentials should be compared.
     mean, sd
-        The normalization of the targets, which is undone first: ``y * sd + mean``.
+        The normalization of the targets. It is undone first: ``y * sd + mean``.
     """
 
     name: ClassVar[str]
@@ -102,15 +103,15 @@ class SquaredError(Metric):
 class PercentError(Metric):
     """Mean relative error in percent.
 
-    The error is relative to the absolute value of the truth, which the paper leaves out, so that
-    negative targets don't cancel positive ones.
+    The error is relative to the absolute value of the target, so errors of negative targets don't
+    cancel those of positive ones, as they do in the paper.
     """
 
     name, _library = "percent_error", metrics.MeanAbsolutePercentageError()
 
 
 class Accuracy(Metric):
-    """Fraction of predictions that name the right class.
+    """Fraction of predictions of the right class.
 
     The normalization is undone for targets 0 and 1. Class labels are compared as they are.
     """
@@ -118,7 +119,7 @@ class Accuracy(Metric):
     name, _library = "accuracy", metrics.Accuracy()
 
     def __call__(self, predictions: ArrayLike, targets: ArrayLike) -> float:
-        """The fraction for predictions ``(rows, outputs)`` and targets, or labels ``(rows, 1)``."""
+        """The fraction for predictions ``(rows, outputs)`` and targets or labels ``(rows, 1)``."""
         predicted, true = as_numbers("predictions", predictions), as_numbers("targets", targets)
         if predicted.shape != true.shape:
             return metrics.Accuracy()(predicted, true)
@@ -126,7 +127,7 @@ class Accuracy(Metric):
 
 
 def as_metrics(given: Iterable[Any], *, exp: bool) -> list[LibraryMetric]:
-    """The metrics; with `exp`, those of the paper compare exponentials."""
+    """The metrics; with `exp`, those of this interface compare exponentials."""
     if not exp:
         return list(given)
     return [type(m)(True, m.mean, m.sd) if isinstance(m, Metric) else m for m in given]

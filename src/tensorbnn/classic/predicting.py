@@ -1,4 +1,4 @@
-"""The paper's `predictor`: what the networks of a saved run say."""
+"""The paper's `predictor`: predictions by the networks of a saved run."""
 
 import os
 import warnings
@@ -23,26 +23,26 @@ from tensorbnn.warning import NoiseAssumed
 
 
 class predictor:
-    """Networks of a run, of this library or of TensorBNN.
+    """The networks of a run of this library or of TensorBNN.
 
     Parameters
     ----------
     directoryPath
         The run directory.
     dtype
-        Type in which predictions are returned.
+        Type of the predictions.
     customLayerDict
-        Layers of your own by their names in ``architecture.txt`` and in the file given to
-        `reweight`: subclasses of `GaussianDenseLayer` or another layer of this interface, or
-        layers of the library's.
+        Your own layers by their names in ``architecture.txt`` and in the file given to `reweight`:
+        subclasses of `GaussianDenseLayer` or another layer of this interface, or layers of the
+        library.
     likelihood
-        For a run of TensorBNN, which does not say, the likelihood it was trained with. For a run of
-        this library, another one, for which `reweight` weighs the networks.
+        For a run of TensorBNN, the likelihood it was trained with, which is not in its files. For a
+        run of this library, another likelihood for `reweight`.
 
     Attributes
     ----------
     ensemble : Ensemble
-        The networks, with all that the library can do with them.
+        The same networks as the ensemble of the library.
     numNetworks : int
         Number of networks.
     """
@@ -67,7 +67,7 @@ class predictor:
             self.likelihood = self.ensemble.likelihood if given is None else given
         else:
             with warnings.catch_warnings():
-                # It does not matter until networks are weighed for another one.
+                # The likelihood only matters to `reweight`.
                 warnings.simplefilter("ignore", NoiseAssumed)
                 self.ensemble = load_original(
                     self.directoryPath,
@@ -94,17 +94,17 @@ class predictor:
     ) -> NDArray[Any]:
         """Weights of every n-th network for other priors, another likelihood, or both.
 
-        A warning says where they can't be trusted.
+        You get a warning if they can't be trusted.
 
         Parameters
         ----------
         architecture
-            A file like ``architecture.txt`` with the names of the layers with other priors; looked
-            for as it is given, then in the run directory.
+            A file like ``architecture.txt`` with the names of layers with other priors. It may also
+            be in the run directory.
         trainX, trainY
-            Training data, for another likelihood of a run that did not keep them.
+            Training data, if the run did not keep them and `likelihood` is given.
         n
-            Only every n-th network is weighed.
+            Only every n-th network gets a weight.
         likelihood
             Another likelihood.
 
@@ -135,7 +135,7 @@ class predictor:
         return chosen / chosen.sum()
 
     def autocorrelation(self, inputData: ArrayLike, nMax: int) -> list[float]:
-        """Autocorrelation of the predictions for lags of 1 to `nMax`, averaged over the inputs."""
+        """Autocorrelation of the predictions at lags 1 to `nMax`, averaged over the inputs."""
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
         with paper_names(max_lag="nMax"):
             found = self.ensemble.autocorrelation(rows, nMax)[1:]
@@ -144,43 +144,43 @@ class predictor:
     def autoCorrelationLength(self, inputData: ArrayLike, nMax: int) -> float:
         """Autocorrelation length of the predictions in networks, averaged over the inputs.
 
-        A warning says so where the correlation had not died down by a lag of `nMax`.
+        You get a warning if they are still correlated at lag `nMax`.
         """
         rows = as_inputs("inputData", inputData, self.ensemble.network.inputs)
         with paper_names(max_lag="nMax"):
             return float(np.mean(self.ensemble.autocorrelation_time(rows, nMax)))
 
     def extractParameters(self) -> list[NDArray[Any]]:
-        """Parameters, each with the networks first: ``(networks, outputs, inputs)`` of weights."""
+        """Parameters with the networks as first axis, such as ``(networks, outputs, inputs)``."""
         flat = (_flat(each) for each in self.ensemble.parameters.values())
         return [np.stack([as_paper(network) for network in each]) for each in flat]
 
     def extractHyperParameters(self) -> NDArray[Any]:
-        """Hyper-parameters ``(networks, hyper-parameters)``: sds, not their roots."""
+        """Hyper-parameters ``(networks, hyper-parameters)``: sds, not their square roots."""
         found = [_flat(each) for each in self.ensemble.hyperparameters.values()]
         return np.stack(found, axis=1) if found else np.zeros((self.numNetworks, 0), self.dtype)
 
     def parameterStatistics(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-        """Means and sds of all parameters over the networks."""
+        """Means and sds of each parameter over the networks."""
         found = self.extractParameters()
         return [each.mean(axis=0) for each in found], [each.std(axis=0) for each in found]
 
     def hyperStatistics(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Means and sds of all hyper-parameters over the networks."""
+        """Means and sds of each hyper-parameter over the networks."""
         found = self.extractHyperParameters()
         return found.mean(axis=0), found.std(axis=0)
 
     def _other(self, architecture: Path) -> Network:
-        """The network of the run with the layers that a file names."""
+        """The network of the run, with the layers that are named in a file."""
         inside = self.directoryPath / architecture
         if not architecture.is_file() and not inside.is_file():
             raise FileNotFoundError(
-                f"there is no file {architecture}, neither here nor in {self.directoryPath}"
+                f"there is no file {architecture}, either here or in {self.directoryPath}"
             )
         names = read_architecture(architecture if architecture.is_file() else inside)
         own = self.ensemble.network
         units = list(own.units)
-        link = self.ensemble.likelihood.link  # a last one may be written or not
+        link = self.ensemble.likelihood.link  # the file may name the last activation or not
         if link is not None and LAYERS.get(names[-1]) is link:
             units.append(units[-1])
         if len(names) != len(units) - 1:
@@ -191,8 +191,8 @@ class predictor:
         unknown = sorted(set(names) - set(LAYERS) - set(self._custom))
         if unknown:
             raise ValueError(
-                f"{architecture} names layers that are not known, {unknown}: give them to "
-                "`predictor` in `customLayerDict`"
+                f"{architecture} names unknown layers, {unknown}: give them to `predictor` in "
+                "`customLayerDict`"
             )
         pairs = zip(names, units[1:], strict=True)
         made = [make_layer(name, count, self._custom) for name, count in pairs]
@@ -200,7 +200,7 @@ class predictor:
 
 
 def _maker(layer: Any) -> layers.Layer | Callable[..., layers.Layer]:
-    """What makes the library's layer of a number of units."""
+    """A layer of the library, or a function that makes it from a number of units."""
     if isinstance(layer, type) and issubclass(layer, Layer):
         return lambda units: layer(inputDims=units, outputDims=units).describe()
     if isinstance(layer, Layer):

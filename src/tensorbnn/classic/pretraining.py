@@ -1,4 +1,4 @@
-"""Networks of equal width trained by AMSGrad, whose weights start a chain."""
+"""Train networks of equal width by AMSGrad; a chain can start from their weights."""
 
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,7 +22,7 @@ BATCH_SIZE = 32
 
 
 class Trained(NamedTuple):
-    """Weights, biases and slopes of each layer, as `GaussianDenseLayer` and `Prelu` take them."""
+    """Weights, biases and slopes of the layers, as `GaussianDenseLayer` and `Prelu` take them."""
 
     weights: list[NDArray[Any]]
     biases: list[NDArray[Any]]
@@ -51,37 +51,37 @@ def trainBasicRegression(
 ) -> Trained:
     """Train a network for regression, and return its parameters.
 
-    AMSGrad on the squared error in cycles, with a learning rate of 0.01 that is divided by ten
-    after each: ``tb.pretrain`` does the work. The best network by validation loss is returned.
+    AMSGrad minimizes the squared error in cycles. The learning rate is 0.01, and is divided by ten
+    after each cycle. The network with the lowest loss is returned. This is ``tb.pretrain``.
 
     Parameters
     ----------
     hidden, inputDims, outputDims, width
         Numbers of hidden layers, inputs, outputs, and units of a hidden layer.
     cycles, epochs
-        Number of cycles, and most epochs in a cycle.
+        Number of cycles, and largest number of epochs in a cycle.
     alpha
         Slope of the leaky ReLU.
     trainIn, trainOut, valIn, valOut
         Training and validation data.
     name
-        The network is also saved, as ``<name>.safetensors``.
+        The network is also saved to ``<name>.safetensors``.
     callbacks
-        Whether a cycle ends early.
+        Whether a cycle may end early.
     callbackMetric
-        Loss that says so and which network is best: on validation or on training data.
+        Which loss decides that, and which network is best: on validation or on training data.
     patience
-        Epochs without a lower loss after which a cycle ends.
+        A cycle ends after this many epochs without a lower loss.
     activation
-        Name of another activation.
+        Name of the activation.
     seed
-        Seed of all random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
     list of ndarray
-        Weights ``(outputs, inputs)`` and biases ``(outputs, 1)`` of each layer, and slopes where
-        the activation has some.
+        Weights ``(outputs, inputs)`` and biases ``(outputs, 1)`` of each layer, and slopes if the
+        activation has some.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def trainBasicRegression(
     patience = patience if callbacks else epochs
     course = {"cycles": cycles, "epochs": epochs, "patience": patience, "seed": seed}
     data = trainIn, trainOut, valIn, valOut
-    likelihood = Gaussian(sd=1.0)  # half the squared error, but for a constant
+    likelihood = Gaussian(sd=1.0)  # half the squared error, up to a constant
     return _train(network, likelihood, data, name, callbackMetric, learning_rate=0.01, **course)
 
 
@@ -125,7 +125,7 @@ def trainBasicClassification(
 ) -> Trained:
     """Train a network for two classes, 0 and 1, and return its parameters.
 
-    As `trainBasicRegression`, on the cross-entropy and with a first learning rate of 0.001; the
+    As `trainBasicRegression`, but with the cross-entropy and an initial learning rate of 0.001. The
     network ends in a sigmoid.
     """
     network = _make_network(hidden, inputDims, outputDims, width, alpha, activation)
@@ -156,7 +156,7 @@ def _train(
     metric: str,
     **course: Any,
 ) -> Trained:
-    """Train on the first two of `data`, save the network that `metric` says is best."""
+    """Train on the first two arrays of `data`, and save the best network according to `metric`."""
     x, y, x_held_out, y_held_out = data
     x = as_inputs("trainIn", x, network.inputs)
     rows = Dataset(x, as_targets("trainOut", y, len(x)))

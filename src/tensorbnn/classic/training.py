@@ -1,4 +1,4 @@
-"""The paper's `network`: layers one after another, a sampler, and a run."""
+"""The paper's `network`: add layers, choose a sampler, and train."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ from tensorbnn.posterior import Posterior, precision
 from tensorbnn.sampling.api import begin_run
 from tensorbnn.storage.files import write_file
 
-# The paper's names of options, where they are not ours in camel case.
+# The paper's names of options, unless they are those of the library in camel case.
 _NAMES = {
     "hyper_step_size": "hyperStep",
     "hyper_num_steps": "hyperLeapfrog",
@@ -38,19 +38,19 @@ class network:
     Parameters
     ----------
     dtype
-        ``"float32"`` or ``"float64"``, or a type of NumPy's or TensorFlow's.
+        ``"float32"`` or ``"float64"``, or a type of NumPy or TensorFlow.
     inputDims
         Number of inputs.
     trainX, trainY
         Training data, ``(rows, inputDims)`` and ``(rows, outputs)``; a single column may be
         ``(rows,)``.
     validateX, validateY
-        Data on which metrics are reported too.
+        Data on which metrics are also reported.
 
     Attributes
     ----------
     ensemble : Ensemble
-        After `train`: the networks, with all that the library can do with them.
+        The sampled networks, after `train`.
 
     Examples
     --------
@@ -103,21 +103,22 @@ class network:
         Parameters
         ----------
         layer
-            A layer of this interface, or one of the library's.
+            A layer of this interface or of the library.
         parameters
-            Its starting values in order, in place of those it has.
+            Its starting values in order, instead of its own.
         """
         if not isinstance(layer, Layer | layers.Layer):
             raise TypeError(
-                f"add a layer such as GaussianDenseLayer(1, 10) or Tanh(), not {layer!r}"
+                "`layer` must be a layer such as GaussianDenseLayer(1, 10) or Tanh(), got "
+                f"{layer!r}"
             )
         described = layer.describe() if isinstance(layer, Layer) else layer
         if isinstance(layer, Layer) and layer.inputDims not in (None, self._units):
             raise ValueError(
                 f"layer {len(self.layers)}, {layer.name!r}, takes {layer.inputDims} inputs, but "
-                f"{self._units} come from what is before it"
+                f"the layers before it have {self._units} outputs"
             )
-        # Layers with the same seed do not start alike.
+        # Layers with the same seed start at different values.
         key = jax.random.fold_in(jax.random.key(getattr(layer, "seed", 0)), len(self.layers))
         start = draw_start(key, described, self._units, self.dtype)
         if isinstance(layer, Layer):
@@ -157,31 +158,31 @@ class network:
         leapFrogMax: int | None = None,
         hyperStepSize: float | None = None,
     ) -> None:
-        """Choose the sampler's numbers; ``tb.AdaptiveHMC`` says what each does.
+        """Choose the options of the sampler, which are explained in ``tb.AdaptiveHMC``.
 
         Parameters
         ----------
         stepSizeStart, stepSizeMin, stepSizeMax, stepSizeOptions
-            Step size: first value, bounds, and number of candidates between.
+            Step size: first value, bounds, and number of candidates between them.
         leapfrogStart, leapfrogMin, leapfrogMax, leapfrogIncrement
             Number of leapfrog steps: first value, bounds (100 and 10000 by default), and distance
             between candidates.
         hyperStep, hyperLeapfrog
-            First step size (0.01 by default) and number of steps over the hyper-parameters.
+            First step size (0.01 by default) and number of steps for the hyper-parameters.
         burnin
             Epochs at the start that are not saved.
         cores
-            For old programs: the search takes no noticeable time on a single core.
+            Ignored, for old programs: the search takes no noticeable time on a single core.
         averagingSteps
             Trajectories for each candidate.
         a, delta
             Constants of the search.
         strikes
-            Trajectories without an acceptance after which the search starts again.
+            The search starts again after this many trajectories that are all rejected.
         randomSteps
-            Random candidates after each start of the search.
+            Number of random candidates at the start of each search.
         leapfogMin, leapFrogMax, hyperStepSize
-            TensorBNN's spellings of `leapfrogMin`, `leapfrogMax` and `hyperStep`.
+            The spellings in TensorBNN of `leapfrogMin`, `leapfrogMax` and `hyperStep`.
         """
         check_count("cores", cores, least=1)
         burn_in = check_count("burnin", burnin, least=0)
@@ -229,25 +230,25 @@ class network:
         Parameters
         ----------
         epochs
-            Epochs in all, burn-in included.
+            Total number of epochs, burn-in included.
         samplingStep
             Epochs between two saved networks.
         likelihood
-            A likelihood of this interface or of the library's.
+            A likelihood of this interface or of the library.
         metricList
             Metrics to report on training and validation data.
         adjustHypers
             Whether hyper-parameters are sampled; held at their start otherwise.
         scaleExp
-            Whether metrics are of exponentials, whatever they say themselves.
+            Whether metrics compare exponentials, whatever their own `scaleExp`.
         folderName
-            Directory to save the run in; left out, it is kept in memory.
+            Directory to save the run in; by default, the run stays in memory.
         networksPerFile
             Networks in a file.
         displaySkip
             Epochs between two reports.
         chains, seed, overwrite, progress
-            As for ``tb.sample``; one chain, as in the paper, can't show whether it has converged.
+            As for ``tb.sample``. One chain, as in the paper, can't show whether it has converged.
 
         Returns
         -------
@@ -255,7 +256,7 @@ class network:
             The sampled networks, which are also in `ensemble`.
         """
         if self._sampler is None:
-            raise ValueError("say how to sample first, by setupMCMC")
+            raise ValueError("`train` needs a sampler: call setupMCMC first")
         sampler, burn_in = self._sampler
         thin = check_count("samplingStep", samplingStep, least=1)
         draws = (check_count("epochs", epochs, least=1) - burn_in) // thin
@@ -296,14 +297,14 @@ class network:
         return self.ensemble
 
     def predict(self, train: bool, tensors: Sequence[ArrayLike] | None = None) -> NDArray[Any]:
-        """Outputs ``(outputs, rows)`` of the current network, or of `tensors` in its place.
+        """Outputs ``(outputs, rows)`` of the current network, or with `tensors` as parameters.
 
         Parameters
         ----------
         train
-            For the training inputs; for the validation inputs otherwise.
+            Whether to predict the training inputs; otherwise, the validation inputs.
         tensors
-            Parameters in the order and the shapes of `states`.
+            Parameters in the order and with the shapes of `states`.
         """
         model, named = self._network(), self._start
         if tensors is not None:
@@ -325,7 +326,7 @@ class network:
 def _in_place_of(
     own: dict[str, NDArray[Any]], name: str, given: Sequence[ArrayLike]
 ) -> dict[str, NDArray[Any]]:
-    """The user's arrays, in the paper's shapes, in the order and the shapes of `own`."""
+    """The user's arrays, which have the paper's shapes, with the names and shapes of `own`."""
     if len(given) != len(own):
         raise ValueError(f"`{name}` must hold {len(own)} arrays: {list(own)}")
     return {
@@ -335,8 +336,10 @@ def _in_place_of(
 
 
 def _either(default: Any, **given: Any) -> Any:
-    """The one of two spellings that was used."""
+    """The value of the spelling that was used."""
     used = {name: value for name, value in given.items() if value is not None}
     if len(used) > 1:
-        raise TypeError(f"{' and '.join(f'`{name}`' for name in used)} are the same: give one")
+        raise TypeError(
+            f"{' and '.join(f'`{name}`' for name in used)} are the same option: give one of them"
+        )
     return next(iter(used.values()), default)

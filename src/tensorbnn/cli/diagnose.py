@@ -15,6 +15,7 @@ from tensorbnn.tables.reading import joined
 def run(options: argparse.Namespace) -> int:
     """Print the diagnosis; the exit code has the answer too."""
     saved = open_run(options.run)
+    options.words = options.words.of_table(saved.encoding)
     points = _points(saved, options.x)
     diagnosis = saved.ensemble.diagnose(points.x, names=points.names, progress=not options.quiet)
     lines = sampled(saved.ensemble)

@@ -90,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
         sample_weight=training.sample_weight,
         classes=None if encoding.classes is None else len(encoding.classes),
     )
-    names = {"x": encoding.columns, "y": encoding.targets}
-    options.words = replace(options.words, names=names, rows=training.rows.tolist())
+    options.words = options.words.of_table(encoding, training.rows.tolist())
     check_targets(options, encoding, posterior, y)
     if not options.quiet:
         inside = f"{counted(len(x), 'row')}, {counted(x.shape[1], 'input')}"
@@ -178,6 +177,7 @@ def _sample(
             path=options.out,
             notes=notes,
             overwrite=options.overwrite,
+            diagnoses=1,
         )
         ensemble = sampling.run(backend, progress=show)
     seconds = time.monotonic() - began
@@ -191,7 +191,7 @@ def _sample(
     lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    if diagnosis is None or diagnosis.verdict.kind in longer:  # it may only have to run longer
+    if diagnosis.verdict.kind in longer:  # it may only have to run longer
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)

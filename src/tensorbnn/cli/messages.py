@@ -5,10 +5,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tensorbnn.messages import Message, Remedy, Resume, Words, listed, words_in_use
+from tensorbnn.messages import Message, Remedy, Resume, Words, listed, use_words
+from tensorbnn.tables.encoding import Encoding
 
 REMEDIES = {
     Remedy.TWO_CHAINS: "fit again with --chains 2 or more",
@@ -56,6 +57,13 @@ class CommandLine(Words):
     """Names of the columns of ``x`` and ``y``."""
     rows: Sequence[int] = ()
     """Numbers of the training rows in the user's table."""
+
+    def of_table(self, encoding: Encoding | None, rows: Sequence[int] = ()) -> "CommandLine":
+        """The same with the names of the columns of a table, where a run was made from one."""
+        if encoding is None:
+            return self
+        names = {"x": encoding.columns, "y": encoding.targets}
+        return replace(self, names=names, rows=rows)
 
     def option(self, name: str, value: str | None = None) -> str:
         """Its flag, with a value if there is one; or its name in Python, if it has no flag."""
@@ -119,11 +127,7 @@ def warnings_as_lines(words: Words) -> Iterator[None]:
             printed.add(text)
             print_error(f"warning: {text}")
 
-    token = words_in_use.set(words)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = show
-            yield
-    finally:
-        words_in_use.reset(token)
+    with use_words(words), warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield

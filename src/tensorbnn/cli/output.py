@@ -14,9 +14,8 @@ import numpy as np
 
 from tensorbnn.cli.messages import printable, render
 from tensorbnn.data import Dataset
-from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, Diagnosis
+from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.findings import VerdictKind
 from tensorbnn.messages import Words
 from tensorbnn.tables.reading import counted, names_of
 
@@ -85,20 +84,13 @@ def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
     return lines
 
 
-def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosis | None:
-    """A diagnosis at `points`; ``None`` if the chains are too short for one."""
-    if ensemble.num_draws < LEAST_DRAWS:
-        return None
+def diagnose(ensemble: Ensemble, points: Dataset, *, progress: bool) -> Diagnosis:
+    """A diagnosis at `points`."""
     return ensemble.diagnose(points.x, names=points.names, progress=progress)
 
 
-def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, str], dict[str, Any]]:
+def convergence(diagnosis: Diagnosis, words: Words) -> tuple[dict[str, str], dict[str, Any]]:
     """R-hat, effective sample size and the verdict, as lines and as facts for scripts."""
-    if diagnosis is None:
-        said = f"run longer: a diagnosis needs at least {LEAST_DRAWS} draws of each chain"
-        kind = VerdictKind.NOT_YET.value
-        facts = {"trustworthy": False, "kind": kind, "verdict": said, "findings": []}
-        return {"verdict": said}, facts
     verdict, said = diagnosis.verdict, render(diagnosis.verdict, words)
     rhat = _worst(np.max, diagnosis.rhat)
     ess, ess_tail = _worst(np.min, diagnosis.ess), _worst(np.min, diagnosis.ess_tail)
@@ -111,7 +103,7 @@ def convergence(diagnosis: Diagnosis | None, words: Words) -> tuple[dict[str, st
         "trustworthy": verdict.trustworthy,
         "kind": verdict.kind.value,
         "verdict": said,
-        "findings": [each.to_dict() for each in verdict.findings],
+        "findings": [{**each.to_dict(), "text": each.message(words)} for each in verdict.findings],
         "rhat_max": rhat,
         "ess_min": ess,
         "ess_tail_min": ess_tail,

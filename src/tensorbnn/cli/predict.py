@@ -99,7 +99,7 @@ def describe(
     codes = mean[:, 0] > 0.5 if mean.shape[1] == 1 else mean.argmax(axis=1)
     found: Columns = {"class": [labels[int(code)] for code in codes]}
     shown = labels[1:] if mean.shape[1] == 1 else labels
-    at = prediction.quantile(quantiles).reshape(len(quantiles), *mean.shape)
+    at = prediction.quantile(quantiles, noise=False).reshape(len(quantiles), *mean.shape)
     for output, label in enumerate(shown):
         found |= {f"p_{label}": mean[:, output], f"sd_{label}": sd[:, output]}
         for level, values in zip(quantiles, at, strict=True):

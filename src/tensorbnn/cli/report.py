@@ -16,6 +16,7 @@ def run(options: argparse.Namespace) -> int:
     saved = open_run(options.run)
     file = options.out or options.run / "report.html"
     check_free_file(file, overwrite=options.overwrite or options.out is None, is_table=False)
+    options.words = options.words.of_table(saved.encoding)
     judged, name = None, ""
     if options.validation is not None:
         table = joined(saved.read(options.validation, targets=True))

@@ -13,12 +13,14 @@ from tensorbnn.data import unpack_dataset
 from tensorbnn.sampling.api import resume
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.restore import restore_until
+from tensorbnn.tables.encoding import noted_encoding
 
 
 def run(options: argparse.Namespace) -> int:
     """Continue the run, and print the result."""
     began = time.monotonic()
     store = open_store(options.run)
+    options.words = options.words.of_table(noted_encoding(store.manifest["notes"]))
     rule, points = restore_until(store), training_points(store)
     recorded = rule if isinstance(rule, Converged) else None
     wanted = {"rhat": options.rhat, "ess": options.ess}

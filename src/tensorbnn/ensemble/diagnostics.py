@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from tensorbnn.data import Dataset, follow_y
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.verdict import Evidence, judge
-from tensorbnn.findings import Approximate, Finding, Verdict, WeightsUntrusted
+from tensorbnn.findings import (
+    Approximate,
+    Finding,
+    TooFewDraws,
+    Verdict,
+    VerdictKind,
+    WeightsUntrusted,
+)
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
@@ -76,7 +83,7 @@ class Diagnosis:
         R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
         hyper-parameters that mix slowly are only noted in the verdict.
     verdict
-        What to make of it; ``str(verdict)`` is a sentence.
+        What to make of it: ``print(verdict)``.
     x
         The inputs, in your units, ``(rows, inputs)``.
     """
@@ -94,7 +101,7 @@ class Diagnosis:
     x: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
-        return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
+        return f"Diagnosis({len(self.rhat)} rows; {str(self.verdict).splitlines()[0]})"
 
     @property
     def trustworthy(self) -> bool:
@@ -114,6 +121,7 @@ def diagnose(
     approximation: Approximate | None = None,
     output_shape: tuple[int, ...] | None = None,
     about_data: tuple[Finding, ...] = (),
+    too_early: Finding | None = None,
     about_fit: Callable[[], tuple[Finding, ...]] = tuple,
 ) -> Diagnosis:
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
@@ -123,12 +131,13 @@ def diagnose(
     that was not recorded counts as NaN. Arrays for each row take the `output_shape` of predictions.
     The rest is for the verdict, see `Evidence`.
     """
-    if values.shape[1] < LEAST_DRAWS:
-        raise ValueError(
-            f"diagnosis needs at least {LEAST_DRAWS} draws a chain, got {values.shape[1]}"
-        )
     unknown = np.full(values.shape[:2], np.nan)
     records = dict.fromkeys(("acceptance_rate", "diverging", "energy"), unknown) | dict(info)
+    if values.shape[1] < LEAST_DRAWS:
+        too_few = TooFewDraws(values.shape[1], LEAST_DRAWS) if too_early is None else too_early
+        verdict = Verdict(VerdictKind.NOT_YET, (too_few, *about_data))
+        shape = values.shape[2:3] + (values.shape[3:] if output_shape is None else output_shape)
+        return _unknown(shape, records, hyperparameters or {}, verdict)
     found = convergence(values, weights)
     mcse_mean, mcse_sd = _in_blocks(_errors, values, weights)
     hypers = {name: convergence(each, weights) for name, each in (hyperparameters or {}).items()}
@@ -150,6 +159,7 @@ def diagnose(
         sample_stats=info,
         approximation=approximation,
         about_data=about_data,
+        too_early=too_early,
         about_fit=about_fit,
     )
     shape = values.shape[3:] if output_shape is None else output_shape
@@ -162,6 +172,26 @@ def diagnose(
         hyperparameters=hypers,
         verdict=judge(evidence, lambda part: convergence(part).rhat),
         x=None if points is None else points.x,
+    )
+
+
+def _unknown(
+    shape: tuple[int, ...],
+    records: Mapping[str, NDArray[Any]],
+    hyperparameters: Mapping[str, NDArray[Any]],
+    verdict: Verdict,
+) -> Diagnosis:
+    """The diagnosis of chains that are too short to compare: NaN for each row."""
+    nothing = np.full(shape, np.nan)
+    names = "rhat", "ess", "ess_tail", "mcse_mean", "mcse_sd"
+    scalar = np.full((), np.nan)
+    return Diagnosis(
+        **dict.fromkeys(names, nothing),
+        acceptance_rate=records["acceptance_rate"].mean(axis=1),
+        divergences=records["diverging"].sum(axis=1),
+        ebfmi=np.full(len(records["diverging"]), np.nan),
+        hyperparameters=dict.fromkeys(hyperparameters, Convergence(scalar, scalar, scalar)),
+        verdict=verdict,
     )
 
 

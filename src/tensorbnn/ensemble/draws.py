@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.errors import NoDrawsError, RunError
+from tensorbnn.findings import InBurnIn
 from tensorbnn.model.layout import own_hypers
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
-from tensorbnn.storage.store import Store, with_prefix
+from tensorbnn.storage.store import MemoryStore, Store, with_prefix
 from tensorbnn.warning import FilesLeftOut, warn
 
 Named = dict[str, NDArray[Any]]
@@ -34,6 +35,7 @@ class Draws(NamedTuple):
     chains: tuple[int, ...]  # numbers of the chains in the run
     pieces: Mapping[int, int]  # numbers of the chunks that every chain has, and draws of each
     steps: range  # places of the draws among those of a chain
+    in_burn_in: InBurnIn | None = None  # if the networks are not draws yet, but of burn-in
 
     @property
     def num_draws(self) -> int:
@@ -130,9 +132,33 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
         index: min(each[index] for each in sizes)
         for index in sorted(set.intersection(*(set(each) for each in sizes)))
     }
-    if not pieces:
+    if pieces:
+        return Draws(store, tuple(range(chains)), pieces, range(sum(pieces.values())))
+    found = None if damage else _burn_in(store, sizes)
+    if found is None:
         raise NoDrawsError(damaged=bool(damage))
-    return Draws(store, tuple(range(chains)), pieces, range(sum(pieces.values())))
+    return found
+
+
+def _burn_in(store: Store, sizes: list[dict[int, int]]) -> Draws | None:
+    """Networks of burn-in, where a limit has stopped a run there; draws of chains that have some.
+
+    They are copied, since they are removed as soon as there are draws.
+    """
+    chunks = [
+        store.read_chunk(chain, 0, "") if 0 in own else store.read_burn_in(chain)
+        for chain, own in enumerate(sizes)
+    ]
+    if not all(chunks):
+        return None
+    latest = [int(each["transition"].max()) for each in chunks if "transition" in each]
+    kept = MemoryStore(store.manifest, None)
+    for chain, arrays in enumerate(chunks):
+        named = {name: each for name, each in arrays.items() if name != "transition"}
+        kept.write_chunk(chain, 0, named)
+    length = min(len(each) for arrays in chunks for each in arrays.values())
+    finding = InBurnIn(min(latest), store.manifest["burn_in"])
+    return Draws(kept, tuple(range(len(chunks))), {0: length}, range(length), finding)
 
 
 def in_order(arrays: Named, network: Network, likelihood: Likelihood) -> Named:

@@ -37,6 +37,9 @@ from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 
+# Draws of a chain whose predictions are diagnosed, at most.
+MOST_DIAGNOSED = 5000
+
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
     from pandas import DataFrame
@@ -228,7 +231,8 @@ class Ensemble(Networks):
         By default `x` are the training rows, at most 100 of them, evenly spaced. After `reweight`,
         R-hat, effective sample sizes and errors are those of weighted means, quantiles and sds. The
         verdict calls each row of `x` by its name in `names`; by default by its inputs if these are
-        three at most, and by its number from 0 otherwise.
+        three at most, and by its number from 0 otherwise. Of chains with more than 5,000 draws,
+        predictions are diagnosed for every n-th: all of them would take minutes and say the same.
 
         Examples
         --------
@@ -240,17 +244,20 @@ class Ensemble(Networks):
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
         ((3,), (3,), (3,))
         """
-        points, fit = self._points(x, names).dataset, self._fit()
+        points, thin = self._points(x, names).dataset, -(-self.num_draws // MOST_DIAGNOSED)
+        some = self.thin(thin) if thin > 1 else self
+        fit = some._fit()
         return diagnose(
-            self._by_chain(points.x, progress=progress),
+            some._by_chain(points.x, progress=progress),
             self._statistics,
             points=points,
-            hyperparameters=self.hyperparameters,
-            weights=self.weights,
+            hyperparameters=some.hyperparameters,
+            weights=some.weights,
             untrusted=None if self._weights is None else self._weights.finding,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
             about_data=fit.about_data(),
+            too_early=self._draws.in_burn_in,
             about_fit=fit.about_fit,
             output_shape=self._output_shape,
         )
@@ -299,7 +306,7 @@ class Ensemble(Networks):
         *,
         y_sd: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        level: float = 0.9,
+        level: float = 0.95,
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:
@@ -456,12 +463,12 @@ class Ensemble(Networks):
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
         return waic(self._needed_log_likelihood("waic"))
 
-    def summary(self, names: Sequence[str] | None = None) -> "DataFrame":
+    def summary(self, var_names: Sequence[str] | None = None) -> "DataFrame":
         """Hyper-parameters and parameters as a pandas table, a line for each number.
 
         Parameters
         ----------
-        names
+        var_names
             Which to show, such as ``["likelihood.sd"]``; by default all.
 
         Returns
@@ -480,11 +487,11 @@ class Ensemble(Networks):
         ['likelihood.sd', 'dense_0.weights[0, 0]']
         """
         known = self.hyperparameters | self.parameters
-        if names is not None:
-            unknown = [name for name in names if name not in known]
-            if isinstance(names, str) or unknown:
-                raise OptionError("names", f"some of {sorted(known)}", names)
-            known = {name: known[name] for name in names}
+        if var_names is not None:
+            unknown = [name for name in var_names if name not in known]
+            if isinstance(var_names, str) or unknown:
+                raise OptionError("var_names", f"some of {sorted(known)}", var_names)
+            known = {name: known[name] for name in var_names}
         return summary_frame(known, self.weights)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -497,10 +504,10 @@ class Ensemble(Networks):
         overwrite
             Whether a run that is already at `path` may be replaced.
         """
-        self._refuse_view("save")
+        store = self._whole_store("save")
         if self.path is not None:
             raise ValueError(f"this run is saved already, in {self.path}: copy that directory")
-        run: Any = getattr(self._store, "run", None)
+        run: Any = getattr(store, "run", None)
         if run is None:
             raise ValueError(
                 "only the ensemble that tb.sample, tb.resume or tb.fit_variational returned can be "
@@ -516,7 +523,7 @@ class Ensemble(Networks):
         path
             The file to write, such as ``"report.html"``. An existing one is replaced.
         """
-        self._refuse_view("report")
+        self._whole_store("report")
         page = importlib.import_module("tensorbnn.report.page")  # needs the optional packages
         if self.path is not None:
             page.write_report(self.path, Path(path), progress=progress)

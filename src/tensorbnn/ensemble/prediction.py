@@ -106,7 +106,7 @@ class Prediction:
     @property
     def median(self) -> NDArray[Any]:
         """Median over networks, ``(rows, outputs)``."""
-        return self.quantile(0.5)
+        return self.quantile(0.5, noise=False)
 
     @property
     def sd(self) -> NDArray[Any]:
@@ -133,7 +133,8 @@ class Prediction:
         ``(rows,)`` for the classes of `Categorical`, ``(rows, outputs)`` for `Bernoulli`.
         """
         self._check_classes()
-        return self._of_classes(statistics.entropy(self._moments[0], self._likelihood))
+        found = statistics.entropy(self._moments[0], self._likelihood)
+        return self._follow(found) if found.ndim > 1 else found
 
     @property
     def mutual_information(self) -> NDArray[Any]:
@@ -144,35 +145,37 @@ class Prediction:
         self._check_classes()
         model = self._likelihood, self.weights
         found = self._collect(lambda own: statistics.mutual_information(own.values, *model), axis=0)
-        return self._of_classes(found)
+        return self._follow(found) if found.ndim > 1 else found
 
-    def quantile(self, probability: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
-        """Quantiles over networks, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several.
+    def quantile(self, probability: ArrayLike, *, noise: bool = True) -> NDArray[Any]:
+        """Quantiles of new targets, ``(rows, outputs)``, or ``(n, rows, outputs)`` for several.
 
         Parameters
         ----------
         probability
             One or several, between 0 and 1.
         noise
-            Quantiles of a new target, noise included, in place of those of its expected value:
-            exactly those of the mixture of all networks' likelihoods, by bisection of its
-            distribution function. For likelihoods that have a `cdf`, such as `Gaussian`. Those of
-            counts are whole numbers.
+            Whether the noise is included. With it, quantiles are those of the mixture of all
+            networks' likelihoods, exact by bisection of its distribution function (the likelihood's
+            `cdf`); those of counts are whole numbers. Without it, they are quantiles of the
+            expected target over networks. Probabilities of classes have no noise.
         """
         wanted = np.asarray(probability, np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
             raise OptionError("probability", "between 0 and 1", probability, "lie")
-        if noise:
+        if noise and not self._likelihood.predicts_classes:
             return self._follow(self._noisy_quantile(wanted))
         found = self._collect(
             lambda block: statistics.quantile(block.values, wanted, self.weights), axis=wanted.ndim
         )
         return self._follow(found)
 
-    def interval(self, level: float, *, noise: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Lower and upper end ``(rows, outputs)`` of the middle `level` of the networks.
+    def interval(
+        self, level: float = 0.95, *, noise: bool = True
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Lower and upper end ``(rows, outputs)`` of the middle `level` of new targets.
 
-        With `noise`, of the middle `level` of new targets, as in `quantile`.
+        Without `noise`, of the middle `level` of the networks, as in `quantile`.
         """
         level = check_fraction("level", level, such_as="0.95")
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
@@ -180,7 +183,7 @@ class Prediction:
         return lower, upper
 
     def to_dataframe(
-        self, quantiles: Sequence[float] = (0.025, 0.5, 0.975), *, noise: bool = False
+        self, quantiles: Sequence[float] = (0.025, 0.5, 0.975), *, noise: bool = True
     ) -> "DataFrame":
         """The predictions as a pandas table, a line for each row.
 
@@ -189,7 +192,7 @@ class Prediction:
         quantiles
             Which to compute, as columns such as ``q0.025``.
         noise
-            Whether they are quantiles of new targets, as in `quantile`.
+            Whether they include the noise of new targets, as in `quantile`.
 
         Returns
         -------
@@ -203,30 +206,31 @@ class Prediction:
         found |= {f"q{each:g}": self.quantile(each, noise=noise) for each in quantiles}
         return columns_frame(found)
 
-    def density(self, edges: ArrayLike, *, noise: bool = False) -> NDArray[Any]:
-        """Predictive density by binning the networks' values (the paper's Eq. 3).
+    def density(self, edges: ArrayLike, *, noise: bool = True) -> NDArray[Any]:
+        """Predictive density in bins (the paper's Eq. 3).
 
         Parameters
         ----------
         edges
             Increasing bin edges ``(bins + 1,)``.
         noise
-            The density of a new target, noise included: the probability of each bin under the
-            mixture of all networks' likelihoods, which must have a `cdf`. A target at an edge is in
-            the bin below it; for counts, put edges between them: -0.5, 0.5, 1.5, ...
+            Whether it is the density of a new target, noise included: the probability of each bin
+            under the mixture of all networks' likelihoods, which must have a `cdf`. A target at an
+            edge is in the bin below it; for counts, put edges between them: -0.5, 0.5, ... Without
+            noise, the share of the networks in each bin. Probabilities of classes have no noise.
 
         Returns
         -------
         ndarray
-            Density ``(rows, outputs, bins)``: the share of the networks in a bin over the bin's
-            width. Networks outside the edges count in none.
+            Density ``(rows, outputs, bins)``: the share in a bin over the bin's width. What is
+            outside the edges is in no bin.
         """
         bins = np.asarray(edges, np.float64)
         if bins.ndim != 1 or len(bins) < 2 or not np.all(np.diff(bins) > 0):
             raise ValueError("`edges` must be at least two increasing numbers")
 
         def share(block: _Block) -> NDArray[Any]:
-            if not noise:
+            if not noise or self._likelihood.predicts_classes:
                 return statistics.histogram(block.values, bins, self.weights)
             return np.diff(np.stack([self._cdf(block, edge) for edge in bins], axis=-1), axis=-1)
 
@@ -269,10 +273,6 @@ class Prediction:
         """Values ``(..., outputs)`` in the shape of the training targets."""
         return follow_y(values, self._output_shape)
 
-    def _of_classes(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The same for what has one value for a row of `Categorical`."""
-        return self._follow(values) if values.ndim > 1 else values
-
     @functools.cached_property
     def _samples(self) -> NDArray[Any]:
         """Value of each network, ``(samples, rows, outputs)``."""
@@ -308,7 +308,7 @@ class Prediction:
 
     def _noisy_quantile(self, wanted: NDArray[Any]) -> NDArray[Any]:
         if np.any((wanted == 0) | (wanted == 1)):
-            raise ValueError("`probability` must lie within 0 and 1 for a target with noise")
+            raise ValueError("`probability` must lie within 0 and 1, or use noise=False")
         mean, total, sd = self._moments[0], self._total_sd, np.sqrt(self._moments[1])
 
         def quantiles(block: _Block) -> NDArray[Any]:

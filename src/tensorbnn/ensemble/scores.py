@@ -189,7 +189,7 @@ def pit(
 def interval(
     draws: ArrayLike,
     y: ArrayLike,
-    level: float = 0.9,
+    level: float = 0.95,
     *,
     weights: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
@@ -217,7 +217,7 @@ def interval(
     (array([[ True]]), array([[6.]]))
     """
     ensemble, true = _checked(draws, y)
-    check_fraction("level", level, such_as="0.9")
+    check_fraction("level", level, such_as="0.95")
     # Weibull's quantiles: a new draw falls below the p-quantile with probability p exactly.
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     if weights is None:

@@ -69,6 +69,7 @@ class Evidence(NamedTuple):
     )  # its records, each (chains, draws)
     approximation: Approximate | None = None  # where draws are not of the posterior, but of this
     about_data: tuple[Finding, ...] = ()  # what is odd about the training data
+    too_early: Finding | None = None  # why these are no draws of the posterior yet
     about_fit: Callable[[], tuple[Finding, ...]] = tuple  # and about how the model fits them
 
 
@@ -77,6 +78,8 @@ def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
     if evidence.approximation is not None:  # chains that agree would say nothing
         found = evidence.approximation, *evidence.about_data
         return Verdict(VerdictKind.APPROXIMATION, found)
+    if evidence.too_early is not None:
+        return Verdict(VerdictKind.NOT_YET, (evidence.too_early, *evidence.about_data))
     decisive = _on_predictions(evidence, rhat)
     findings = (decisive, *_on_sampling(evidence), *evidence.about_data)
     if isinstance(decisive, Agree | RunLonger):

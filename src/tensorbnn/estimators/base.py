@@ -18,28 +18,38 @@ from tensorbnn.checks import check_count, is_whole
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, TRAINING_POINTS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
-from tensorbnn.errors import LimitBeforeDrawsError, RunError, SamplingError
 from tensorbnn.estimators.state import pack_state, unpack_state
 from tensorbnn.findings import Agree, Verdict
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.messages import PYTHON, Raised, Words
+from tensorbnn.messages import PYTHON, Raised, Words, listed, use_words
 from tensorbnn.model.checks import DType, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import ACTIVATION_NAMES, Layer
 from tensorbnn.model.priors import Normal
 from tensorbnn.posterior import Posterior
-from tensorbnn.sampling.api import sample
+from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.sampling.stopping import Until
 from tensorbnn.tabular import TabularModel
-from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, warn
+from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, StoppedInBurnIn, warn
 
 # The start of learned noise, in units of the targets' standard deviation.
 LEARNED_NOISE = Hyper(0.5)
-# Draws of a chain that a diagnosis uses: more take minutes and say the same.
-MOST_DIAGNOSED = 5000
 # Values that `sample_y` computes at a time.
 MOST_VALUES = 2**24
+
+
+@dataclass(frozen=True)
+class FeatureWords(Words):
+    """What a user of scikit-learn calls columns."""
+
+    features: Sequence[str]
+    """Names of the columns of ``X``; none where it has no names."""
+
+    def columns(self, argument: str, columns: Sequence[int], of: int) -> str:
+        if argument == "x" and len(self.features):
+            return listed([repr(str(self.features[column])) for column in columns])
+        return super().columns("X" if argument == "x" else argument, columns, of)
 
 
 class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
@@ -114,9 +124,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             sds = None if sds is None else sds[counts]
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(self._posterior(x, targets, weights, sds), at)
-        thin = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
-        self.diagnosis_ = self.ensemble_.thin(thin).diagnose(at, progress=False)
-        if not self.diagnosis_.trustworthy:
+        self.diagnosis_ = self.ensemble_.diagnose(at, progress=False)
+        if not self.diagnosis_.verdict.converged:
             warn(EstimatorConvergenceWarning(self.diagnosis_.verdict))
         return self
 
@@ -181,35 +190,27 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Outputs, or new targets, ``(..., columns)`` in the shape that the user sees."""
 
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
-        try:
-            with warnings.catch_warnings():
-                # The verdict says it.
-                warnings.simplefilter("ignore", StoppedByLimit)
-                ensemble = sample(
-                    posterior,
-                    self.sampler,
-                    chains=self.chains,
-                    burn_in=self.burn_in,
-                    draws=check_count("draws", self.draws, least=LEAST_DRAWS),
-                    until=self._until(at),
-                    max_minutes=self.max_minutes,
-                    seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-                    progress=bool(self.verbose),
-                )
-        except LimitBeforeDrawsError as error:
-            raise self._too_short() from error
-        if ensemble.num_draws < LEAST_DRAWS:
-            if ensemble._store.manifest["status"] == "interrupted":  # Ctrl-C came too early
-                raise KeyboardInterrupt
-            raise self._too_short()
+        words = FeatureWords(getattr(self, "feature_names_in_", ()))
+        with warnings.catch_warnings(), use_words(words):
+            # The verdict says it.
+            for kind in (StoppedByLimit, StoppedInBurnIn):
+                warnings.simplefilter("ignore", kind)
+            run, backend = begin_run(
+                posterior,
+                self.sampler,
+                chains=self.chains,
+                burn_in=self.burn_in,
+                draws=check_count("draws", self.draws, least=LEAST_DRAWS),
+                until=self._until(at),
+                max_minutes=self.max_minutes,
+                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+                diagnoses=1,
+            )
+            ensemble = run.run(backend, progress=bool(self.verbose))
+        is_interrupted = run.store.manifest["status"] == "interrupted"
+        if is_interrupted and ensemble.num_draws < LEAST_DRAWS:  # Ctrl-C came too early
+            raise KeyboardInterrupt
         return ensemble
-
-    def _too_short(self) -> RunError:
-        return SamplingError(
-            f"`max_minutes` ({self.max_minutes:g}) ended the fit before each chain had "
-            f"{LEAST_DRAWS} draws, which is too few to predict with. Give more minutes, a smaller "
-            "network (`hidden_layer_sizes`), a shorter `burn_in` or fewer rows"
-        )
 
     def _until(self, at: NDArray[Any]) -> Until | None:
         """The stopping rule; one chain alone can't be compared."""

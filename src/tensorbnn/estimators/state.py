@@ -90,6 +90,7 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
     store, model = ensemble._store, (ensemble.network, ensemble.likelihood)
     facts = {
         "chains": ensemble.num_chains,
+        "burn_in": store.manifest["burn_in"],
         "status": store.manifest["status"],
         "sampler": store.manifest["sampler"],  # verdicts say where it is not exact
         "sample_hyperparameters": store.manifest["sample_hyperparameters"],
@@ -105,6 +106,7 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
             [store.read_chunk(chain, index, "") for index in store.chunk_sizes(chain)]
             for chain in range(ensemble.num_chains)
         ],
+        "burn_in": [store.read_burn_in(chain) for chain in range(ensemble.num_chains)],
         "data": store.data(),
         "custom": {name: each for part in model for name, each in _custom(part).items()},
     }
@@ -116,6 +118,9 @@ def _unpack_ensemble(state: Mapping[str, Any]) -> Ensemble:
     for chain, chunks in enumerate(state["chunks"]):
         for index, arrays in enumerate(chunks):
             store.write_chunk(chain, index, arrays)
+    for chain, arrays in enumerate(state["burn_in"]):
+        if arrays:
+            store.write_burn_in(chain, arrays)
     store.replace_reports(known["reports"])
     return Ensemble._from_store(store, state["custom"])
 

@@ -1,1 +1,1 @@
-"""Between this library and others."""
+"""Read runs of other programs."""

@@ -1,9 +1,8 @@
-"""Runs of TensorBNN, the code of the paper's authors, as ensembles of this library.
+"""Read runs of TensorBNN, the code of the paper's authors, as ensembles of this library.
 
-A run is described by the paper's model: that of its layers, whatever the original's density was
-(it differed from the paper's here and there). Networks are kept as they are, with weights as
-``(inputs, units)``. Of the scales of dense layers and of a learned noise, which the original keeps
-as square roots, the squares are taken.
+A run gets the paper's model of its layers, although the density of the original code differs from
+it in some details. Networks are kept as they are, with weights as ``(inputs, units)``. The original
+code writes the square roots of the scales of dense layers and of a learned noise; they are squared.
 """
 
 import os
@@ -31,7 +30,7 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import MemoryStore, Store
 from tensorbnn.warning import NoiseAssumed, OriginalRunWarning, warn
 
-# The paper's "reasonable" guess of the noise.
+# The paper calls this guess of the noise "reasonable".
 NOISE = 0.1
 # The layers of TensorBNN by the names in its architecture files.
 LAYERS: dict[str, type[Layer]] = {
@@ -62,30 +61,30 @@ def load_original(
 ) -> Ensemble:
     """Read a run directory of TensorBNN, the code of the paper's authors, into memory.
 
-    Every network that is whole is read, those of a last file that was never filled too. What the
-    directory does not say can be given.
+    All complete networks are read, also from a last file that was never filled. You can give what
+    the directory does not contain.
 
     Parameters
     ----------
     path
         The directory, with ``architecture.txt`` and ``summary.txt``.
     likelihood
-        The likelihood of the run. Left out, it is a `Gaussian` with a learned `sd` where there is
-        one among the hyper-parameters, otherwise `Bernoulli` or `Categorical` after a last sigmoid
-        or softmax, otherwise a `Gaussian` whose `sd` of 0.1 is a guess, of which a warning is
-        given.
+        The likelihood of the run. The default is a `Gaussian` with a learned `sd` if there is one
+        among the hyper-parameters, otherwise `Bernoulli` or `Categorical` after a last sigmoid or
+        softmax, otherwise a `Gaussian` with an `sd` of 0.1. The last is a guess, and you get a
+        warning.
     data
         Its training data ``(x, y)``, to re-weight for another likelihood and for `Ensemble.loo`.
     custom_objects
-        Layers of your own in the run by the name in ``architecture.txt``: a layer, or a class or
-        function that makes it of the number of units.
+        Your own layers by their names in ``architecture.txt``: a layer, or a class or function that
+        makes one from the number of units.
     dtype
-        ``"float32"``, in which TensorBNN samples, or ``"float64"``.
+        ``"float32"``, as in TensorBNN, or ``"float64"``.
 
     Returns
     -------
     Ensemble
-        An ensemble of one chain, without records of the sampler.
+        An ensemble of one chain, without statistics of the sampler.
     """
     found = _read(path, likelihood, data, custom_objects or {}, dtype)
     manifest = {
@@ -111,21 +110,21 @@ def import_original(
     dtype: DTypeLike = "float32",
     overwrite: bool = False,
 ) -> Ensemble:
-    """Turn a run directory of TensorBNN into one of this library, for `load`.
+    """Convert a run directory of TensorBNN to one of this library, which `load` can read.
 
-    It can't be resumed: TensorBNN keeps nothing of its sampler. Sample anew from where it ended by
-    ``tb.sample(posterior, start=ensemble)``.
+    The run can't be resumed, because TensorBNN does not save its sampler. To sample from where it
+    ended, use ``tb.sample(posterior, start=ensemble)``.
 
     Parameters
     ----------
     old
-        The directory of TensorBNN; it stays as it is.
+        The directory of TensorBNN. It is not changed.
     new
-        The directory to make.
+        The directory to create.
     likelihood, data, custom_objects, dtype
-        As for `load_original`. Layers of your own must be classes that `load` can be given too.
+        As for `load_original`. Your own layers must be classes, which you also give to `load`.
     overwrite
-        Whether a run that is already at `new` may be replaced.
+        Whether to replace a run that is already at `new`.
 
     Returns
     -------
@@ -157,7 +156,7 @@ def import_original(
 
 
 def make_network(run: OldRun, custom_objects: Custom) -> Network:
-    """The network whose layers and shapes are written."""
+    """The network with the layers and shapes in the files."""
     shapes = [each.shape[1:] for each in run.tensors]
     inputs = units = shapes[0][-1]
     made, used = [], 0
@@ -171,7 +170,7 @@ def make_network(run: OldRun, custom_objects: Custom) -> Network:
             if shape != written and not (is_column and shape == own_shape):
                 raise RunError(
                     f"layer {number} of architecture.txt, {name!r}, has a parameter of shape "
-                    f"{written}, but summary.txt has {shape or 'nothing'} for it"
+                    f"{written}, but its shape in summary.txt is {shape or 'missing'}"
                 )
             used += 1
         units = layer.outputs(units)
@@ -179,13 +178,13 @@ def make_network(run: OldRun, custom_objects: Custom) -> Network:
     if used < len(shapes):
         raise RunError(
             f"summary.txt has {len(shapes)} tensors, but the layers {list(run.names)} have {used}: "
-            "is a layer of your own missing from `custom_objects`?"
+            "give your own layers as `custom_objects`"
         )
     return Network(*made, inputs=inputs)
 
 
 def make_layer(name: str, units: int, custom_objects: Custom) -> Layer:
-    """The layer of that name, of `units` units if it is dense.
+    """The layer of that name, with `units` units if it is dense.
 
     Examples
     --------
@@ -194,8 +193,8 @@ def make_layer(name: str, units: int, custom_objects: Custom) -> Layer:
     """
     if name not in custom_objects and name not in LAYERS:
         raise ValueError(
-            f"there is a layer of another name, {name!r}: say what it is, such as "
-            f"custom_objects={{{name!r}: tb.Dense}}"
+            f"architecture.txt names an unknown layer, {name!r}: give it as `custom_objects`, such "
+            f"as custom_objects={{{name!r}: tb.Dense}}"
         )
     maker: Any = custom_objects[name] if name in custom_objects else LAYERS[name]
     if isinstance(maker, Layer):
@@ -208,18 +207,18 @@ def make_layer(name: str, units: int, custom_objects: Custom) -> Layer:
 
 
 class _Found(NamedTuple):
-    """An old run in the terms of this library."""
+    """A run of TensorBNN in the terms of this library."""
 
     posterior: Posterior
     arrays: dict[str, NDArray[Any]]
-    """As a store wants them, each ``(networks, ...)``."""
+    """As in a chunk of a store, each ``(networks, ...)``."""
     networks: int
     networks_per_file: int
     held: bool
-    """Whether hyper-parameters never change."""
+    """Whether hyper-parameters are the same in all networks."""
 
 
-# How the value of a hyper-parameter is found from what is written.
+# The value of a hyper-parameter from that in the files.
 _Natural = Callable[[NDArray[Any]], NDArray[Any]]
 
 
@@ -248,7 +247,7 @@ def _read(
         raise RunError(
             f"the networks in {path} have {run.hypers.shape[1]} hyper-parameters, but their layers "
             f"have {len(scalars)} and {likelihood} has {len(learned)}: give the `likelihood` of "
-            "the run, with tb.Hyper for what was learned, and layers of your own as they were"
+            "the run, with tb.Hyper for what was learned, and your own layers"
         )
     posterior = Posterior(network, likelihood, *(data or (None, None)), dtype=dtype)
     _warn_of_slopes(network, run)
@@ -269,7 +268,7 @@ def _layer_scalars(network: Network) -> dict[str, _Natural]:
     kinds = dict(zip(network.names, network.layers, strict=True))
     found: dict[str, _Natural] = {}
     for name, parameter in network.parameters.items():
-        # Dense layers are written as square roots, slopes as they are, of either sign.
+        # Scales of dense layers are written as square roots; slopes may have either sign.
         is_dense = isinstance(kinds[name.partition(".")[0]], AbstractDense)
         for argument in parameter.prior.hypers():
             positive = np.square if is_dense else np.abs
@@ -294,9 +293,8 @@ def _warn_of_slopes(network: Network, run: OldRun) -> None:
         negative = int(np.sum((values < 0).reshape(len(values), -1).any(axis=1)))
         if is_positive(parameter.prior.support) and negative:
             said = (
-                f"{name} has negative values in {negative} of {len(values)} networks, which "
-                "TensorBNN does not forbid: predictions are right, but under the paper's prior "
-                "such networks are impossible"
+                f"{name} has negative values in {negative} of {len(values)} networks: predictions "
+                "are right, but such networks have no density under the paper's prior"
             )
             warn(OriginalRunWarning(said))
 

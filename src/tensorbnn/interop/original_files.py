@@ -1,14 +1,14 @@
-"""The text files in which TensorBNN, the code of the paper's authors, keeps a run.
+"""Read the text files in which TensorBNN, the code of the paper's authors, saves a run.
 
     architecture.txt   a layer's name on each line, activations included
     summary.txt        the shape of tensor ``n`` on line ``n``; then the numbers of networks, files
                        and tensors; then the number of hyper-parameters of a network
-    <n>.<m>.txt        tensor ``n`` of the networks in file ``m``, one network below the other
-    hypers<m>.txt      hyper-parameters of the networks in file ``m``, a number on each line
+    <n>.<m>.txt        tensor ``n`` of the networks in file ``m``, one network after another
+    hypers<m>.txt      hyper-parameters of the networks in file ``m``, one number per line
 
-The summary is brought up to date only when a file is full, so that it never counts the networks of
-the last one; those that are whole are read all the same. Files of higher number are left from an
-earlier run in the same folder, and are not read. Only numbers are parsed: nothing is executed.
+TensorBNN updates the summary only when a file is full, so it never counts the networks in the last
+file. Those that are complete are read too. Files with higher numbers are left from an earlier run
+in the same directory, and are not read. Only numbers are parsed; nothing is executed.
 """
 
 import io
@@ -23,7 +23,7 @@ from tensorbnn.errors import DamagedFileError, RunError
 
 
 class OldRun(NamedTuple):
-    """What the files of a run say, as it is written there."""
+    """The content of the files of a run."""
 
     names: tuple[str, ...]
     tensors: tuple[NDArray[Any], ...]
@@ -41,7 +41,7 @@ class _Summary(NamedTuple):
 
 
 def read_run(path: str | os.PathLike[str]) -> OldRun:
-    """Read a run directory of TensorBNN, or raise an error that says what is wrong with it."""
+    """Read a run directory of TensorBNN, or raise an error that says what is wrong."""
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"there is no directory {path}")
@@ -63,13 +63,11 @@ def read_run(path: str | os.PathLike[str]) -> OldRun:
     if len(pieces[-1][-1]) > per_file > 0:
         raise DamagedFileError(
             path / f"hypers{last}.txt",
-            f"belongs elsewhere: it holds more than the {per_file} networks of the other files",
+            f"is not of this run: it has more networks than the {per_file} of the other files",
         )
     *tensors, hypers = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     if not len(hypers):
-        raise RunError(
-            f"{path} holds no networks: its chain was still burning in when it was stopped"
-        )
+        raise RunError(f"{path} has no networks: its chain was stopped in burn-in")
     return OldRun(names, tuple(tensors), hypers, per_file or len(hypers))
 
 
@@ -77,7 +75,7 @@ def read_architecture(file: Path) -> tuple[str, ...]:
     """Names of the layers in an architecture file."""
     names = tuple(line.strip() for line in _read_text(file).splitlines() if line.strip())
     if not names:
-        raise DamagedFileError(file, "names no layers")
+        raise DamagedFileError(file, "is empty: it should name the layers, one per line")
     return names
 
 
@@ -93,21 +91,21 @@ def _read_summary(file: Path) -> _Summary:
     if not good:
         raise DamagedFileError(
             file,
-            "is no summary of TensorBNN: it should have the shape of a tensor on each line, then "
-            "the numbers of networks, files and tensors, then that of hyper-parameters",
+            "is not a summary of TensorBNN: it should have the shape of a tensor on each line, "
+            "then the numbers of networks, files and tensors, then that of hyper-parameters",
         )
     return _Summary(tuple(shapes), networks, files, hypers)
 
 
 def _first_file(path: Path, summary: _Summary) -> int:
-    """Number of the first file: 1 where every epoch filled a file, 0 otherwise."""
+    """Number of the first file: 1 if every epoch filled a file, otherwise 0."""
     files = path / "0.0.txt", path / "0.1.txt"
     sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
     if sizes[0] or not sizes[1] or summary.networks != summary.files:
         return 0
     if summary.files:
         return 1
-    # No file was full when the summary was written: the one network in file 1 tells.
+    # No file was full when the summary was written: file 1 must have one network.
     rows = summary.shapes[0][0]
     return int(len(files[1].read_bytes().splitlines()) == rows)
 
@@ -115,7 +113,7 @@ def _first_file(path: Path, summary: _Summary) -> int:
 def _read_file(path: Path, index: int, summary: _Summary, wanted: int) -> list[NDArray[Any]]:
     """Tensors, then hyper-parameters, of the networks in one file.
 
-    There must be `wanted` of them; with 0 those are taken that are whole.
+    There must be `wanted` of them; 0 means all that are complete.
     """
     files = [(f"{number}.{index}.txt", shape) for number, shape in enumerate(summary.shapes)]
     if summary.hypers:
@@ -131,7 +129,7 @@ def _read_file(path: Path, index: int, summary: _Summary, wanted: int) -> list[N
 
 
 def _read_networks(file: Path, rows: int, columns: int, wanted: int) -> NDArray[Any]:
-    """``(networks, rows, columns)``; a network that is cut off is left out."""
+    """The networks in a file, ``(networks, rows, columns)``; one that is cut off is left out."""
     if not file.is_file():
         if wanted:
             raise DamagedFileError(file, "is missing")
@@ -143,7 +141,7 @@ def _read_networks(file: Path, rows: int, columns: int, wanted: int) -> NDArray[
         if content:
             lines = np.loadtxt(io.BytesIO(content), ndmin=2, comments=None)
     except ValueError as error:
-        raise DamagedFileError(file, f"is no table of numbers: {error}") from error
+        raise DamagedFileError(file, f"is not a table of numbers: {error}") from error
     if lines.shape[1] != columns:
         raise DamagedFileError(
             file, f"has {lines.shape[1]} columns, but summary.txt says {columns}"
@@ -155,8 +153,8 @@ def _read_networks(file: Path, rows: int, columns: int, wanted: int) -> NDArray[
     if wanted and (networks != wanted or len(lines) % rows):
         raise DamagedFileError(
             file,
-            f"is damaged: it has {len(lines)} lines where summary.txt says {wanted} networks of "
-            f"{rows}",
+            f"is damaged: it has {len(lines)} lines, but summary.txt says {wanted} networks of "
+            f"{rows} lines",
         )
     return lines[: networks * rows].reshape(networks, rows, columns)
 
@@ -164,10 +162,10 @@ def _read_networks(file: Path, rows: int, columns: int, wanted: int) -> NDArray[
 def _read_text(file: Path) -> str:
     if not file.is_file():
         raise FileNotFoundError(
-            f"{file.parent} is not a run of TensorBNN, or one that was stopped before its first "
-            f"network was saved: it has no {file.name}"
+            f"{file.parent} has no {file.name}: it is not a run of TensorBNN, or was stopped "
+            "before its first network was saved"
         )
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise DamagedFileError(file, f"is no text: {error}") from error
+        raise DamagedFileError(file, f"is not a text file: {error}") from error

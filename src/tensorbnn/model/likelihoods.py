@@ -157,7 +157,8 @@ class Likelihood(Parametric, ABC):
         """
         raise NotImplementedError(
             f"quantiles and densities with noise need the distribution function of a target, which "
-            f"{type(self).__name__} does not have: define its `cdf(outputs, targets)`"
+            f"{type(self).__name__} does not have: define its `cdf(outputs, targets)`, or use "
+            "noise=False"
         )
 
 

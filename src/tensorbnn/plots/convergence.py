@@ -1,4 +1,4 @@
-"""Have chains converged, and the pre-training before them? Curves against draws, lags, epochs."""
+"""Convergence of chains and of pre-training: curves against draws, lags and epochs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
 from tensorbnn.inference.pretrain import Pretrained
 from tensorbnn.plots.figure import (
+    Labels,
     chain_color,
-    check_output,
+    choose_column,
     legend_above,
+    name_of,
     new_figure,
-    single_column,
 )
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 def losses(pretrained: Pretrained, *, chain: int | None = None, ax: Axes | None = None) -> Axes:
     """Training and validation loss of pre-training against the epoch, cycle after cycle.
 
-    A thin vertical line stands between two cycles. The loss is on a log scale where it is positive
-    throughout. Where chains took different numbers of epochs for a cycle, the next one begins for
-    all of them after the longest. All chains are shown, or the one with the number `chain`.
+    A thin vertical line separates two cycles. The scale is logarithmic if all losses are positive.
+    If chains needed different numbers of epochs for a cycle, the next one begins after the longest.
+    All chains are shown, or only number `chain`.
     """
     chains = len(pretrained.epochs)
     if chain is not None and not 0 <= chain < chains:
@@ -60,15 +61,16 @@ def trace(
     x: ArrayLike,
     *,
     output: int = 0,
+    labels: Labels = None,
     ax: Axes | None = None,
     progress: bool = True,
 ) -> Axes:
-    """What each chain says at one input, draw after draw.
+    """Prediction of each chain at one row of inputs, draw after draw.
 
-    Chains that have converged look like one another, without trend; draws with a divergent
-    trajectory are marked at the bottom. `x` is one row of inputs: a number, or ``(inputs,)``.
+    Chains that have converged look alike, without a trend. Draws with a divergent trajectory are
+    marked at the bottom. `x` is one row of inputs: a number, or ``(inputs,)``.
     """
-    values = _at(ensemble, x, output, progress=progress)
+    values = _at(ensemble, x, output, "plots.trace", progress=progress)
     ax = new_figure()[1] if ax is None else ax
     draws = np.arange(1, values.shape[1] + 1)
     for chain, own in enumerate(values):
@@ -78,7 +80,7 @@ def trace(
     if len(found):
         where, bottom = np.zeros(len(found)), ax.get_xaxis_transform()
         ax.plot(found, where, "|", color="black", ms=8, transform=bottom, label="divergence")
-    ax.set(xlabel="draw", ylabel=_label(x), xlim=(0.5, len(draws) + 0.5))
+    ax.set(xlabel="draw", ylabel=_label(ensemble, x, output, labels), xlim=(0.5, len(draws) + 0.5))
     legend_above(ax)
     return ax
 
@@ -89,20 +91,21 @@ def ranks(
     *,
     output: int = 0,
     bins: int | None = None,
+    labels: Labels = None,
     ax: Axes | None = None,
     progress: bool = True,
 ) -> Axes:
-    """How the draws of each chain rank among those of all chains, at one input.
+    """Ranks of the draws of each chain among those of all chains, at one row of inputs.
 
-    The height is a chain's number of draws in a bin of ranks, relative to that of chains that say
-    the same: 1. The gray band holds 95 % of it for independent draws; correlated ones stray
-    further. A chain that slopes sits too low or too high, one that is hollow is too wide. Draws
-    that say exactly the same are ranked at random.
+    The height is a chain's number of draws in a bin of ranks, relative to the mean over chains. The
+    gray band holds 95 % of the heights for independent draws; those of correlated draws vary more.
+    A sloping chain is too low or too high, a U-shaped one is too wide. Equal predictions are
+    ranked at random.
 
-    `x` is as for `trace`; by default there are so many `bins` that each holds 50 draws of a chain,
-    5 to 20.
+    `x` is as for `trace`. By default the number of `bins`, from 5 to 20, is such that each holds 50
+    draws of a chain.
     """
-    values = _at(ensemble, x, output, progress=progress)
+    values = _at(ensemble, x, output, "plots.ranks", progress=progress)
     chains, draws = values.shape
     if chains < 2:
         raise ValueError("ranks compare chains, but this ensemble has only one")
@@ -122,7 +125,8 @@ def ranks(
         height = np.histogram(own, edges)[0] * bins / draws
         color = chain_color(chain)
         ax.stairs(height, edges, baseline=None, color=color, lw=1.5, label=f"chain {chain}")
-    ax.set(xlabel=f"rank of {_label(x)}", ylabel="relative frequency", xlim=(0, 1))
+    name = f"rank of the {_label(ensemble, x, output, labels)}"
+    ax.set(xlabel=name, ylabel="relative frequency", xlim=(0, 1))
     ax.set_ylim(0, max(2.0, ax.get_ylim()[1]))
     legend_above(ax)
     return ax
@@ -130,15 +134,16 @@ def ranks(
 
 def autocorrelation(
     ensemble: Ensemble,
-    x: ArrayLike,
+    x: ArrayLike | None = None,
     *,
     max_lag: int | None = None,
+    labels: Labels = None,
     ax: Axes | None = None,
     progress: bool = True,
 ) -> Axes:
     """Autocorrelation of the predictions against the lag, averaged over the rows of `x`.
 
-    Up to `max_lag` draws; by default 75, or all where there are fewer.
+    By default `x` is at most 100 training rows, and `max_lag` is 75 draws or all of them.
     """
     max_lag = min(75, ensemble.num_draws - 1) if max_lag is None else max_lag
     rho = ensemble.autocorrelation(x, max_lag, progress=progress)
@@ -147,66 +152,83 @@ def autocorrelation(
     lags = np.arange(max_lag + 1)
     ax.axhline(0.0, color="0.6", lw=0.8)
     for output, own in enumerate(rho.T):
-        label = f"output {output}" if rho.shape[1] > 1 else None
+        label = name_of("y", output, rho.shape[1], labels) if rho.shape[1] > 1 else None
         ax.plot(lags, own, ".-", color=chain_color(output), lw=1.2, ms=5, label=label)
-    ax.set(xlabel="lag (draws)", ylabel="autocorrelation", xlim=(0, max_lag))
+    ax.set(xlabel="lag (draws)", ylabel="autocorrelation of predictions", xlim=(0, max_lag))
     ax.set_ylim(min(-0.1, np.nanmin(rho, initial=0.0) * 1.1), 1.03)
     if rho.shape[1] > 1:
         ax.legend(frameon=False)
     return ax
 
 
-def rhat(diagnosis: Diagnosis, x: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """R-hat against an input, with the limit below which chains agree.
-
-    `x` is one input ``(rows,)``, such as a column of those that were diagnosed.
-    """
-    ax = _against(diagnosis.rhat, x, "R-hat", ax)
+def rhat(
+    diagnosis: Diagnosis, *, column: int = 0, labels: Labels = None, ax: Axes | None = None
+) -> Axes:
+    """R-hat against an input, with the limit below which chains agree."""
+    ax = _against(diagnosis, diagnosis.rhat, "R-hat", column, labels, ax)
     ax.axhline(RHAT_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {RHAT_LIMIT}")
     ax.set_ylim(0.998, max(1.02, ax.get_ylim()[1]))
     ax.legend(frameon=False)
     return ax
 
 
-def ess(diagnosis: Diagnosis, x: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Bulk (dots) and tail (crosses) effective sample size against an input, as for `rhat`."""
-    ax = _against(diagnosis.ess, x, "bulk", ax)
-    _against(diagnosis.ess_tail, x, "tail", ax, marker="x")
+def ess(
+    diagnosis: Diagnosis, *, column: int = 0, labels: Labels = None, ax: Axes | None = None
+) -> Axes:
+    """Bulk (dots) and tail (crosses) effective sample size against an input."""
+    ax = _against(diagnosis, diagnosis.ess, "bulk", column, labels, ax)
+    _against(diagnosis, diagnosis.ess_tail, "tail", column, labels, ax, marker="x")
     ax.axhline(ESS_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {ESS_LIMIT:.0f}")
     ax.set(ylabel="effective sample size", ylim=(0, ax.get_ylim()[1]))
     ax.legend(frameon=False)
     return ax
 
 
-def _at(ensemble: Ensemble, x: ArrayLike, output: int, *, progress: bool) -> NDArray[Any]:
-    """Predictions ``(chains, draws)`` at one input."""
+def _at(
+    ensemble: Ensemble, x: ArrayLike, output: int, plot: str, *, progress: bool
+) -> NDArray[Any]:
+    """Predictions ``(chains, draws)`` at one row of inputs."""
+    ensemble._refuse_weights(plot, "it shows draws in the order they were sampled")
     row = np.asarray(x)
     if row.ndim > 1:
         raise ValueError(
             f"`x` must be one row of inputs, ({ensemble.network.inputs},), got shape {row.shape}"
         )
-    values = ensemble.predict(row.reshape(1, -1), progress=progress)._samples[:, 0]
-    check_output(output, values.shape[1])
-    return values[:, output].reshape(ensemble.num_chains, -1)
+    samples = ensemble.predict(row.reshape(1, -1), progress=progress).samples
+    values = choose_column("output", samples.reshape(len(samples), -1), output)
+    return values.reshape(ensemble.num_chains, -1)
 
 
-def _label(x: ArrayLike) -> str:
-    row = np.atleast_1d(np.asarray(x))
-    inputs = ", ".join(f"{each:.3g}" for each in row[:4].tolist())
-    return f"prediction at ({inputs}, ...)" if len(row) > 4 else f"prediction at {inputs}"
+def _label(ensemble: Ensemble, x: ArrayLike, output: int, labels: Labels) -> str:
+    network = ensemble.network
+    name = name_of("y", output, ensemble.likelihood.columns(network.outputs), labels)
+    row = np.atleast_1d(np.asarray(x)).tolist()
+    inputs = [
+        f"{name_of('x', place, len(row), labels)} = {each:.3g}"
+        for place, each in enumerate(row[:4])
+    ]
+    return f"prediction of {name} at {', '.join(inputs)}{', ...' * (len(row) > 4)}"
 
 
 def _against(
-    values: NDArray[Any], x: ArrayLike, name: str, ax: Axes | None, *, marker: str = "o"
+    diagnosis: Diagnosis,
+    values: NDArray[Any],
+    name: str,
+    column: int,
+    labels: Labels,
+    ax: Axes | None,
+    *,
+    marker: str = "o",
 ) -> Axes:
-    column = single_column("x", x)
-    if len(column) != len(values):
-        raise ValueError(f"`x` has {len(column)} rows but the diagnosis has {len(values)}")
+    if diagnosis.x is None:
+        raise ValueError("the diagnosis does not have its inputs: make it with `ensemble.diagnose`")
+    at, values = choose_column("column", diagnosis.x, column), values.reshape(len(values), -1)
     ax = new_figure()[1] if ax is None else ax
-    order, values = np.argsort(column), values.reshape(len(column), -1)
+    order = np.argsort(at)
     for output, own in enumerate(values.T):
-        label = name if values.shape[1] == 1 else f"{name}, output {output}"
+        of = name_of("y", output, values.shape[1], labels)
+        label = name if values.shape[1] == 1 else f"{name}, {of}"
         color = chain_color(output)
-        ax.plot(column[order], own[order], marker=marker, ms=4, lw=0.6, color=color, label=label)
-    ax.set(xlabel="x", ylabel=name)
+        ax.plot(at[order], own[order], marker=marker, ms=4, lw=0.6, color=color, label=label)
+    ax.set(xlabel=name_of("x", column, diagnosis.x.shape[1], labels), ylabel=name)
     return ax

@@ -1,33 +1,35 @@
-"""What all pictures share: a new figure, and checks of what is to be shown."""
+"""What all figures share: new Axes, names of columns, and checks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Labels = Mapping[str, str] | None
+
 
 def new_figure() -> tuple[Figure, Axes]:
-    """A figure with one Axes, of the size all pictures here have."""
+    """A figure with one Axes, of the same size for all plots."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'tensorbnn[plots]'") from error
+        raise ImportError("plots need Matplotlib: pip install 'tensorbnn[plots]'") from error
     return plt.subplots(figsize=(7, 4.5), layout="constrained")
 
 
 def chain_color(chain: int) -> str:
-    """The color of a chain, or of an output, the same in all pictures."""
+    """The color of a chain, or of an output, the same in all figures."""
     return f"C{chain % 10}"
 
 
 def legend_above(ax: Axes) -> None:
-    """A legend above the Axes, where it hides no data."""
+    """Add a legend above the Axes, where it hides no data."""
     ax.legend(
         frameon=False,
         loc="lower center",
@@ -39,17 +41,24 @@ def legend_above(ax: Axes) -> None:
     )
 
 
-def single_column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """`values` as ``(rows,)``, or an error that names them."""
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` must be a single column for this plot, got shape {array.shape}")
-    return array
+def name_of(kind: str, number: int, count: int, labels: Labels) -> str:
+    """What a figure calls one of `count` inputs (``"x"``) or outputs (``"y"``).
+
+    Examples
+    --------
+    >>> name_of("x", 0, 1, None), name_of("y", 1, 2, None), name_of("y", 1, 2, {"y1": "flow"})
+    ('x', 'y1', 'flow')
+    """
+    return label_of(kind if count == 1 else f"{kind}{number}", labels)
 
 
-def check_output(output: int, outputs: int) -> None:
-    """Raise where there is no such output."""
-    if not 0 <= output < outputs:
-        raise ValueError(f"`output` must be 0 to {outputs - 1}, got {output!r}")
+def label_of(name: str, labels: Labels) -> str:
+    """What a figure calls something with this name."""
+    return name if labels is None else labels.get(name, name)
+
+
+def choose_column(name: str, values: NDArray[Any], number: int) -> NDArray[Any]:
+    """One column ``(rows,)`` of ``(rows, columns)``, which an argument `name` chooses."""
+    if not 0 <= number < values.shape[1]:
+        raise ValueError(f"`{name}` must be 0 to {values.shape[1] - 1}, got {number!r}")
+    return values[:, number]

@@ -1,4 +1,4 @@
-"""Posteriors of hyper-parameters and of scales of inputs, and what predictions owe to a prior."""
+"""Posteriors of hyper-parameters and of scales of inputs, and sensitivity to a prior."""
 
 from __future__ import annotations
 
@@ -11,14 +11,24 @@ from numpy.typing import NDArray
 from tensorbnn.checks import check_count
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.sensitivity import Sensitivity
-from tensorbnn.plots.figure import chain_color, check_output, legend_above, new_figure
+from tensorbnn.ensemble.statistics import quantile
+from tensorbnn.plots.figure import (
+    Labels,
+    chain_color,
+    choose_column,
+    label_of,
+    legend_above,
+    name_of,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Rows of which curves are drawn.
+# At most this many rows have a curve.
 MOST_ROWS = 5
-# Marks in a decade, from which ratio of the largest value to the smallest on.
+QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+# Ticks in a decade, by the least ratio of the largest value to the smallest.
 _TICKS = (
     (10.0, (1.0, 2.0, 5.0)),
     (3.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)),
@@ -27,76 +37,99 @@ _TICKS = (
 
 
 def hyperparameters(
-    ensemble: Ensemble, *, names: Sequence[str] | None = None, ax: Axes | None = None
+    ensemble: Ensemble,
+    *,
+    var_names: Sequence[str] | None = None,
+    labels: Labels = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Median (dot), middle 50 % (thick) and 90 % (thin) of each hyper-parameter, chain by chain.
 
-    All, or those with these `names` in `Ensemble.hyperparameters`.
+    Shows all, or those with these `var_names` in `Ensemble.hyperparameters`.
     """
-    if isinstance(names, str):
-        raise TypeError(f"`names` must be a list of names, got {names!r}")
-    chosen = list(ensemble.hyperparameters) if names is None else list(names)
-    series = {name: _values(ensemble, name) for name in chosen}
+    chosen = _chosen(var_names, list(ensemble.hyperparameters))
+    series = {label_of(name, labels): _values(ensemble, name) for name in chosen}
     if not series:
         raise ValueError("this ensemble has no hyper-parameters to show")
-    ax = _intervals(series, ensemble.num_chains, ax)
-    ax.set_xlabel("value")
+    ax = _intervals(series, ensemble.weights, ax)
+    ax.set_xlabel(_in_units("value", ensemble))
     return ax
 
 
 def relevances(
-    ensemble: Ensemble, *, names: Sequence[str] | None = None, ax: Axes | None = None
+    ensemble: Ensemble,
+    *,
+    var_names: Sequence[str] | None = None,
+    labels: Labels = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Median (dot), middle 50 % (thick) and 90 % (thin) of each input's scale, chain by chain.
 
-    Of networks that begin with `Relevance`; on a logarithmic axis, the largest first. `names` are
-    those of the inputs: ``x0``, ``x1``, ... by default.
+    For networks that begin with `Relevance`; on a logarithmic axis, the largest first. Shows all
+    inputs, or those with these `var_names`, such as ``["x0", "x3"]``.
     """
     if ensemble.relevances is None:
         raise ValueError("the network does not begin with Relevance(): its inputs have no scales")
-    count = ensemble.network.inputs
-    labels = [f"x{place}" for place in range(count)] if names is None else list(names)
-    if isinstance(names, str) or len(labels) != count:
-        raise ValueError(f"`names` must be a list of {count} names, got {names!r}")
-    order = np.argsort(-ensemble.relevances)
+    known = [
+        name_of("x", each, ensemble.network.inputs, None) for each in range(ensemble.network.inputs)
+    ]
+    chosen = _chosen(var_names, known)
     scales = ensemble.parameters["relevance_0.scales"]
-    ax = _intervals({labels[each]: scales[..., each] for each in order}, ensemble.num_chains, ax)
+    series = {
+        label_of(known[each], labels): scales[..., each]
+        for each in np.argsort(-ensemble.relevances)
+        if known[each] in chosen
+    }
+    ax = _intervals(series, ensemble.weights, ax)
     ax.set(xlabel="scale of the input", xscale="log")
     return ax
 
 
 def hyperparameter(
-    ensemble: Ensemble, name: str, *, bins: int = 20, ax: Axes | None = None
+    ensemble: Ensemble,
+    name: str,
+    *,
+    bins: int = 20,
+    labels: Labels = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Histogram of one hyper-parameter: of all chains (filled), and of each chain."""
     values = _values(ensemble, name)
+    weights = np.ones(values.shape) if ensemble.weights is None else ensemble.weights
     bins = check_count("bins", bins, least=1)
     ax = new_figure()[1] if ax is None else ax
     edges = np.histogram_bin_edges(values, bins)
-    together = np.histogram(values, edges, density=True)[0]
-    ax.stairs(together, edges, fill=True, color="0.85", label="all chains")
+    overall = np.histogram(values, edges, weights=weights, density=True)[0]
+    ax.stairs(overall, edges, fill=True, color="0.85", label="all chains")
     for chain, own in enumerate(values):
-        height = np.histogram(own, edges, density=True)[0]
+        height = np.histogram(own, edges, weights=weights[chain], density=True)[0]
         ax.stairs(height, edges, baseline=None, color=chain_color(chain), label=f"chain {chain}")
-    ax.set(xlabel=name, ylabel="density", xlim=(edges[0], edges[-1]))
+    label = _in_units(label_of(name, labels), ensemble)
+    ax.set(xlabel=label, ylabel="density", xlim=(edges[0], edges[-1]))
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
     return ax
 
 
 def sensitivity(
-    found: Sensitivity, *, output: int = 0, axes: Sequence[Axes] | None = None
+    found: Sensitivity,
+    *,
+    output: int = 0,
+    labels: Labels = None,
+    axes: Sequence[Axes] | None = None,
 ) -> NDArray[Any]:
-    """Mean, sd and effective size against the value of the number that was moved.
+    """Mean, sd and effective sample size against the value of the number that was moved.
 
-    Gray, with dotted curves, where the weights can't be trusted (too high a k-hat). The dashed line
-    is at the trustworthy value with the highest evidence. Of more than five rows, five are shown.
+    Regions where the weights can't be trusted (k-hat is too high) are gray, and curves there are
+    dotted. The dashed line marks the trustworthy value with the highest evidence. At most five rows
+    are shown.
 
     Draws into three `axes`, new ones below one another by default, and returns them.
     """
     shape = *found.mean.shape[:2], -1
     mean, sd = found.mean.reshape(shape), found.sd.reshape(shape)
-    check_output(output, mean.shape[2])
+    choose_column("output", mean[0], output)
+    name_y = name_of("y", output, mean.shape[2], labels)
     if axes is None:
         figure, first = new_figure()
         first.remove()
@@ -112,13 +145,13 @@ def sensitivity(
     for ax, curves, label in zip(panels, (mean, sd), ("mean", "sd"), strict=False):
         for place, row in enumerate(rows):
             x = found.x[row]
-            name = f"x = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
+            name = f"{name_of('x', 0, 1, labels)} = {x[0]:.3g}" if len(x) == 1 else f"row {row}"
             _curve(ax, values, curves[order, row, output], good, f"C{place}", name)
-        ax.set_ylabel(label)
+        ax.set_ylabel(f"{label} of {name_y}")
     _curve(panels[2], values, found.ess[order], good, "black", None)
-    panels[2].set(ylabel="effective size", ylim=(0, 1.05 * len(found.ensembles[0])))
+    panels[2].set(ylabel="effective sample size", ylim=(0, 1.05 * len(found.ensembles[0])))
     more = f" and {len(found.names) - 1} more" if len(found.names) > 1 else ""
-    panels[2].set_xlabel(found.names[0] + more)
+    panels[2].set_xlabel(label_of(found.names[0], labels) + more)
     legend_above(panels[0])
     for ax in panels:
         _mark(ax, found, values, good)
@@ -127,15 +160,19 @@ def sensitivity(
     return panels
 
 
-def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None) -> Axes:
+def _intervals(
+    series: Mapping[str, NDArray[Any]], weights: NDArray[Any] | None, ax: Axes | None
+) -> Axes:
     """Quantiles of each of the named values ``(chains, draws)``, one below the other."""
+    chains = len(next(iter(series.values())))
     if ax is None:
         figure, ax = new_figure()
         figure.set_figheight(max(4.5, 0.8 + 0.35 * len(series)))
     offsets = np.linspace(-0.25, 0.25, chains) if chains > 1 else np.zeros(1)
     for place, values in enumerate(series.values()):
         for chain, (own, offset) in enumerate(zip(values, offsets, strict=True)):
-            low, lower, middle, upper, high = np.quantile(own, [0.05, 0.25, 0.5, 0.75, 0.95])
+            shares = None if weights is None else weights[chain] / weights[chain].sum()
+            low, lower, middle, upper, high = quantile(own, QUANTILES, shares)
             color, y = chain_color(chain), place + offset
             ax.plot([low, high], [y, y], color=color, lw=1)
             ax.plot([lower, upper], [y, y], color=color, lw=2.5)
@@ -147,6 +184,21 @@ def _intervals(series: Mapping[str, NDArray[Any]], chains: int, ax: Axes | None)
     ax.set_axisbelow(True)
     legend_above(ax)
     return ax
+
+
+def _chosen(var_names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """The names that the user chose, all by default."""
+    if isinstance(var_names, str):
+        raise TypeError(f"`var_names` must be a list of names, got {var_names!r}")
+    for name in var_names or ():
+        if name not in known:
+            raise ValueError(f"`var_names` has {name!r}, but there are only {list(known)}")
+    return list(known if var_names is None else var_names)
+
+
+def _in_units(name: str, ensemble: Ensemble) -> str:
+    """A label of hyper-parameters, which are in the units of the model."""
+    return f"{name} (standardized units)" if ensemble.scaling.x_scale else name
 
 
 def _values(ensemble: Ensemble, name: str) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Predictions against an input, and whether they are as sure as they should be."""
+"""Predictions against an input, and their calibration."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_count
+from tensorbnn.data import Dataset, as_dataset
 from tensorbnn.ensemble.class_scores import ClassScores, Reliability
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scores import Scores
-from tensorbnn.plots.figure import check_output, new_figure, single_column
+from tensorbnn.plots.figure import Labels, choose_column, name_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GREEN, YELLOW = "#5fb760", "#f7d560"
+# More error bars than this are drawn as pixels.
+MOST_POINTS = 3000
 
 
 def bands(
     prediction: Prediction,
-    x: ArrayLike | None = None,
     *,
-    data: tuple[ArrayLike, ArrayLike] | None = None,
+    data: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     truth: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
+    column: int = 0,
     output: int = 0,
     noise: bool = False,
+    labels: Labels = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Mean with one-sd (green) and two-sd (yellow) bands against one input: the paper's figure.
@@ -35,48 +39,51 @@ def bands(
     Parameters
     ----------
     prediction
-        Predictions at rows in any order.
-    x
-        What to draw them against, ``(rows,)`` or ``(rows, 1)``; by default their input.
+        The prediction, with its rows in any order.
     data
-        Training inputs and targets to show as points.
+        Rows ``(x, y)`` to show as points, with bars if a `Dataset` has `y_sd`.
     truth
-        A function whose curve is drawn for comparison.
+        A function of the input, whose curve is drawn for comparison.
+    column
+        The input on the horizontal axis.
     noise
         Whether the bands include the noise of a new target.
+    labels
+        Names of the input and the output, such as ``{"x": "depth (m)", "y": "flow"}``.
     """
-    column = single_column("x", prediction.x if x is None else x)
-    if len(column) != prediction.num_rows:
-        raise ValueError(f"`x` has {len(column)} rows but the prediction has {prediction.num_rows}")
-    mean, sd = prediction.mean, prediction.sd_total if noise else prediction.sd
-    mean, sd = mean.reshape(len(column), -1), sd.reshape(len(column), -1)
-    check_output(output, mean.shape[1])
+    inputs = choose_column("column", prediction.x, column)
+    means, sds = (
+        each.reshape(prediction.num_rows, -1)
+        for each in (prediction.mean, prediction.sd_total if noise else prediction.sd)
+    )
+    order = np.argsort(inputs)
+    at, mean = inputs[order], choose_column("output", means, output)[order]
+    sd = sds[order, output]
     ax = new_figure()[1] if ax is None else ax
-    order = np.argsort(column)
-    column = column[order]
-    mean, sd = mean[order, output], sd[order, output]
-    ax.fill_between(column, mean - 2 * sd, mean + 2 * sd, color=YELLOW, lw=0, label="two sd")
-    ax.fill_between(column, mean - sd, mean + sd, color=GREEN, lw=0, label="one sd")
-    ax.plot(column, mean, color="black", lw=1.5, label="mean")
+    ax.fill_between(at, mean - 2 * sd, mean + 2 * sd, color=YELLOW, lw=0, label="two sd")
+    ax.fill_between(at, mean - sd, mean + sd, color=GREEN, lw=0, label="one sd")
+    ax.plot(at, mean, color="black", lw=1.5, label="mean")
     if truth is not None:
-        ax.plot(column, np.asarray(truth(column)), color="tab:red", lw=1.2, ls="--", label="truth")
+        ax.plot(at, np.asarray(truth(at)), color="tab:red", lw=1.2, ls="--", label="truth")
     if data is not None:
-        at, targets = (single_column(name, each) for name, each in zip("xy", data, strict=True))
-        ax.plot(at, targets, "o", color="tab:blue", ms=5, label="data")
-    ax.set(xlabel="x", ylabel="y")
-    if column[0] < column[-1]:
-        ax.set_xlim(column[0], column[-1])
+        _show_data(as_dataset("data", data), column, output, ax)
+    name = name_of("x", column, prediction.x.shape[1], labels)
+    ax.set(xlabel=name, ylabel=name_of("y", output, means.shape[1], labels))
+    if at[0] < at[-1]:
+        ax.set_xlim(at[0], at[-1])
     ax.legend(frameon=False, loc="best")
     return ax
 
 
-def calibration(scores: Scores | ClassScores, *, ax: Axes | None = None) -> Axes:
+def calibration(
+    scores: Scores | ClassScores, *, labels: Labels = None, ax: Axes | None = None
+) -> Axes:
     """Predicted against observed: on the diagonal if the ensemble is calibrated.
 
-    For numbers, the coverage of intervals of every level; below the diagonal the ensemble is too
-    sure. For classes, the frequency of what was predicted with a probability; the area of a dot is
-    in proportion to the number of predictions. The gray band, or the bar of a dot, holds 95 % of
-    what chance alone does.
+    For numbers, the coverage of intervals of every level; below the diagonal the ensemble is
+    overconfident. For classes, the observed frequency against the predicted probability; the area
+    of a dot is proportional to the number of predictions. The gray band, or the bar of a dot, holds
+    95 % of the deviations that are due to chance.
     """
     ax = new_figure()[1] if ax is None else ax
     ax.plot([0, 1], [0, 1], color="0.6", lw=0.8, ls="--")
@@ -84,17 +91,18 @@ def calibration(scores: Scores | ClassScores, *, ax: Axes | None = None) -> Axes
         _reliability(scores.reliability, ax)
         ax.set(xlabel="predicted probability", ylabel="observed frequency")
     else:
-        _coverage(scores, ax)
+        _coverage(scores, labels, ax)
         ax.set(xlabel="level of the interval", ylabel="fraction of targets inside")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return ax
 
 
-def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
+def pit(scores: Scores, *, bins: int = 20, labels: Labels = None, ax: Axes | None = None) -> Axes:
     """Histogram of the probability integral transform: flat if the ensemble is calibrated.
 
-    Heaped at both ends, the ensemble is too sure; in the middle, not sure enough; at one end, it is
-    biased. The gray band holds 95 % of what chance alone does in a bin.
+    Peaks at both ends show that the ensemble is overconfident, a peak in the middle that it is
+    underconfident, and a peak at one end that it is biased. The gray band holds 95 % of the
+    deviations of a bin that are due to chance.
     """
     if not isinstance(scores, Scores):
         raise TypeError("`pit` shows scores of numbers; for classes use `calibration`")
@@ -106,7 +114,7 @@ def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
     sd = np.sqrt((bins - 1) / rows)
     for output, own in enumerate(values.T):
         height = np.histogram(own, edges)[0] * bins / rows
-        color, label = f"C{output % 10}", f"output {output}"
+        color, label = f"C{output % 10}", name_of("y", output, outputs, labels)
         ax.stairs(height, edges, color=color, fill=outputs == 1, alpha=0.7, lw=1.5, label=label)
     # In front of the bars, which would hide it.
     band = max(1 - 1.96 * sd, 0), 1 + 1.96 * sd
@@ -119,7 +127,17 @@ def pit(scores: Scores, *, bins: int = 20, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _coverage(scores: Scores, ax: Axes) -> None:
+def _show_data(data: Dataset, column: int, output: int, ax: Axes) -> None:
+    """Rows as points, with their error bars if they have some."""
+    x, y = choose_column("column", data.x, column), choose_column("output", data.targets, output)
+    ax.plot(x, y, "o", color="tab:blue", ms=5, label="data")
+    if data.y_sd is not None:
+        sd = data.y_sd.reshape(len(data), -1)[:, output]
+        pixels = len(data) > MOST_POINTS
+        ax.errorbar(x, y, sd, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
+
+
+def _coverage(scores: Scores, labels: Labels, ax: Axes) -> None:
     values = scores.pit.reshape(len(scores.pit), -1)
     rows, outputs = values.shape
     level = np.linspace(0, 1, 101)
@@ -128,7 +146,13 @@ def _coverage(scores: Scores, ax: Axes) -> None:
     for output, own in enumerate(values.T):
         # A target lies in the middle interval of a level if its transform is that near to a half.
         observed = np.searchsorted(np.sort(2 * np.abs(own - 0.5)), level, side="right") / rows
-        ax.plot(level, observed, color=f"C{output % 10}", lw=1.5, label=f"output {output}")
+        ax.plot(
+            level,
+            observed,
+            color=f"C{output % 10}",
+            lw=1.5,
+            label=name_of("y", output, outputs, labels),
+        )
     if outputs > 1:
         ax.legend(frameon=False, loc="upper left")
 

@@ -1,4 +1,4 @@
-"""What a report is about: a run, its data, the names of its columns, and rows to judge it by."""
+"""The subject of a report: a run, its data, names of columns, and rows to judge it by."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.messages import PYTHON, Words
 from tensorbnn.model.checks import as_rows
+from tensorbnn.plots.figure import name_of
 from tensorbnn.sampling.api import load
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.tables.encoding import (
@@ -22,7 +23,7 @@ from tensorbnn.tables.encoding import (
     unnamed_encoding,
 )
 
-# Rows that are diagnosed, and networks and rows that predictions are shown and scored with.
+# At most this many rows are diagnosed, and networks and rows used for predictions.
 DIAGNOSED_ROWS = 100
 MOST_NETWORKS = 4000
 MOST_ROWS = 1000
@@ -30,7 +31,7 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class ReportContext:
-    """All that the sections of a report look at."""
+    """Everything that the sections of a report use."""
 
     path: Path
     manifest: Mapping[str, Any]
@@ -63,6 +64,16 @@ class ReportContext:
             return classes[1:]
         return names if len(names) == count else tuple(f"output {each}" for each in range(count))
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """The names of columns by those of `plots`."""
+        kinds = {"x": self.encoding.columns, "y": self.outputs}
+        return {
+            name_of(kind, number, len(names), None): name
+            for kind, names in kinds.items()
+            for number, name in enumerate(names)
+        }
+
 
 def read_context(
     path: Path,
@@ -79,7 +90,7 @@ def read_context(
     if judged is None:
         if kept is None:
             raise ValueError(
-                f"{path} keeps no data to look at its predictions by: give a table with "
+                f"{path} does not contain its data: give a table of rows with targets, by "
                 f"{words.option('validation')}"
             )
         unseen = "validation_x" in kept

@@ -1,8 +1,7 @@
-"""Pictures of the page, as SVG inside it."""
+"""Figures of the page, embedded as SVG."""
 
 import base64
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +13,14 @@ from tensorbnn.report.html import Html, image
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# More points than this are drawn as pixels, so that the page stays small.
+# More points than this are drawn as pixels, to keep the page small.
 MOST_POINTS = 3000
-# Inches: small, so that their letters can be read on a phone and in two columns on paper.
+# Inches: small, so that text is readable on a phone and in two columns on paper.
 WIDTH = 5.0
 
 
 def new_axes(height: float = 3.3) -> "Axes":
-    """Axes of a figure that no window will ever show."""
+    """Axes of a figure without a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -30,13 +29,13 @@ def new_axes(height: float = 3.3) -> "Axes":
 
 
 def drawn(ax: "Axes", says: str, caption: str) -> Html:
-    """A picture for the page: all of the figure that `ax` is in."""
+    """An image for the page: the whole figure of `ax`."""
     import matplotlib
 
     figure: Any = ax.figure
     for each in figure.axes:
         for text in (each.xaxis.label, each.yaxis.label, *legend_texts(each)):
-            text.set_parse_math(False)  # names of columns are no formulas, whatever they hold
+            text.set_parse_math(False)  # names of columns are never formulas
         for line in each.lines:
             line.set_rasterized(len(line.get_xdata()) > MOST_POINTS)
     content = io.BytesIO()
@@ -46,17 +45,8 @@ def drawn(ax: "Axes", says: str, caption: str) -> Html:
     return image(f"data:image/svg+xml;base64,{encoded}", says, caption)
 
 
-def name_outputs(ax: "Axes", names: Sequence[str]) -> "Axes":
-    """Names for ``output 0`` and so on in the legend."""
-    for text in legend_texts(ax):
-        kind, _, number = text.get_text().partition(" ")
-        if kind == "output":
-            text.set_text(names[int(number)])
-    return ax
-
-
 def plain_ticks(ax: "Axes") -> None:
-    """Few and plain numbers along a logarithmic axis: powers of ten would run into each other."""
+    """Few and plain numbers on a logarithmic axis: powers of ten would overlap."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = ax.get_xlim()
@@ -83,7 +73,7 @@ def draw_log_density(reports: list[dict[str, Any]], burn_in: int) -> "Axes | Non
         at, values = ([each[name] for each in own] for name in ("transition", "lp"))
         ax.plot(at, values, ".-", lw=1, ms=3, color=chain_color(chain), label=f"chain {chain}")
     after = [each["lp"] for each in known if each["transition"] > burn_in]
-    if after:  # the climb of burn-in would hide the rest
+    if after:  # burn-in would hide the rest
         low, high = np.min(after), np.max(after)
         pad = max(high - low, 1.0)
         ax.set_ylim(low - pad, high + pad)
@@ -112,7 +102,7 @@ def draw_against_truth(
 
 
 def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[str, ...]) -> "Axes":
-    """How often each class was taken for each."""
+    """A confusion matrix."""
     count = np.zeros((len(labels), len(labels)), int)
     np.add.at(count, (true, predicted), 1)
     ax = new_axes(3.9)
@@ -130,7 +120,7 @@ def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[st
 
 
 def draw_histogram(values: NDArray[Any], name: str, limit: float, *, least: float) -> "Axes":
-    """How numbers of many points are spread, from `least` on, with the limit they are to keep."""
+    """Histogram of the numbers of many points, from `least` on, with their limit."""
     ax = new_axes()
     known = values[np.isfinite(values)]
     low, high = min(known.min(), least), max(known.max(), limit)
@@ -138,6 +128,6 @@ def draw_histogram(values: NDArray[Any], name: str, limit: float, *, least: floa
     ax.hist(known, np.linspace(low, high, 31).tolist(), color="C0")
     ax.axvline(limit, color="tab:red", ls="--", lw=1.2, label=f"limit {limit:g}")
     ax.set(xlabel=name, ylabel="points", xlim=(low, high))
-    ax.locator_params(axis="x", nbins=6)  # more numbers such as 1.0025 would touch
+    ax.locator_params(axis="x", nbins=6)  # more numbers such as 1.0025 would overlap
     ax.legend(frameon=False)
     return ax

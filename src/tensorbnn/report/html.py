@@ -1,4 +1,4 @@
-"""Pieces of an HTML page; every text that is put in is escaped here and nowhere else."""
+"""Elements of an HTML page; all text is escaped here and nowhere else."""
 
 import html
 import re
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Html:
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     text: str
 
 
 Piece = str | Html
-# What is aligned as a number: it may have a unit, or another number, after it.
+# Cells aligned as numbers: a unit or another number may follow.
 _NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
 
 
@@ -39,7 +39,7 @@ def paragraph(*inside: Piece, class_: str = "") -> Html:
 
 
 def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
-    """A table that scrolls by itself where it is too wide; its first column names the rows."""
+    """A table that scrolls if it is too wide; its first column names the rows."""
     listed = list(rows)
     kinds = ["text"] * len(head)
     for place, column in list(enumerate(zip(*listed, strict=True)))[1:]:
@@ -57,18 +57,18 @@ def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
 
 
 def facts(pairs: Mapping[str, Piece]) -> Html:
-    """Names and what they are."""
+    """Names and values."""
     rows = [(element("dt", name), element("dd", value)) for name, value in pairs.items()]
     return element("dl", *(element("div", *row) for row in rows))
 
 
 def figures(*inside: Html) -> Html:
-    """Pictures side by side, where there is space."""
+    """Figures side by side, if there is space."""
     return element("div", *inside, class_="figures")
 
 
 def image(source: str, says: str, caption: Piece) -> Html:
-    """A figure; `says` is read out to who can't see it."""
+    """A figure; `says` is its text for screen readers."""
     picture = Html(f'<img alt="{html.escape(says, quote=True)}" src="{source}">')
     return element("figure", picture, element("figcaption", caption))
 
@@ -79,7 +79,7 @@ def code(text: str) -> Html:
 
 
 def section(name: str, title: str, *inside: Piece) -> Html:
-    """A part of the page that can be linked to."""
+    """A part of the page, with a link to it."""
     return element("section", element("h2", title), *inside, id=name)
 
 
@@ -101,5 +101,5 @@ def document(title: str, style: str, *inside: Piece) -> str:
 
 
 def _escape(piece: Piece) -> str:
-    """HTML as it is, other text with its special characters written out."""
+    """HTML as it is, other text escaped."""
     return piece.text if isinstance(piece, Html) else html.escape(piece, quote=True)

@@ -1,4 +1,4 @@
-"""Sections of a report: what was modeled with which data, how it was sampled, do chains agree."""
+"""Sections of a report: the model, the data, the sampler, and the agreement of chains."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tensorbnn.findings import VerdictKind
 from tensorbnn.messages import PYTHON
 from tensorbnn.model.summary import summary
 from tensorbnn.report.context import ReportContext
-from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, name_outputs, new_axes
+from tensorbnn.report.figures import draw_histogram, draw_log_density, drawn, new_axes
 from tensorbnn.report.html import Html, element, facts, figures, paragraph, section, table
 from tensorbnn.tables.encoding import noted_table
 
@@ -38,7 +38,7 @@ def verdict_box(context: ReportContext) -> Html:
 
 
 def model_section(context: ReportContext) -> Html:
-    """Network, priors, likelihood, sampler."""
+    """Network, priors, likelihood and sampler."""
     ensemble, manifest = context.ensemble, context.manifest
     parameters = ensemble.network.parameters
     rows = [
@@ -64,7 +64,7 @@ def model_section(context: ReportContext) -> Html:
         paragraph(
             f"A Bayesian neural network that predicts {', '.join(context.encoding.targets)}. "
             f"Instead of one best network there are {len(ensemble):,}, sampled from the posterior; "
-            "where they differ the data don't decide."
+            "where they differ, the data don't decide."
         ),
         said,
         table(("parameter", "shape", "prior"), rows),
@@ -74,7 +74,7 @@ def model_section(context: ReportContext) -> Html:
 def data_section(context: ReportContext) -> Html:
     """The columns of the training data."""
     if context.data is None:
-        return section("data", "Data", paragraph("The run does not keep its data."))
+        return section("data", "Data", paragraph("The run does not contain its data."))
     x, y, encoding = context.data["x"], context.data["y"], context.encoding
     noted = noted_table(context.manifest["notes"]) or {}
     said = {"Training rows": f"{len(x):,}"}
@@ -108,11 +108,11 @@ def data_section(context: ReportContext) -> Html:
 
 
 def sampler_section(context: ReportContext) -> Html:
-    """What each chain did."""
+    """Statistics of the sampler for each chain."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
     info = ensemble.sample_stats
-    if not info:  # of a run that another program has made
-        said = paragraph("The run has no records of its sampler.")
+    if not info:  # a run of another program
+        said = paragraph("The run has no statistics of its sampler.")
         return section("sampler", "Sampler behavior", said)
     rows = [
         (
@@ -125,19 +125,19 @@ def sampler_section(context: ReportContext) -> Html:
         )
         for chain in range(ensemble.num_chains)
     ]
-    head = ("", "acceptance", "divergences", "E-BFMI", "step size", "gradients a network")
+    head = ("", "acceptance", "divergences", "E-BFMI", "step size", "gradients per network")
     inside = [
         paragraph(
-            "Divergences are trajectories that went astray: up to 1 % of the networks is no "
-            "trouble. An E-BFMI below 0.3 would say that tails may be missed."
+            "Divergences are trajectories that failed numerically: up to 1 % of the networks is "
+            "acceptable. An E-BFMI below 0.3 means that tails may be missed."
         ),
         table(head, rows),
     ]
     ax = draw_log_density(ensemble.reports, context.manifest["burn_in"])
     if ax is not None:
         caption = (
-            "Log-density of the network each chain is at. Chains that have arrived wander around "
-            "the same level, without a trend."
+            "Log-density of each chain. Converged chains vary around the same level, without a "
+            "trend."
         )
         inside.append(figures(drawn(ax, "Log-density of each chain against transitions", caption)))
     return section("sampler", "Sampler behavior", *inside)
@@ -152,32 +152,39 @@ def functions_section(context: ReportContext) -> Html:
     shown = []
     if np.isfinite(diagnosis.rhat).any():
         ax = draw_histogram(diagnosis.rhat, "R-hat", RHAT_LIMIT, least=0.998)
-        shown.append(drawn(ax, "R-hat of all points", "R-hat: near 1 where chains agree."))
+        shown.append(drawn(ax, "R-hat of all points", "R-hat: near 1 if chains agree."))
     if np.isfinite(diagnosis.ess).any():
         least = np.minimum(diagnosis.ess, diagnosis.ess_tail)
         ax = draw_histogram(least, "effective sample size", ESS_LIMIT, least=0.0)
-        caption = "How many independent networks the sample is worth, in bulk or tails."
+        caption = "Number of independent networks that are worth as much, in bulk or tails."
         shown.append(drawn(ax, "Effective sample sizes of all points", caption))
     point = context.points.x[worst]
     show = context.progress
     ax = plots.trace(ensemble, point, output=output, ax=new_axes(), progress=show)
     ax.set_ylabel(f"prediction of {context.outputs[output]}")  # the caption says where
-    caption = f"What each chain predicts where they agree least, at {place}."
+    caption = f"Prediction of each chain where the chains agree least, at {place}."
     shown.append(drawn(ax, "Trace of the prediction of each chain", caption))
     if ensemble.num_chains > 1:
         ax = plots.ranks(ensemble, point, output=output, ax=new_axes(), progress=show)
         ax.set_xlabel("rank of the prediction")
-        caption = "Ranks of each chain's draws there: flat, within the band, where chains agree."
+        caption = "Ranks of each chain's draws there: flat, within the band, if chains agree."
         shown.append(drawn(ax, "Rank histogram of each chain", caption))
-    ax = plots.autocorrelation(ensemble, context.points.x, ax=new_axes(), progress=show)
-    name_outputs(ax, context.outputs)
-    shown.append(drawn(ax, "Autocorrelation of predictions", "How fast a chain forgets."))
+    ax = plots.autocorrelation(
+        ensemble, context.points.x, labels=context.labels, ax=new_axes(), progress=show
+    )
+    shown.append(
+        drawn(
+            ax,
+            "Autocorrelation of predictions",
+            "The faster it falls, the more independent the draws are.",
+        )
+    )
     return section(
         "functions",
         "Do chains agree?",
         paragraph(
-            f"Weights of a network have no meaning of their own, so chains are compared by what "
-            f"their networks predict, at {len(context.points.x)} points."
+            f"Single weights of a network have no meaning, so chains are compared by what their "
+            f"networks predict, at {len(context.points.x)} points."
         ),
         figures(*shown),
     )

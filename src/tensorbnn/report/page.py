@@ -1,4 +1,4 @@
-"""The report: sections in order, written as one file that needs no other."""
+"""The report: its sections in order, written as one self-contained file."""
 
 import datetime
 from importlib.metadata import version
@@ -41,7 +41,7 @@ def write_report(
     words: Words = PYTHON,
     progress: bool = True,
 ) -> ReportContext:
-    """Write a page about a run; a file that is there is replaced.
+    """Write a page about a run; an existing file is replaced.
 
     Predictions are judged by the rows `judged`, which `judged_name` describes; by default, by
     held-out rows of the run, or training rows where it has none. Advice is in the user's `words`.
@@ -82,11 +82,11 @@ def _reproduce(context: ReportContext) -> Html:
     manifest = context.manifest
     command = manifest["notes"].get("command")
     if isinstance(command, str):
-        made = [paragraph("The run was made by"), code(command)]
+        made = [paragraph("The run was made with"), code(command)]
     elif "imported" in manifest:
         made = [paragraph(f"The run was sampled by {manifest['imported']} and imported.")]
     else:
-        made = [paragraph("The run was made in Python; its run.json says all options.")]
+        made = [paragraph("The run was made in Python; all options are in its run.json.")]
     said = {
         "Library": f"tensorbnn {manifest['library']}, jax {manifest['jax']}",
         "Precision": f"{manifest['dtype']}, engine {manifest['engine']}",
@@ -99,7 +99,7 @@ def _reproduce(context: ReportContext) -> Html:
         "How to reproduce and cite",
         facts(said),
         *made,
-        paragraph("It is read by"),
+        paragraph("Read it with"),
         code(context.words.reading(context.path)),
         paragraph(
             "The same seed gives the same networks on the same kind of machine with the same "

@@ -3,16 +3,15 @@
 import numpy as np
 
 from tensorbnn import plots
+from tensorbnn.data import Dataset
 from tensorbnn.ensemble.class_scores import ClassScores
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scores import Scores
 from tensorbnn.report.context import ReportContext
 from tensorbnn.report.figures import (
-    MOST_POINTS,
     draw_against_truth,
     draw_confusion,
     drawn,
-    name_outputs,
     new_axes,
 )
 from tensorbnn.report.html import Html, figures, paragraph, section, table
@@ -22,7 +21,7 @@ GRID = 200
 
 
 def predictions_section(context: ReportContext) -> Html:
-    """Predicted against true values, or how classes are taken for each other."""
+    """Predicted against true values, or the confusion of classes."""
     x = context.judged.x
     prediction = context.thinned.predict(x, progress=context.progress)
     shown = _classes if context.ensemble.likelihood.predicts_classes else _numbers
@@ -35,7 +34,7 @@ def predictions_section(context: ReportContext) -> Html:
 
 
 def calibration_section(context: ReportContext) -> Html:
-    """Scores, and whether what is claimed to be 90 % sure is right in 90 % of the cases."""
+    """Scores and calibration."""
     judged = context.judged
     scores = context.thinned.evaluate(
         judged.x,
@@ -44,13 +43,13 @@ def calibration_section(context: ReportContext) -> Html:
         sample_weight=judged.sample_weight,
         progress=context.progress,
     )
-    ax = name_outputs(plots.calibration(scores, ax=new_axes(4.2)), context.outputs)
-    caption = "On the diagonal if the uncertainty is right; the gray is what chance alone does."
+    ax = plots.calibration(scores, labels=context.labels, ax=new_axes(4.2))
+    caption = "On the diagonal if uncertainties are right; the gray band shows chance deviations."
     shown = [drawn(ax, "Calibration: predicted against observed", caption)]
     if isinstance(scores, Scores):
         bins = int(np.clip(len(judged) // 20, 5, 20))
-        ax = name_outputs(plots.pit(scores, bins=bins, ax=new_axes(4.2)), context.outputs)
-        caption = "Where targets lie in their predictive distributions: flat if these are right."
+        ax = plots.pit(scores, bins=bins, labels=context.labels, ax=new_axes(4.2))
+        caption = "Positions of targets in their predictive distributions: flat if these are right."
         shown.append(drawn(ax, "Histogram of the probability integral transform", caption))
     return section(
         "calibration",
@@ -63,34 +62,32 @@ def calibration_section(context: ReportContext) -> Html:
 
 def _warning(context: ReportContext) -> str:
     if context.unseen is None:
-        return "It says something about new data if these are not rows of the training data."
+        return "This is a fair test if these rows are not in the training data."
     if context.unseen:
-        return "The networks have not seen them."
+        return "The networks were not fitted to them."
     return (
-        "The networks were fitted to them, so this says little about new data: fit with "
-        f"{context.words.option('validation', '0.2')}, or give a table of others with "
+        "The networks were fitted to them, so this tells little about new data: fit with "
+        f"{context.words.option('validation', '0.2')}, or give a table of other rows with "
         f"{context.words.option('validation')}."
     )
 
 
 def _curves(context: ReportContext) -> list[Html]:
-    """The fitted curve, where there is one input."""
+    """The fitted curve, if there is one input."""
     classes = context.ensemble.likelihood.predicts_classes
     if context.ensemble.network.inputs > 1 or classes or context.data is None:
         return []
-    x, y, sds = context.data["x"][:, 0], context.data["y"], context.data.get("y_sd")
+    x, sds = context.data["x"][:, 0], context.data.get("y_sd")
+    data = Dataset(x, context.data["y"], y_sd=sds)
     pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
     prediction = context.thinned.predict(grid, progress=context.progress)
     found = []
     for output, name in enumerate(context.encoding.targets):
-        ax = plots.bands(prediction, grid, data=(x, y[:, output]), output=output, ax=new_axes())
-        ax.set(xlabel=context.encoding.columns[0], ylabel=name)
+        ax = new_axes()
+        plots.bands(prediction, data=data, output=output, labels=context.labels, ax=ax)
         caption = "The mean of the networks, and one and two standard deviations over them."
         if sds is not None:
-            pixels = len(x) > MOST_POINTS
-            bars = x, y[:, output], sds[:, output]
-            ax.errorbar(*bars, fmt="none", ecolor="tab:blue", elinewidth=0.7, rasterized=pixels)
             of = context.encoding.target_sds[output]
             caption += f" Bars are the standard deviations of the data, {of}."
         found.append(drawn(ax, f"Predicted {name} against {context.encoding.columns[0]}", caption))
@@ -105,6 +102,10 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
     if prediction.knows_noise and np.all(np.isfinite(prediction.sd_total)):
         sd = prediction.sd_total
         caption = "Bars are one standard deviation of a new target: networks and noise together."
+        if true_sd is not None:
+            caption = (
+                "Bars are one standard deviation: of the data across, of a new target upright."
+            )
     mean, sd = (each.reshape(true.shape) for each in (prediction.mean, sd))
     found = []
     for output, name in enumerate(context.encoding.targets):
@@ -124,17 +125,17 @@ def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
     taken = (mean[:, 0] > 0.5).astype(int) if binary else mean.argmax(axis=1)
     numbered = tuple(str(code) for code in range(2 if binary else mean.shape[1]))
     labels = context.encoding.classes or numbered
-    caption = "Rows of each class (down), and what they were taken for (across)."
+    caption = "True class (down) and predicted class (across) of the rows."
     return [drawn(draw_confusion(taken, true, labels), "Confusion of classes", caption)]
 
 
 def _scores(context: ReportContext, scores: Scores | ClassScores) -> list[tuple[str, str, str]]:
     if isinstance(scores, ClassScores):
         return [
-            ("log score", f"{scores.log_score:.4g}", "mean log probability of what came true"),
-            ("accuracy", f"{scores.accuracy:.1%}", "rows whose likeliest class was right"),
+            ("log score", f"{scores.log_score:.4g}", "mean log probability of the true class"),
+            ("accuracy", f"{scores.accuracy:.1%}", "rows whose most probable class is right"),
             ("Brier score", f"{scores.brier:.4g}", "lower is better"),
-            ("calibration error", f"{scores.ece:.3f}", "probabilities are off by so much"),
+            ("calibration error", f"{scores.ece:.3f}", "mean error of the probabilities"),
         ]
     found = [("log score", f"{scores.log_score:.4g}", "mean log density; higher is better")]
     rmse, crps, coverage = (

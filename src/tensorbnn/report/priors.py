@@ -1,4 +1,4 @@
-"""Sections of a report: scales of inputs, hyper-parameters, and how much the prior matters."""
+"""Sections of a report: scales of inputs, hyper-parameters, and sensitivity to the prior."""
 
 import warnings
 
@@ -14,34 +14,35 @@ from tensorbnn.report.figures import drawn, legend_texts, new_axes, plain_ticks
 from tensorbnn.report.html import Html, figures, paragraph, section, table
 from tensorbnn.tables.reading import counted
 
-# The prior's width is moved by these factors, and predictions are shown at so many rows.
+# Factors of the prior's width, and the number of rows at which predictions are shown.
 FACTORS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.4)
 ROWS = 5
 
 
 def relevances_section(context: ReportContext) -> Html:
-    """Which inputs matter, where they have scales."""
+    """Which inputs matter, if they have scales."""
     ensemble, columns = context.ensemble, context.encoding.columns
-    ax = plots.relevances(ensemble, names=columns, ax=new_axes(0.9 + 0.36 * len(columns)))
+    labels = context.labels
+    ax = plots.relevances(ensemble, labels=labels, ax=new_axes(0.9 + 0.36 * len(columns)))
     plain_ticks(ax)
-    caption = "Median, half and nine tenths of the draws, of each chain by itself."
+    caption = "Median, middle 50 % and middle 90 % of the draws of each chain."
     return section(
         "relevances",
         "Which inputs matter",
         paragraph(
-            "Each input is multiplied by a scale that is learned. Only ratios count: an input "
-            "whose scale is a few per cent of the largest hardly tells anything about the target "
-            "that the others don't. Where two inputs are alike, either may have the large one."
+            "Each input is multiplied by a learned scale. Only ratios matter: an input whose scale "
+            "is a few per cent of the largest tells hardly anything about the target that the "
+            "others don't. If two inputs are alike, either may have the larger scale."
         ),
         figures(drawn(ax, "Scale of each input", caption)),
     )
 
 
 def hyperparameters_section(context: ReportContext) -> Html:
-    """What was learned about them, chain by chain."""
+    """Posteriors of the hyper-parameters, chain by chain."""
     ensemble, found = context.ensemble, context.diagnosis.hyperparameters
     if not found:
-        said = paragraph("The model has none: all numbers of priors and likelihood are fixed.")
+        said = paragraph("The model has none: all numbers of its priors and likelihood are fixed.")
         return section("hyperparameters", "Hyper-parameters", said)
     rows = []
     for name, values in ensemble.hyperparameters.items():
@@ -50,13 +51,13 @@ def hyperparameters_section(context: ReportContext) -> Html:
         mixing = f"{float(found[name].rhat):.3f}", f"{float(found[name].ess):,.0f}"
         rows.append((name, *spread, *mixing))
     ax = plots.hyperparameters(ensemble, ax=new_axes(0.9 + 0.36 * len(rows)))
-    caption = "Median, half and nine tenths of the draws, of each chain by itself."
+    caption = "Median, middle 50 % and middle 90 % of the draws of each chain."
     return section(
         "hyperparameters",
         "Hyper-parameters",
         paragraph(
-            "They may mix more slowly than predictions do, which decide; those with an R-hat above "
-            "1.05 should not be interpreted."
+            "They may mix more slowly than predictions. Do not interpret those with an R-hat above "
+            "1.05."
         ),
         table(("name", "mean", "sd", "90 %", "R-hat", "ESS"), rows),
         figures(drawn(ax, "Hyper-parameters of each chain", caption)),
@@ -64,15 +65,15 @@ def hyperparameters_section(context: ReportContext) -> Html:
 
 
 def sensitivity_section(context: ReportContext) -> Html:
-    """How predictions move with the width of the prior."""
+    """How predictions change with the width of the prior."""
     title = "Prior sensitivity"
     name, width = _width(context)
     if name is None:
-        said = "The layers have no prior width in common that could be moved."
+        said = "The layers have no common prior width to change."
         return section("sensitivity", title, paragraph(said))
     points = context.points.evenly(ROWS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the picture marks what can't be trusted
+        warnings.simplefilter("ignore", UserWarning)  # the figure marks what can't be trusted
         found = context.thinned.sensitivity(
             points.x,
             name,
@@ -81,35 +82,36 @@ def sensitivity_section(context: ReportContext) -> Html:
         )
     figure = new_axes(6.0).figure
     figure.clear()
-    panels = plots.sensitivity(found, axes=figure.subplots(3, 1, sharex=True))
+    axes = figure.subplots(3, 1, sharex=True)
+    panels = plots.sensitivity(found, labels=context.labels, axes=axes)
     for place, text in enumerate(legend_texts(panels[0]), start=1):
         text.set_text(f"point {place}")  # the caption says which
     good_ones = found.trustworthy
     good = int(good_ones.sum())
-    said = f"At {good} of {len(FACTORS)} values the networks of this run can tell (white)."
+    said = f"The networks of this run are enough for {good} of {len(FACTORS)} values (white)."
     if good:
         moved, sd = np.ptp(found.mean[good_ones], axis=0), found.sd[good_ones].mean(axis=0)
         moved = np.divide(moved, sd, out=np.zeros_like(moved), where=sd > 0)
-        said += f" There means move by at most {moved.max():.2f} standard deviations."
+        said += f" For these, means change by at most {moved.max():.2f} standard deviations."
     places = [f"{place}: {name}" for place, name in enumerate(points.names or (), start=1)]
     caption = (
         f"Mean and standard deviation of the prediction of {context.outputs[0]} at "
-        f"{counted(len(points), 'point')}, and how many networks are left, against {name} (the "
-        f"run: {width:g}). Points are {'; '.join(places)}."
+        f"{counted(len(points), 'point')}, and the effective sample size, against {name} (in "
+        f"the run: {width:g}). Points are {'; '.join(places)}."
     )
     return section(
         "sensitivity",
         title,
         paragraph(
-            "How predictions would move had the prior of the weights another width, by "
-            f"re-weighting the same networks. {said}"
+            "How predictions would change with another width of the prior of the weights, by "
+            f"reweighting the same networks. {said}"
         ),
         figures(drawn(panels[0], "Predictions against the width of the prior", caption)),
     )
 
 
 def _width(context: ReportContext) -> tuple[str | None, float]:
-    """The pattern that names the widths of all weights' priors, and their common value."""
+    """A pattern that names the widths of all weights' priors, and their common value."""
     layers = context.ensemble.network.layers
     widths = {_scale(each.weight_prior) for each in layers if isinstance(each, AbstractDense)}
     if len(widths) != 1 or None in widths:
@@ -124,7 +126,7 @@ def _width(context: ReportContext) -> tuple[str | None, float]:
 
 
 def _scale(prior: Prior) -> tuple[str, float] | None:
-    """What is moved: a scale that is a number, or the center of the prior of one that is not."""
+    """What is changed: a scale that is a number, or the center of its prior if it is learned."""
     scale = getattr(prior, "scale", None)
     if isinstance(scale, Hyper):
         center = getattr(scale.prior, "loc", None)

@@ -81,9 +81,10 @@ class CallResult(NamedTuple):
     """Their number."""
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def advance(
     step: Any,
+    most_gradients: Any,
     capacity: int,
     target: TargetDensity,
     keys: Array,
@@ -93,20 +94,26 @@ def advance(
     thin: Array,
     sums: RunningSums,
     gradients: Array,
+    in_time: Array,
 ) -> tuple[Any, CallResult]:
     """Make `transitions` transitions, beginning with number `first`; every `thin`-th is a draw.
 
     `sums` are those after the call before. The call ends early with the transition in which a chain
-    has spent its number of `gradients` ``(chains,)``.
+    has spent its number of `gradients` ``(chains,)``, and before one that could take more than
+    there is time for: `in_time` gradients in all, of each chain; below 0, there is no limit of
+    time, nor for a sampler without `most_gradients`.
     """
     chains = keys.shape[0]
     origin = first - sums.partial
-    empty = _empty_block(step, capacity, target, keys, state)
+    empty = empty_block(step, capacity, target, keys, state)
 
     def keep_going(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Array:
-        index, _, (*_, this_call), _ = carry
-        within_budget = jnp.all(this_call.num_gradients < gradients)
-        return (index < first + transitions) & within_budget
+        index, state, (*_, this_call), _ = carry
+        goes_on = (index < first + transitions) & jnp.all(this_call.num_gradients < gradients)
+        if most_gradients is None:
+            return goes_on
+        fits = jnp.all(most_gradients(state) <= in_time - this_call.num_gradients)
+        return goes_on & (fits | (in_time < 0))
 
     def transition(carry: tuple[Array, Any, tuple[Sums, ...], DrawBlock]) -> Any:
         index, state, (draw, *others), block = carry
@@ -152,13 +159,27 @@ def named_arrays(
     return arrays | {f"sample_stats/{name}": np.asarray(v) for name, v in statistics.items()}
 
 
+def named_in_parts(
+    target: TargetDensity, block: DrawBlock, capacity: int, first: int = 0
+) -> dict[str, NDArray[Any]]:
+    """Draws by name, from row `first` of their file on, in parts of at most `capacity`."""
+    parts, done, new = [], 0, block.position.shape[1]
+    while done < new:
+        row = (first + done) % capacity
+        own = slice(done, min(done + capacity - row, new))
+        part: DrawBlock = jax.tree.map(lambda leaf, own=own: leaf[:, own], block)
+        parts.append(named_arrays(target, part, capacity, row))
+        done = own.stop
+    return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+
+
 @jax.jit
 def named(target: TargetDensity, positions: Array) -> Any:
     """Natural values of parameters and hyper-parameters at ``(chains, draws, dimension)``."""
     return jax.vmap(jax.vmap(target.named))(positions)
 
 
-def _empty_block(
+def empty_block(
     step: Any, capacity: int, target: TargetDensity, keys: Array, state: Any
 ) -> DrawBlock:
     """Room for `capacity` draws of each chain, with the types that `step` returns."""

@@ -41,6 +41,8 @@ from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.manifest import check_notes
 from tensorbnn.storage.store import MemoryStore, Store
 
+_Start = Mapping[str, ArrayLike] | Ensemble | None
+
 
 def sample(
     posterior: Posterior,
@@ -172,11 +174,13 @@ def begin_run(
     notes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     executor: Executor | None = None,
+    diagnoses: int = 0,
 ) -> tuple[Run, Backend]:
     """A run by the options of `sample`, and where its chains will run.
 
     Other parts of the library also set the draws of a chain in a file, the transitions between two
-    reports, and `notes` for ``run.json``: texts, numbers, lists and dicts.
+    reports, `notes` for ``run.json`` (texts, numbers, lists and dicts), and how many diagnoses
+    follow that should end within `max_minutes`, too.
     """
     check_posterior(posterior)
     check_executor(executor)
@@ -203,6 +207,7 @@ def begin_run(
         StoppingRule.checked(until, max_minutes, max_gradients, posterior, plan),
         Reporting.checked(posterior, named_metrics(metrics), validation, report_every),
         _check_checkpoint_seconds(checkpoint_seconds),
+        diagnoses,
     )
     if path is not None:
         check_free(Path(path), overwrite=overwrite)
@@ -281,11 +286,9 @@ def resume(
         **{"until": until, "max_minutes": max_minutes, "max_gradients": max_gradients},
         "checkpoint_seconds": _check_checkpoint_seconds(checkpoint_seconds),
     }
-    known: dict[str, Any] = {
-        **{"posterior": posterior, "metrics": metrics, "validation": validation},
-        "custom_objects": custom_objects,
-    }
-    place = run._store if isinstance(run, Ensemble) else run
+    known: dict[str, Any] = {"posterior": posterior, "metrics": metrics, "validation": validation}
+    known |= {"custom_objects": custom_objects}
+    place = run._whole_store("resume") if isinstance(run, Ensemble) else run
     if isinstance(place, Store) and not isinstance(place, DirectoryStore):
         given = known | {"executor": executor}
         _check_left_out(*(name for name, value in given.items() if value is not None))
@@ -376,9 +379,7 @@ def load(
     return Ensemble._from_store(DirectoryStore(path), custom, data=data, skip_damaged=skip_damaged)
 
 
-def _first_checkpoints(
-    run: Run, start: Mapping[str, ArrayLike] | Ensemble | None
-) -> list[Checkpoint]:
+def _first_checkpoints(run: Run, start: _Start) -> list[Checkpoint]:
     """Chains before their first transition."""
     values = _start_values(start, run.posterior, run.plan)
     chains = initial_chains(run.posterior, run.sampler, run.plan, values)
@@ -387,9 +388,7 @@ def _first_checkpoints(
         return [first_checkpoint(each, run.sampler) for each in chains]
 
 
-def _start_values(
-    start: Mapping[str, ArrayLike] | Ensemble | None, posterior: Posterior, plan: Plan
-) -> Mapping[str, ArrayLike]:
+def _start_values(start: _Start, posterior: Posterior, plan: Plan) -> Mapping[str, ArrayLike]:
     """Starting values by name; of an ensemble, those that the new model has."""
     if not isinstance(start, Ensemble):
         return {} if start is None else start

@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from tensorbnn.errors import RunError
 from tensorbnn.inference.target import TargetDensity
-from tensorbnn.sampling.advance import CallResult, DrawBlock, Sums, advance, named_arrays
+from tensorbnn.sampling.advance import (
+    CallResult,
+    DrawBlock,
+    Sums,
+    advance,
+    named_arrays,
+    named_in_parts,
+)
+from tensorbnn.sampling.burn_in import BurnInNetworks
 from tensorbnn.sampling.checkpoint import Checkpoint, pack_checkpoint
 from tensorbnn.sampling.interrupt import StopRequest
+from tensorbnn.sampling.pace import Pace
 from tensorbnn.sampling.plan import Plan
 from tensorbnn.sampling.pooling import Pooling
 from tensorbnn.sampling.reporting import Reporter
@@ -50,6 +59,10 @@ class ChainGroup:
         self._call_seconds, self._until_pooled = call_seconds, until_pooled
         self._saved_at = time.monotonic()
         self._count = 1  # transitions of the next call, as far as time goes
+        self._pace = Pace(announces=run.sampler.most_gradients is not None)
+        self.is_late = False
+        """Whether the next transition could end after the limit of time."""
+        self._burn_in = BurnInNetworks(at) if run.rule.has_limit else None
         self._buffer = DrawBuffer(run.store, self.chains, run.plan, self.drawn)
         # Held while files are written, and then whether that is still wanted.
         self._writing, self._abandoned = threading.Lock(), False
@@ -75,7 +88,7 @@ class ChainGroup:
 
     def compile(self) -> None:
         """Compile before the threads start, so that each program is compiled once."""
-        _, result = advance(*self._arguments(0, 1))
+        _, result = advance(*self._arguments(0, 1, -1))
         named_arrays(self.at.chains.target, result.draws.first(1), self._plan.capacity)
 
     def calls(self) -> Iterator[bool]:
@@ -86,7 +99,7 @@ class ChainGroup:
         """
         try:
             self._report()  # one that was due when the chain was stopped
-            while not self.is_done and not self.is_spent and not self.stop.requested:
+            while not (self.is_done or self.is_spent or self.is_late or self.stop.requested):
                 pooled = self._pooling.synchronize(self.at)
                 if pooled is not None:
                     self.at = pooled
@@ -105,9 +118,14 @@ class ChainGroup:
             self._save()
             raise
         self._save()
-        if self.is_spent and not self.drawn:
+        if (self.is_spent or self.is_late) and not self.drawn:
             # The other chains are of no use without this one, and may be waiting for it.
-            self.stop.request()
+            self.stop.request(by_limit=True)
+
+    def keep_burn_in(self) -> None:
+        """Keep networks of burn-in, where a limit has stopped the chains before their draws."""
+        if not self.drawn and self._burn_in is not None:
+            self._burn_in.write(self._store, self.at, self._run)
 
     def abandon(self) -> None:
         """Write nothing more; waits for a file that is being written, not for a call."""
@@ -116,10 +134,14 @@ class ChainGroup:
 
     def _call(self) -> None:
         thin, began = self._thin, time.monotonic()
-        arguments = self._arguments(min(self._count, self._room()), thin)
-        state, on_device = advance(*arguments)
+        budget = self._pace.budget(self.stop.seconds_left)
+        most = min(self._count, self._room(), budget.transitions)
+        state, on_device = advance(*self._arguments(most, thin, budget.gradients))
         result: CallResult = jax.tree.map(np.asarray, on_device)
         count = int(result.transitions)
+        if not count:
+            self.is_late = True
+            return
         rows, rest = divmod(int(self.at.sums.partial) + count, thin)
         seconds = time.monotonic() - began
         burning_in = self.at.transitions < self._plan.burn_in
@@ -133,6 +155,9 @@ class ChainGroup:
         )
         if rows and not burning_in:
             self._buffer.add(result.draws.first(rows))
+        elif burning_in and self._burn_in is not None:
+            self._burn_in.add(self.at.transitions, result.draws.first(count))
+        self._pace.add(count, int(result.this_call.num_gradients.max()), seconds)
         self._reporter.show(self.at, result.this_call, seconds)
         self._pooling.watch_noise(self.at, self._run.posterior)
         by_time = int(count * self._call_seconds / max(seconds, 1e-9))
@@ -157,13 +182,14 @@ class ChainGroup:
         is_full = self._buffer.has_new and self.drawn % self._plan.networks_per_file == 0
         return is_full or time.monotonic() - self._saved_at >= self._run.checkpoint_seconds
 
-    def _arguments(self, transitions: int, thin: int) -> tuple[Any, ...]:
+    def _arguments(self, transitions: int, thin: int, in_time: int) -> tuple[Any, ...]:
         """Those of `advance`."""
         chains, most = self.at.chains, self._run.rule.max_gradients
         left = np.iinfo(np.int32).max if most is None else most - self.at.gradients
         gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self.at.gradients)
         return (
             self._run.sampler.step,
+            self._run.sampler.most_gradients,
             self._plan.capacity,
             chains.target,
             chains.keys,
@@ -173,6 +199,7 @@ class ChainGroup:
             jnp.asarray(thin),
             self.at.sums,
             jnp.asarray(gradients.astype(np.int32)),
+            jnp.asarray(in_time, jnp.int32),
         )
 
     def _report(self) -> None:
@@ -194,6 +221,8 @@ class ChainGroup:
                 return
             if self._buffer.has_new:
                 self._buffer.write(self.at.chains.target, self.drawn)
+                for chain in self.chains:
+                    self._store.remove_burn_in(chain)
             for chain, arrays in zip(self.chains, pack_checkpoint(self.at), strict=True):
                 self._store.write_state(chain, arrays)
         self._saved, self._saved_at = self.at, time.monotonic()
@@ -225,7 +254,7 @@ class DrawBuffer:
         block: DrawBlock = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self._new)
         new = block.position.shape[1]
         index, first = divmod(drawn - new, self._size)
-        arrays = self._named(target, block, first)
+        arrays = named_in_parts(target, block, self._capacity, first)
         if self._rows:
             before, after = slice(first), slice(first + new, None)
             arrays = {
@@ -236,19 +265,6 @@ class DrawBuffer:
             own = {name: values[row] for name, values in arrays.items()}
             self._store.write_chunk(chain, index, own)
         self._rows, self._new = ({} if first + new == self._size else arrays), []
-
-    def _named(
-        self, target: TargetDensity, block: DrawBlock, first: int
-    ) -> dict[str, NDArray[Any]]:
-        """Draws by name, from row `first` of the file on, in parts that are cut as the file is."""
-        parts, done, new = [], 0, block.position.shape[1]
-        while done < new:
-            row = (first + done) % self._capacity
-            own = slice(done, min(done + self._capacity - row, new))
-            part: DrawBlock = jax.tree.map(lambda leaf, own=own: leaf[:, own], block)
-            parts.append(named_arrays(target, part, self._capacity, row))
-            done = own.stop
-        return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
 
     def _saved_rows(self, drawn: int, most: int) -> dict[str, NDArray[Any]]:
         """Draws of the last file that is not full, each ``(chains, draws, ...)``.

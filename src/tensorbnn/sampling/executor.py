@@ -21,12 +21,15 @@ from concurrent.futures import (
 from typing import Any, ClassVar, NamedTuple, final
 
 from tensorbnn.errors import ExecutorError, LockedError, OptionTypeError
+from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
+from tensorbnn.sampling.burn_in import BurnInForecast, BurnInNetworks
 from tensorbnn.sampling.checkpoint import Checkpoint
 from tensorbnn.sampling.interrupt import StopRequest
 from tensorbnn.sampling.local import LocalBackend
 from tensorbnn.sampling.pooling import has_rounds_left
 from tensorbnn.sampling.reporting import cells, show_first
+from tensorbnn.sampling.restore import read_checkpoints
 from tensorbnn.sampling.run import Backend, Run
 from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.sampling.worker import ChainTask, make_task, run_chain
@@ -116,14 +119,17 @@ class ExecutorBackend:
             if stop.requested:
                 return reached
         with contextlib.closing(_Tasks(self._executor, run, store, stop)) as tasks:
-            display = _Display(bar, store, run)
+            display, forecast = _Display(bar, store, run), BurnInForecast(run)
             tasks.submit()
             while tasks.are_running():
                 tasks.wait(POLL_SECONDS)
                 display.update()
+                forecast.update(min(map(store.transitions, range(run.plan.chains))))
                 if stop.requested:
                     tasks.stop()
             display.update()
+        if stop.by_limit and not tasks.errors:
+            self._keep_burn_in(run, store)
         for warning in tasks.warnings:
             warn(warning)
         if tasks.errors:
@@ -134,7 +140,17 @@ class ExecutorBackend:
             draws=run.plan.drawn(least),
             complete=least >= run.plan.transitions,
             gradients=max(gradients for _, gradients in reached_by),
+            transitions=least,
         )
+
+    def _keep_burn_in(self, run: Run, store: DirectoryStore) -> None:
+        """Keep where chains are that have no networks: their workers did not come to keep some."""
+        for chain in range(run.plan.chains):
+            drawn = run.plan.drawn(store.transitions(chain))
+            if not drawn and not store.read_burn_in(chain):
+                (at,) = read_checkpoints(run, store, [chain])
+                with precision(run.posterior.dtype):
+                    BurnInNetworks(at).write(store, at, run)
 
 
 class _Task(NamedTuple):
@@ -211,7 +227,8 @@ class _Tasks:
         # A task of Dask with the same arguments would be the same task, also if it has failed.
         options = {"pure": False} if _is_dask(self._executor) else {}
         try:
-            future = self._executor.submit(run_chain, self._message, task.chain, **options)
+            message = self._message._replace(seconds=self._stop.seconds_left)
+            future = self._executor.submit(run_chain, message, task.chain, **options)
         except BrokenExecutor as error:
             if self._renew(self._executor):
                 self._submit(task)

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM: chains stop after the call they are in, and nothing is lost."""
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -12,32 +13,49 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether chains are to stop: somebody has called `request`, or `also` says so."""
+    """Whether chains should stop: `request` was called, the time is over, or `also` says so.
 
-    def __init__(self, also: Callable[[], bool] = lambda: False) -> None:
-        # A plain attribute: whoever handles a signal may not wait for a lock.
-        self._requested, self._also = False, also
+    Chains may run until the monotonic time `deadline`, less the seconds that `reserve` says are
+    needed afterwards.
+    """
+
+    def __init__(
+        self,
+        also: Callable[[], bool] = lambda: False,
+        deadline: float | None = None,
+        reserve: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        # A plain attribute: a signal handler may not wait for a lock.
+        self._requested, self._limited, self._also = False, False, also
+        self._deadline, self._reserve = deadline, reserve
         self.signal: int | None = None
         """The signal that came."""
 
-    @classmethod
-    def at(cls, deadline: float | None) -> "StopRequest":
-        """One that is made when the monotonic time has come to `deadline`, if there is one."""
-        return cls(lambda: deadline is not None and time.monotonic() >= deadline)
-
     @property
     def requested(self) -> bool:
-        return self._requested or self._also()
+        return self._requested or self.seconds_left <= 0 or self._also()
 
-    def request(self) -> None:
-        self._requested = True
+    @property
+    def by_limit(self) -> bool:
+        """Whether a limit is the reason."""
+        return self._limited or self.seconds_left <= 0
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until chains should stop; infinite without a deadline."""
+        if self._deadline is None:
+            return math.inf
+        return self._deadline - self._reserve() - time.monotonic()
+
+    def request(self, *, by_limit: bool = False) -> None:
+        self._requested, self._limited = True, self._limited or by_limit
 
 
 @contextlib.contextmanager
 def catch_signals(stop: StopRequest) -> Iterator[None]:
-    """While the block runs, Ctrl-C and SIGTERM ask `stop`; a second Ctrl-C does not wait.
+    """While the block runs, Ctrl-C and SIGTERM request a `stop`; a second Ctrl-C does not wait.
 
-    Only where handlers can be set, which is the main thread; what is ignored stays ignored.
+    Handlers can be set only in the main thread; signals that are ignored stay ignored.
     """
 
     def handle(number: int, _: FrameType | None) -> None:

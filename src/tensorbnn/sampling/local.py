@@ -17,6 +17,7 @@ from typing import ClassVar, final
 from tensorbnn.model.checks import DType
 from tensorbnn.posterior import precision
 from tensorbnn.progress import Bar
+from tensorbnn.sampling.burn_in import BurnInForecast
 from tensorbnn.sampling.chains import ChainGroup
 from tensorbnn.sampling.checkpoint import Checkpoint, merge_equal
 from tensorbnn.sampling.interrupt import StopRequest
@@ -81,16 +82,21 @@ class LocalBackend:
             bar.describe("sampling")
             waiting = collections.deque(group.calls() for group in groups)
             work = functools.partial(self._work, waiting, errors, stop, run.posterior.dtype)
+            forecast = BurnInForecast(run)
             try:
                 for thread in _start_threads(work, min(len(groups), self.cores())):
                     while thread.is_alive():  # in short waits: a signal is answered on every system
                         thread.join(timeout=0.5)
+                        forecast.update(min(group.at.transitions for group in groups))
                         pooling.warn()
             except BaseException:
                 stop.request()
                 for group in groups:
                     group.abandon()
                 raise
+            if stop.by_limit and not errors:
+                for group in groups:
+                    group.keep_burn_in()
         if errors:
             raise errors[0]
         pooling.warn()
@@ -99,6 +105,7 @@ class LocalBackend:
             draws=min(group.drawn for group in groups),
             complete=all(group.is_done for group in groups),
             gradients=max(int(group.at.gradients.max()) for group in groups),
+            transitions=min(group.at.transitions for group in groups),
         )
 
     def _groups(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.data import Dataset, prepare
+from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, convergence
 from tensorbnn.ensemble.draws import Batch
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
@@ -39,6 +40,9 @@ FIRST_LOOK = 1000
 # Seconds between two looks, at least, and the most that looking may take of the time.
 LOOK_SECONDS = 2.0
 LOOK_SHARE = 0.02
+# Seconds of a diagnosis as long as none was measured: at least, and as a part of those of the
+# first computation, which imports most of what it needs.
+DIAGNOSIS_SECONDS, DIAGNOSIS_SHARE = 1.0, 0.75
 # Networks that are evaluated together, at most; fewer are filled up, so that one program serves.
 BATCH = 256
 
@@ -55,13 +59,17 @@ class Monitor:
         # Apart from the store that is written.
         self._store = DirectoryStore(store.root) if isinstance(store, DirectoryStore) else store
         self._known: ConvergenceEstimate | None = None
+        # Seconds that a diagnosis takes, and an estimate of all points.
+        self._diagnosis = DIAGNOSIS_SECONDS
+        self._needed: float | None = None
         self._ended, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         if run.rule.points is not None:
             x = run.rule.points.x
             self._predictions = GrowingPredictions(self._store, run.posterior, x)
-            if watch:
-                self._thread = threading.Thread(target=self._watch, daemon=True)
+        looks = run.rule.points is not None or run.diagnoses > 0
+        if looks and (watch or run.rule.deadline is not None):
+            self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Monitor":
         if self._thread is not None:
@@ -90,15 +98,47 @@ class Monitor:
         if self._until is None:
             return None
         if isinstance(self._until, Converged):
-            return estimate_convergence(self._predictions.update(), self._until, before)
+            return self._estimate(self._until, before)
+        began = time.monotonic()
         found = self._until.estimate(Ensemble._from_posterior(self._store, self._run.posterior))
+        self._needed = time.monotonic() - began
         return PlainEstimate(found) if isinstance(found, bool | np.bool_) else found
+
+    def seconds_needed(self) -> float:
+        """Seconds for the estimate at the end of a run, and for diagnoses after it."""
+        estimate = self._diagnosis if self._needed is None else self._needed
+        after = self._run.diagnoses * max(estimate, self._diagnosis)
+        return after if self._until is None else estimate + after
+
+    def _estimate(
+        self, rule: Converged, before: ConvergenceEstimate | None, most: int | None = None
+    ) -> ConvergenceEstimate | None:
+        """Of all points or about `most` of them, and how long all would take."""
+        began = time.monotonic()
+        values = self._predictions.update()
+        updated = time.monotonic()
+        now = estimate_convergence(values, rule, before, most=most)
+        if now is not None:
+            share = now.exact.mean()
+            self._needed = updated - began + (time.monotonic() - updated) / share
+        return now
 
     def pause(self, took: float) -> float:
         """Seconds until the next look, after one that `took` so many; tests replace it."""
         return max(LOOK_SECONDS, took / LOOK_SHARE)
 
+    def _rehearse(self) -> None:
+        """Compute something small, so that less is left to do after the limit of time."""
+        began = time.monotonic()
+        convergence(np.random.default_rng(0).normal(size=(2, LEAST_DRAWS, 1)))
+        seconds = time.monotonic() - began
+        self._diagnosis = max(self._diagnosis, DIAGNOSIS_SHARE * seconds)
+
     def _watch(self) -> None:
+        if self._run.rule.deadline is not None:
+            self._rehearse()
+        if self._run.rule.points is None:
+            return
         took = 0.0
         while not self._ended.wait(self.pause(took)):
             began = time.monotonic()
@@ -114,7 +154,7 @@ class Monitor:
         too_few = values.shape[0] * values.shape[1] < FIRST_LOOK
         if too_few or not isinstance(self._until, Converged):
             return
-        now = estimate_convergence(values, self._until, self._known, most=POINTS_AT_ONCE)
+        now = self._estimate(self._until, self._known, POINTS_AT_ONCE)
         if now is not None:
             self._show(now, converged=False)
 

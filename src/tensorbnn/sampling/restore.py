@@ -63,6 +63,7 @@ def create_store(
         # What an ensemble asks of a run whose posterior is at hand.
         manifest = {
             "chains": run.plan.chains,
+            "burn_in": run.plan.burn_in,
             "networks_per_file": run.plan.networks_per_file,
             "status": "running",
             "sampler": {"type": type(run.sampler).__name__},

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from tensorbnn.ensemble.ensemble import Ensemble
-from tensorbnn.errors import LimitBeforeDrawsError, RunError
+from tensorbnn.errors import RunError
 from tensorbnn.inference.sampler import Sampler
 from tensorbnn.messages import Message, Resume, words_in_use
 from tensorbnn.posterior import Posterior
@@ -22,7 +22,7 @@ from tensorbnn.sampling.interrupt import StopRequest, catch_signals
 from tensorbnn.sampling.monitor import Monitor
 from tensorbnn.sampling.plan import CHECKPOINT_SECONDS, Plan
 from tensorbnn.sampling.reporting import Reporting
-from tensorbnn.sampling.stopping import Outcome, StoppingRule, resumed, stopped_early
+from tensorbnn.sampling.stopping import Outcome, StoppingRule, stopped_early
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.store import Store
 from tensorbnn.warning import Interrupted, warn
@@ -54,6 +54,8 @@ class Run:
     reporting: Reporting
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     """A chain is saved at least this often."""
+    diagnoses: int = 0
+    """How often predictions are diagnosed after the run, within its limit of time."""
     store: Store = field(init=False)
 
     def save(self, path: Path, *, overwrite: bool) -> None:
@@ -68,16 +70,13 @@ class Run:
         An interrupt or a limit stops them, with all that they have drawn saved. How that ended is
         recorded, with a warning if it was too early, and the store is closed.
         """
-        stop, total = StopRequest.at(self.rule.deadline), self.plan.chains * self.plan.transitions
         done, deadline = backend.transitions, self.rule.deadline
+        total = self.plan.chains * self.plan.transitions
         bar = Bar(backend.doing, total, done=done, show=progress, delay=0.0, deadline=deadline)
         with contextlib.closing(self.store):
-            with (
-                self.recording_errors(),
-                catch_signals(stop),
-                bar,
-                Monitor(self, bar, watch=progress) as monitor,
-            ):
+            monitor = Monitor(self, bar, watch=progress)
+            stop = StopRequest(deadline=deadline, reserve=monitor.seconds_needed)
+            with self.recording_errors(), catch_signals(stop), bar, monitor:
                 while True:
                     outcome = backend.advance(self, stop, bar)
                     if self.rule.until is None or not outcome.complete:
@@ -144,10 +143,7 @@ class Run:
         """Raise or warn of how the run ended, where it did not come to its end."""
         if outcome.signal is not None:
             self._answer_signal(outcome, outcome.signal)
-        if outcome.limit is not None and not outcome.draws:
-            resume = resumed(outcome, self.path, None)
-            raise LimitBeforeDrawsError(*outcome.limit, self.plan.burn_in, resume)
-        warning = stopped_early(outcome, self.rule, self.plan.draws, self.path)
+        warning = stopped_early(outcome, self.rule, self.plan, self.path)
         if warning is not None:
             warn(warning)
 

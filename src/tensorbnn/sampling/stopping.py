@@ -15,7 +15,14 @@ from tensorbnn.messages import Resume
 from tensorbnn.posterior import Posterior
 from tensorbnn.sampling.converged import Converged, ConvergenceEstimate
 from tensorbnn.sampling.plan import Plan
-from tensorbnn.warning import Point, StoppedByLimit, StoppedUnconverged, StoppedUnsatisfied
+from tensorbnn.warning import (
+    Point,
+    RunWarning,
+    StoppedByLimit,
+    StoppedInBurnIn,
+    StoppedUnconverged,
+    StoppedUnsatisfied,
+)
 
 if TYPE_CHECKING:
     from tensorbnn.ensemble.ensemble import Ensemble
@@ -75,6 +82,11 @@ class StoppingRule(NamedTuple):
             gradients = check_count("max_gradients", max_gradients)
         return cls(until, points, minutes, gradients, deadline)
 
+    @property
+    def has_limit(self) -> bool:
+        """Whether a limit may stop the run before its end."""
+        return self.max_gradients is not None or self.deadline is not None
+
     def is_spent(self, gradients: int) -> bool:
         """Whether a chain that has spent this many gradients may spend no more."""
         return self.max_gradients is not None and gradients >= self.max_gradients
@@ -104,6 +116,8 @@ class Outcome(NamedTuple):
     """Draws that every one of them has."""
     gradients: int
     """The most that one of them has spent."""
+    transitions: int = 0
+    """Transitions that every one of them has made."""
     signal: int | None = None
     """The signal that stopped them."""
     limit: Limit | None = None
@@ -113,17 +127,20 @@ class Outcome(NamedTuple):
 
 
 def stopped_early(
-    outcome: Outcome, rule: StoppingRule, planned: int, path: Path | None
-) -> StoppedByLimit | None:
+    outcome: Outcome, rule: StoppingRule, plan: Plan, path: Path | None
+) -> RunWarning | None:
     """What a run that a limit has stopped falls short of; ``None`` where it does not."""
     if outcome.limit is None:
         return None
-    estimate, times = outcome.estimate, None
+    planned, estimate, times = plan.draws, outcome.estimate, None
+    if not outcome.draws:
+        resume = resumed(outcome.limit, outcome.gradients, path, None)
+        return StoppedInBurnIn(*outcome.limit, outcome.transitions, plan.burn_in, resume)
     if rule.until is None:
         times = planned / outcome.draws
     elif estimate is not None and math.isfinite(estimate.times_longer):
         times = estimate.times_longer
-    resume = resumed(outcome, path, times)
+    resume = resumed(outcome.limit, outcome.gradients, path, times)
     facts: dict[str, Any] = {"draws": outcome.draws, "planned": planned, "resume": resume}
     limit, value = outcome.limit
     if rule.until is None:
@@ -144,16 +161,14 @@ def stopped_early(
     return StoppedUnconverged(limit, value, **facts, **aims)
 
 
-def resumed(outcome: Outcome, path: Path | None, times: float | None) -> Resume | None:
+def resumed(limit: Limit, spent: int, path: Path | None, times: float | None) -> Resume:
     """How to resume a run that a limit has stopped, to have this many times the draws.
 
-    ``None`` for a run in memory without draws, of which nothing is left.
+    A chain has `spent` this many gradients.
     """
-    if outcome.limit is None or (path is None and not outcome.draws):
-        return None
-    if outcome.limit.name == "max_minutes":
-        return Resume(path, "max_minutes", f"{outcome.limit.value:g}")
-    gradients = "..." if times is None else rounded_up(times * outcome.gradients)
+    if limit.name == "max_minutes":
+        return Resume(path, "max_minutes", f"{limit.value:g}")
+    gradients = "..." if times is None else rounded_up(times * spent)
     return Resume(path, "max_gradients", gradients)
 
 

@@ -7,6 +7,7 @@ came is on the disk, so only warnings are returned.
 """
 
 import contextlib
+import math
 import multiprocessing
 import os
 import pickle
@@ -51,6 +52,8 @@ class ChainTask(NamedTuple):
     metrics: Mapping[str, Metric]
     plan: Plan
     max_gradients: int | None
+    seconds: float
+    """Until the limit of time, from when the task is submitted."""
     checkpoint_seconds: float
     data: Arrays | None
     """The data, where the run directory does not keep them."""
@@ -77,6 +80,7 @@ def make_task(run: Run, store: DirectoryStore) -> ChainTask:
         metrics=dict(run.reporting.metrics),
         plan=run.plan,
         max_gradients=run.rule.max_gradients,
+        seconds=math.inf,
         checkpoint_seconds=run.checkpoint_seconds,
         data=data or None,
     )
@@ -107,14 +111,15 @@ def _run(task: ChainTask, chain: int) -> int | None:
     store = _open(task)
     is_abandoned = _is_abandoned if _is_child() else lambda: False
     # A file system that fails for a moment asks for nothing.
-    stop = StopRequest(also=lambda: os.path.exists(store.stop_file) or is_abandoned())
+    deadline = None if math.isinf(task.seconds) else time.monotonic() + task.seconds
+    stop = StopRequest(lambda: os.path.exists(store.stop_file) or is_abandoned(), deadline)
     lock = _lock_patiently(store.chain_lock(chain), task.patience_seconds, stop)
     if lock is None:
         return None
     with lock:
         if store.writer() != task.coordinator:  # a run that is gone, or another of the same name
             raise NotSharedError(task.path, socket.gethostname(), is_run=True)
-        run = _restore(task, store)
+        run = _restore(task, store, deadline)
         if stop.requested or run.is_over(*store.progress(chain)):
             return None
         store.remove_leftovers(chain)
@@ -136,14 +141,14 @@ def _open(task: ChainTask) -> DirectoryStore:
         raise NotSharedError(task.path, socket.gethostname()) from error
 
 
-def _restore(task: ChainTask, store: DirectoryStore) -> Run:
+def _restore(task: ChainTask, store: DirectoryStore, deadline: float | None) -> Run:
     data = store.data() if task.data is None else task.data
     posterior = make_posterior(store, task.network, task.likelihood, data)
     validation = unpack_dataset(data, "validation_") if task.metrics else None
     reporting = Reporting.checked(
         posterior, task.metrics, validation, store.manifest["report_every"]
     )
-    rule = StoppingRule(max_gradients=task.max_gradients)
+    rule = StoppingRule(max_gradients=task.max_gradients, deadline=deadline)
     run = Run(posterior, task.sampler, task.plan, rule, reporting, task.checkpoint_seconds)
     run.store = store
     return run

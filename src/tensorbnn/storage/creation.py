@@ -1,6 +1,6 @@
-"""Making a run directory: whether a path is free, and never losing the run that was there.
+"""Create a run directory, and replace one without ever losing the run that was there.
 
-Also where the files of a chain are, and which files are those of a run.
+This module also knows which files belong to a run, and where those of a chain are.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from tensorbnn.storage.lock import Lock
 from tensorbnn.storage.manifest import identity, pack_manifest
 
 _CHUNK = re.compile(r"draws-(\d{5,})\.safetensors")
-# What a directory may hold before its run.json is written, and all that the library writes there.
+# Names in a directory before its run.json is written, and all names that the library writes there.
 _UNFINISHED = re.compile(r"run\.lock|data\.safetensors|chain-\d+|\..+\.tmp")
 _OF_RUN = re.compile(
     rf"{_UNFINISHED.pattern}|run\.json|metrics\.jsonl|stop|architecture\.txt|report\.html"
 )
 _OF_CHAIN = re.compile(rf"{_CHUNK.pattern}|(state|burn-in)\.safetensors|chain\.lock|\..+\.tmp")
-# Files of a chain that are missing and named, at most.
+# At most this many missing files of a chain are listed.
 _MOST_MISSING = 1000
 
 
@@ -34,7 +34,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     try:
         if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
             return
-    except FileNotFoundError:  # somebody else has just moved it away
+    except FileNotFoundError:  # another process has just moved it away
         return
     if not _is_run(path):
         raise PathTakenError(path, "something else")
@@ -54,15 +54,15 @@ def make_directory(
     *,
     overwrite: bool,
 ) -> Lock:
-    """Make what `DirectoryStore.create` opens; returns its lock."""
+    """Make the directory that `DirectoryStore.create` opens; returns its lock."""
     check_free(path, overwrite=overwrite)
     try:
-        with _out_of_the_way(path, overwrite=overwrite) as (real, lock):
+        with _replacing(path, overwrite=overwrite) as (real, lock):
             _fill(real, manifest, data, states)
     except FileExistsError:
         raise
     except OSError as error:
-        raise RunError(f"the run directory {path} can't be made: {error}") from error
+        raise RunError(f"the run directory {path} can't be created: {error}") from error
     return lock
 
 
@@ -70,7 +70,9 @@ def chain_directory(path: Path, chain: int) -> Path:
     """Where the files of a chain are."""
     directory = path / f"chain-{chain:02d}"
     if not directory.resolve().is_relative_to(path.resolve()):
-        raise DamagedFileError(directory, "leads out of the run, and is not used")
+        raise DamagedFileError(
+            directory, "is a link that leads out of the run: replace it with the directory itself"
+        )
     return directory
 
 
@@ -86,7 +88,7 @@ def check_chains_are_there(path: Path, chains: int) -> None:
 
 
 def foreign_files(path: Path) -> tuple[str, ...]:
-    """Names of what is in a run directory, though the library did not write it."""
+    """Names of the files in a run directory that the library did not write."""
     found = []
     for file in path.iterdir():
         if not _OF_RUN.fullmatch(file.name):
@@ -102,14 +104,13 @@ def foreign_files(path: Path) -> tuple[str, ...]:
 
 
 def expected_chunks(directory: Path, drawn: int, size: int) -> dict[int, int]:
-    """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
+    """The chunks that a chain has, or should have, by number, and how many draws each must hold.
 
-    `drawn` are the draws that the chain's state counts, of which there may be more by now; `size`
-    are those in a full chunk.
+    The chain has at least `drawn` draws. A full chunk holds `size` of them.
     """
     names = (_CHUNK.fullmatch(file.name) for file in directory.iterdir())
     found = {int(name[1]) for name in names if name}
-    # A chunk that others follow is full, and one more is there than the last.
+    # Every chunk but the last is full.
     gaps = set(range(min(max(found, default=0), len(found)))) - found
     counted = range(min(-(-drawn // size), len(found) + _MOST_MISSING))
     indices = sorted(found | gaps | set(counted))
@@ -125,16 +126,17 @@ def chain_lock(directory: Path) -> Lock:
 
 
 def check_chains_are_free(path: Path) -> None:
-    """Raise where a worker writes a chain, though nobody coordinates it: that may have died."""
+    """Raise if a worker is still writing a chain, for example after its coordinator died."""
     for directory in path.glob("chain-*"):
         if (directory / "chain.lock").exists() and not directory.is_symlink():
             chain_lock(directory).acquire().release()
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Whether `path` is what is left where a run was stopped while its directory was made.
+    """Whether `path` is left from a process that was killed while it created a run.
 
-    It has our lock, which is made first, and neither run.json, which is made last, nor draws.
+    Then it has a lock, which is created first, but neither run.json, which is created last, nor
+    draws.
     """
     if not path.is_dir() or not (path / "run.lock").is_file() or any(path.glob("chain-*/draws-*")):
         return False
@@ -143,7 +145,7 @@ def _is_unfinished(path: Path) -> bool:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether `path` holds a run, which may be damaged; others have files named run.json, too."""
+    """Whether `path` holds a run, maybe a damaged one. Other programs also write a run.json."""
     file = path / "run.json"
     if not file.is_file():
         return False
@@ -155,20 +157,20 @@ def _is_run(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[tuple[Path, Lock]]:
-    """Make `path` an empty directory that is locked; what was there is removed at the end.
+def _replacing(path: Path, *, overwrite: bool) -> Iterator[tuple[Path, Lock]]:
+    """Make `path` an empty, locked directory, and remove the old run when the block is done.
 
-    Where the block fails what was there is put back.
+    If the block fails, the old run is put back.
     """
     real = Path(os.path.realpath(path))
     old = _name_aside(real)
     with contextlib.ExitStack() as undo:
         first = lock = _make_locked(real, path, undo)
-        # Once more: somebody else may have made a run since that was last looked at.
+        # Check again: another process may have created a run in the meantime.
         check_free(path, overwrite=overwrite)
         if (real / "run.json").exists():
             check_chains_are_free(real)
-            if os.name == "nt":  # what is open can't be renamed there
+            if os.name == "nt":  # an open directory cannot be renamed there
                 first.release()
             undo.callback(_put_back, old, real, is_ours=False)
             real.rename(old)
@@ -183,24 +185,24 @@ def _out_of_the_way(path: Path, *, overwrite: bool) -> Iterator[tuple[Path, Lock
             _remove_old(real)
         if first is not lock:
             first.release()
-    except BaseException:  # Ctrl-C: many files take a while
+    except BaseException:  # Ctrl-C: removing many files takes a while
         lock.release()
         raise
 
 
 def _make_locked(real: Path, path: Path, undo: contextlib.ExitStack) -> Lock:
-    """Make the directory `real`, if there is none, and lock it; the user knows it as `path`."""
+    """Create the directory `real` if needed, and lock it; messages call it `path`."""
     real.mkdir(parents=True, exist_ok=True)
     lock = Lock(real / "run.lock", f"the run {path}")
-    undo.callback(_give_back, real, lock)
+    undo.callback(_release_unfinished, real, lock)
     return lock.acquire()
 
 
-def _give_back(real: Path, lock: Lock) -> None:
-    """Release the lock of a directory that is not to be a run.
+def _release_unfinished(real: Path, lock: Lock) -> None:
+    """Release the lock of a directory that will not be a run.
 
-    Where emptying it was interrupted, too, the file of the lock stays: it says that the rest is
-    ours, and may be replaced.
+    If emptying it was interrupted too, the lock file stays. It shows that the other files are left
+    from a run that was never finished, and may be replaced.
     """
     is_left = True
     try:
@@ -210,15 +212,15 @@ def _give_back(real: Path, lock: Lock) -> None:
 
 
 def _name_aside(real: Path) -> Path:
-    """A new name next to `real` for what is not to be seen there."""
+    """A new name next to `real`, under which something is moved out of the way."""
     return real.with_name(f".{real.name}.{uuid.uuid4().hex}.old")
 
 
 def _put_back(old: Path, real: Path, *, is_ours: bool) -> None:
-    """Put back what was moved away, if it was.
+    """Put the old run back, if it was moved away.
 
-    What there is of the new run, which may not be empty if this was interrupted, is moved out of
-    the way where the place `is_ours`; it may be somebody else's by now.
+    The unfinished new run is moved out of the way if the directory `is_ours`; otherwise it may
+    belong to another process by now.
     """
     if not old.exists():
         return
@@ -233,8 +235,8 @@ def _put_back(old: Path, real: Path, *, is_ours: bool) -> None:
 
 
 def _remove_old(real: Path) -> None:
-    """Remove what was replaced, also by processes that were killed before they came to this."""
-    name = re.compile(rf"\.{re.escape(real.name)}\.[0-9a-f]{{32}}\.old")  # of no other run
+    """Remove the runs that were replaced, also by processes that were killed before they could."""
+    name = re.compile(rf"\.{re.escape(real.name)}\.[0-9a-f]{{32}}\.old")  # not those of other runs
     with contextlib.suppress(OSError):
         for other in real.parent.iterdir():
             if name.fullmatch(other.name) and not foreign_files(other):
@@ -242,7 +244,7 @@ def _remove_old(real: Path) -> None:
 
 
 def _empty(directory: Path) -> None:
-    """Remove all but the lock."""
+    """Remove everything but the lock."""
     for file in directory.iterdir():
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -253,7 +255,7 @@ def _empty(directory: Path) -> None:
 def _fill(
     path: Path, manifest: dict[str, Any], data: Arrays | None, states: Sequence[Arrays]
 ) -> None:
-    """Write all files of a run that begins; ``run.json`` makes it one, so it comes last."""
+    """Write all files of a new run. ``run.json`` comes last: with it, the directory is a run."""
     if data is not None:
         write_file(path / "data.safetensors", pack_arrays(data, "data", {}))
     for chain, state in enumerate(states):

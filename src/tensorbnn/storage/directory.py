@@ -3,17 +3,18 @@
     run.json                            what was run: model, sampler, seed, data fingerprint
     data.safetensors                    the training data
     chain-00/draws-00000.safetensors    draws: named parameters, hyper-parameters, sampler info
-    chain-00/state.safetensors          all that the chain needs to go on
-    metrics.jsonl                       a line of JSON for every report of a chain
-    run.lock                            who is writing; there only meanwhile
-    chain-00/chain.lock                 the worker of an executor that is writing; likewise
-    stop                                asks such workers to stop; the next run removes it
+    chain-00/state.safetensors          everything the chain needs to continue
+    chain-00/burn-in.safetensors        networks of burn-in, if a limit has stopped the run there
+    metrics.jsonl                       one line of JSON for each report of a chain
+    run.lock                            which process is writing; exists only while it does
+    chain-00/chain.lock                 the same for a worker of an executor
+    stop                                tells workers to stop; the next run removes it
 
-Every file is written under a temporary name, synced to the disk and renamed, so that the directory
-is a valid run at every instant and can be read while it grows; only reports are appended, a line
-each. ``run.json`` is written when everything else is there. A chain's state comes after the draws
-it counts, so that a chain can always go on from it. JSON and safetensors only: reading executes
-nothing, and never leaves the directory.
+Every file is written under a temporary name, synced to the disk and renamed, so the directory is a
+valid run at every instant and can be read while it grows. Only reports are appended, a line each.
+``run.json`` is written after all other files. The state of a chain is written after the draws that
+it counts, so a chain can always continue from it. All files are JSON or safetensors: reading them
+executes nothing, and nothing outside the directory is read.
 """
 
 import contextlib
@@ -37,14 +38,14 @@ from tensorbnn.storage.store import Store, with_prefix
 class DirectoryStore(Store):
     """A run directory: read by ``DirectoryStore(path)``, written by `create` and `open_to_write`.
 
-    Who writes holds the lock of the directory until `close`. Readers never look at it.
+    A writer holds the lock of the directory until `close`. Readers ignore it.
 
     Attributes
     ----------
     path
-        As it was given, for messages.
+        The path as it was given, for messages.
     root
-        Where that is, also when the process goes to another folder.
+        The same as an absolute path, which stays valid if the process changes its directory.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -64,9 +65,9 @@ class DirectoryStore(Store):
         *,
         overwrite: bool,
     ) -> "DirectoryStore":
-        """Make a new run directory, with the `states` in which its chains start.
+        """Create a run directory, with the `states` in which its chains start.
 
-        An existing run is replaced only with `overwrite`, and only when the new one is there.
+        An existing run is replaced only with `overwrite`, and only when the new one exists.
         """
         lock = creation.make_directory(Path(path), manifest, data, states, overwrite=overwrite)
         try:
@@ -79,7 +80,7 @@ class DirectoryStore(Store):
 
     @classmethod
     def open_to_write(cls, path: str | os.PathLike[str]) -> "DirectoryStore":
-        """Open a run to go on with it: takes its lock, and cleans up after a writer that died."""
+        """Open a run to continue it: take its lock, and clean up after a writer that was killed."""
         store = cls(path)
         try:
             store._lock.acquire()
@@ -97,15 +98,15 @@ class DirectoryStore(Store):
 
     @property
     def stop_file(self) -> Path:
-        """Where it exists, workers stop after the call they are in."""
+        """If this file exists, workers stop after their current call."""
         return self.root / "stop"
 
     def writer(self) -> dict[str, Any] | None:
-        """Who writes the run, as far as its lock says."""
+        """The process that writes the run, according to its lock."""
         return self._lock.holder()
 
     def is_being_written(self) -> bool:
-        """Whether who writes the run is still there, as far as its lock says."""
+        """Whether the process that writes the run still exists, according to its lock."""
         return self._lock.is_held()
 
     def chain_lock(self, chain: int) -> Lock:
@@ -113,20 +114,20 @@ class DirectoryStore(Store):
         return creation.chain_lock(self._chain(chain))
 
     def remove_leftovers(self, chain: int) -> None:
-        """Remove temporary files that a killed writer of a chain has left."""
+        """Remove temporary files of a chain that a killed writer left behind."""
         files.remove_leftovers(self._chain(chain))
 
     def transitions(self, chain: int) -> int:
-        """Transitions of a chain that are saved."""
+        """Number of transitions of a chain that are saved."""
         return self._read_count(chain, "transitions")
 
     def progress(self, chain: int) -> tuple[int, int]:
-        """Transitions and gradients of a chain that are saved."""
+        """Numbers of transitions and gradients of a chain that are saved."""
         return self.transitions(chain), self._read_count(chain, "gradients")
 
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
         file, draws = self._chunk(chain, index), len(next(iter(arrays.values())))
-        usable = f"; the draws before it are whole: tb.load({str(self.path)!r})"
+        usable = f"; the draws before it can be read with tb.load({str(self.path)!r})"
         files.check_finite(file, arrays, usable=usable)
         facts = self._facts(chain, index) | {"draws": draws}
         with self._writing(file):  # a state follows
@@ -144,13 +145,31 @@ class DirectoryStore(Store):
         except DamagedFileError as error:
             raise DamagedStateError(error, chain, self.path) from error
 
+    def write_burn_in(self, chain: int, arrays: Arrays) -> None:
+        file = self._burn_in(chain)
+        with self._writing(file):
+            files.write_file(file, files.pack_arrays(arrays, "burn-in", self._facts(chain)))
+
+    def read_burn_in(self, chain: int) -> dict[str, NDArray[Any]]:
+        file = self._burn_in(chain)
+        if not file.exists():
+            return {}
+        arrays = files.read_arrays(self.root, file, "burn-in", self._facts(chain))
+        files.check_finite(file, arrays)
+        return arrays
+
+    def remove_burn_in(self, chain: int) -> None:
+        file = self._burn_in(chain)
+        with self._writing(file):
+            file.unlink(missing_ok=True)
+
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
         wanted = {n: least for n, least in self._expected(chain).items() if n not in left_out}
-        with self._telling_what_is_left():
+        with self._naming_readable_draws():
             return {index: self._size(chain, index, least) for index, least in wanted.items()}
 
     def read_chunk(self, chain: int, index: int, prefix: str) -> dict[str, NDArray[Any]]:
-        with self._telling_what_is_left():
+        with self._naming_readable_draws():
             return self._read_chunk(chain, index, prefix)
 
     def shapes(self, chain: int, index: int) -> dict[str, tuple[int, ...]]:
@@ -183,7 +202,7 @@ class DirectoryStore(Store):
         self._reports_to_sync = True
 
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
-        # Read first: the reports that states count were written before them.
+        # Read the states first: the reports that they count were written before them.
         reported = {} if skip_damaged else self._reported()
         found: list[dict[str, Any]] = []
         if self._reports.exists():
@@ -191,13 +210,13 @@ class DirectoryStore(Store):
             found = files.read_reports(self._reports, skip_damaged=skip_damaged)
         found = files.order_reports(found)
         if reported:
-            now = read_manifest(self.root)  # a longer run does not keep its last report
+            now = read_manifest(self.root)  # a run that was extended drops its last report
             end = now["burn_in"] + now["draws"] * now["thin"]
             files.check_all_reported(self._reports, found, reported, now["report_every"], end)
         return found
 
     def new_reports(self, offset: int) -> tuple[list[dict[str, Any]], int]:
-        """Reports after byte `offset` of their file, and where the next ones begin."""
+        """Reports after byte `offset` of their file, and the offset of the next ones."""
         return files.read_new_reports(self._reports, offset)
 
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
@@ -215,7 +234,7 @@ class DirectoryStore(Store):
     def refresh(self) -> None:
         self.manifest = read_manifest(self.root)
         creation.check_chains_are_there(self.root, self.manifest["chains"])
-        self._sizes: dict[tuple[int, int], int] = {}  # of full chunks, which don't change
+        self._sizes: dict[tuple[int, int], int] = {}  # of full chunks, which do not change
         self._identity = identity(self.manifest)
 
     def close(self) -> None:
@@ -226,6 +245,9 @@ class DirectoryStore(Store):
 
     def _state(self, chain: int) -> Path:
         return self._chain(chain) / "state.safetensors"
+
+    def _burn_in(self, chain: int) -> Path:
+        return self._chain(chain) / "burn-in.safetensors"
 
     def _chunk(self, chain: int, index: int) -> Path:
         return self._chain(chain) / f"draws-{index:05d}.safetensors"
@@ -244,7 +266,7 @@ class DirectoryStore(Store):
         return int(array)
 
     def _sync_reports(self) -> None:
-        """Chains write at the same time: one whose report another is syncing waits for it."""
+        """Sync the reports; a chain waits if another one is syncing its report."""
         with self._syncing:
             if self._reports_to_sync:
                 self._reports_to_sync = False
@@ -252,7 +274,7 @@ class DirectoryStore(Store):
                     sync_file(self._reports)
 
     def _reported(self) -> dict[int, int]:
-        """The transition of each chain's last report, as its state says."""
+        """The transition of the last report of each chain, according to its state."""
         found = {}
         for chain in range(self.manifest["chains"]):
             with contextlib.suppress(DamagedFileError):
@@ -260,14 +282,14 @@ class DirectoryStore(Store):
         return found
 
     def _expected(self, chain: int) -> dict[int, int]:
-        """Numbers of the chunks that a chain has, or should have, and the draws each must hold.
+        """The chunks that a chain has, or should have, by number, and the draws each must hold.
 
-        A complete run has all its draws. Otherwise the state is read before the chunks: the draws
-        that it counts were written first.
+        A complete run must have all its draws. Otherwise the state says how many there are at
+        least. It is read before the chunks, because the draws that it counts were written first.
         """
         try:
             transitions = self.transitions(chain)
-        except DamagedFileError:  # then there is only what there is
+        except DamagedFileError:  # then any number of draws will do
             transitions = 0
         drawn = max(transitions - self.manifest["burn_in"], 0) // self.manifest["thin"]
         if self.manifest["status"] == "complete":
@@ -288,7 +310,7 @@ class DirectoryStore(Store):
             }:
                 raise DamagedFileError(file, f"is damaged: its arrays don't hold {size} draws")
             if size < least:
-                reason = f"belongs elsewhere: it has {size} draws where {least} were written"
+                reason = f"is older than the run: it has {size} draws, but {least} were written"
                 raise DamagedFileError(file, reason)
             if size == self.manifest["networks_per_file"]:
                 self._sizes[chain, index] = size
@@ -301,8 +323,8 @@ class DirectoryStore(Store):
         return with_prefix(arrays, prefix)
 
     @contextlib.contextmanager
-    def _telling_what_is_left(self) -> Iterator[None]:
-        """Say of draws that can't be read which others can."""
+    def _naming_readable_draws(self) -> Iterator[None]:
+        """If draws cannot be read, name those that can."""
         try:
             yield
         except DamagedFileError as error:

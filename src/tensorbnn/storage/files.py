@@ -1,11 +1,11 @@
-"""Files of a run directory: written whole or not at all, and checked when they are read.
+"""Files of a run directory: written completely or not at all, and checked when they are read.
 
-A file is written under a temporary name, synced to the disk and renamed. Arrays are in safetensors
-files whose metadata has one entry, ``tensorbnn``: JSON that says what the file is (``kind``,
-``format``, and facts such as chain and index), a SHA-256 of every array with its name, type and
-shape, and one of all of this. So what is read is what was written, or an error says what is wrong.
-Reports are lines of ``metrics.jsonl``, each with a short checksum; a last line without its end is
-being written, or was when its writer was killed, and is left out.
+A file is written under a temporary name, synced to the disk and renamed. Arrays are stored in
+safetensors files whose metadata has one entry, ``tensorbnn``: JSON that says what the file is
+(``kind``, ``format``, and facts such as chain and index), with a SHA-256 of each array, its name,
+type and shape, and one of the whole entry. Reading returns what was written, or raises an error
+that says what is wrong. Reports are lines of ``metrics.jsonl``, each with a short checksum. A last
+line that is incomplete is being written, or its writer was killed; it is ignored.
 """
 
 import contextlib
@@ -37,17 +37,17 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _METADATA = "tensorbnn"
 _LEFTOVER = re.compile(r"\..+\.tmp")
-# Windows would change line ends; elsewhere a link would lead out of the run.
+# Don't change line ends on Windows; elsewhere, don't follow a link out of the run.
 PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-# What file systems say that can't sync a directory, such as those of some networks and clouds.
+# Errors of file systems that cannot sync a directory, such as some network file systems.
 _CAN_NOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
-    """Write a file whole or not at all: temporary name, sync, rename, sync of the directory.
+    """Write a file completely or not at all: temporary name, sync, rename, sync of the directory.
 
-    Where it is not the `last` of some files that belong together, and the next one goes to the same
-    directory, that one's sync of the directory is enough: names reach the disk in order.
+    If another file follows in the same directory, this one is not the `last`, and syncing the
+    directory once, after that one, is enough: names reach the disk in order.
     """
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -63,9 +63,9 @@ def write_file(file: Path, content: bytes, *, last: bool = True) -> None:
 
 
 def append_line(file: Path, line: bytes) -> None:
-    """Append a line in one piece; a torn line before it, of a run that was killed, is ended.
+    """Append a line. If the last line is incomplete because its writer was killed, end it first.
 
-    Of several processes, one appends at a time, where the file system has locks.
+    Only one process at a time appends, if the file system has locks.
     """
     with _descriptor(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | PLAIN) as descriptor:
         if sys.platform != "win32":
@@ -79,15 +79,15 @@ def append_line(file: Path, line: bytes) -> None:
 
 
 def write_bytes(descriptor: int, content: bytes) -> None:
-    """Write all of `content`; everything that a run writes goes through here."""
+    """Write all of `content`. Everything that a run writes goes through this function."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def sync_directory(directory: Path) -> None:
-    """Bring the names of a directory's files to the disk, where the file system can."""
-    if os.name == "nt":  # directories can't be opened there, and renames are journalled
+    """Sync the names of the files in a directory to the disk, if the file system can."""
+    if os.name == "nt":  # directories cannot be opened there, and renames are journaled
         return
     try:
         sync_file(directory, os.O_RDONLY)
@@ -97,7 +97,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_file(file: Path, flags: int = os.O_RDWR | PLAIN) -> None:
-    """Bring what was written to a file to the disk."""
+    """Sync a file to the disk."""
     with _descriptor(file, flags) as descriptor:
         os.fsync(descriptor)
 
@@ -112,7 +112,7 @@ def _descriptor(file: Path, flags: int) -> Iterator[int]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove temporary files that a killed writer has left."""
+    """Remove temporary files that a killed writer left behind."""
     for file in directory.iterdir():
         if _LEFTOVER.fullmatch(file.name) and not file.is_dir():
             file.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ def canonical(value: Any) -> str:
 
 
 def pack_arrays(arrays: Arrays, kind: str, facts: Mapping[str, Any]) -> bytes:
-    """A safetensors file of `arrays` that says what it is and can be checked."""
+    """The content of a safetensors file of `arrays`, with what it is and its checksums."""
     ordered = {name: np.asarray(each, order="C") for name, each in arrays.items()}
     described: dict[str, Any] = {"format": FORMAT, "kind": kind, **facts}
     described["arrays"] = {name: _array_digest(name, each) for name, each in ordered.items()}
@@ -138,9 +138,9 @@ def pack_arrays(arrays: Arrays, kind: str, facts: Mapping[str, Any]) -> bytes:
 
 
 def read_facts(root: Path, file: Path, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file of the run `root` says of itself, which must be a `kind` with these `facts`.
+    """The facts about a file of the run `root`, which must be of this `kind` with these `facts`.
 
-    Also the ``shapes`` of its arrays.
+    The result also has the ``shapes`` of its arrays.
     """
     with _opened(root, file) as content:
         found = _described(file, content, kind, facts)
@@ -151,7 +151,7 @@ def read_facts(root: Path, file: Path, kind: str, facts: Mapping[str, Any]) -> d
 def read_arrays(
     root: Path, file: Path, kind: str, facts: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, NDArray[Any]]:
-    """Arrays of a file whose names start with `prefix`, each compared with its checksum."""
+    """The arrays of a file whose names start with `prefix`; their checksums are verified."""
     with _opened(root, file) as content:
         sums = _described(file, content, kind, facts)["arrays"]
         found = {name: content.get_tensor(name) for name in sums if name.startswith(prefix)}
@@ -173,7 +173,7 @@ def check_format(file: Path, found: object) -> None:
 
 
 def check_inside(file: Path, root: Path) -> None:
-    """Raise where `file`, followed through links, is not a plain file inside the run `root`."""
+    """Raise unless `file`, after links are followed, is a regular file inside the run `root`."""
     try:
         real = file.resolve(strict=True)
     except FileNotFoundError:
@@ -181,20 +181,20 @@ def check_inside(file: Path, root: Path) -> None:
     except (OSError, RuntimeError) as error:  # a loop of links
         raise DamagedFileError(file, f"can't be read: {error}") from error
     if not real.is_relative_to(root.resolve()):
-        raise DamagedFileError(file, f"leads out of the run, to {real}, and is not read")
+        raise DamagedFileError(file, f"is a link out of the run, to {real}, and is not read")
     if not real.is_file():
         raise DamagedFileError(file, "is not a file")
 
 
 def pack_report(report: Mapping[str, Any]) -> bytes:
-    """A report as a line."""
+    """The line of a report."""
     return json.dumps({**report, "check": _report_digest(report)}, allow_nan=False).encode() + b"\n"
 
 
 def read_reports(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
-    """Reports of a file that may be growing; a line that is damaged is an error, or a warning."""
+    """The reports in a file that may be growing; a damaged line is an error, or a warning."""
     lines = file.read_bytes().split(b"\n")[:-1]
-    # Of two writers, one of which saw the other's line half written, some lines are empty.
+    # Without locks, a writer may have ended a line that another one was writing.
     reports = {number: _unpack_report(line) for number, line in enumerate(lines, start=1) if line}
     found = [report for report in reports.values() if report is not None]
     if damaged := [number for number, report in reports.items() if report is None]:
@@ -202,16 +202,16 @@ def read_reports(file: Path, *, skip_damaged: bool) -> list[dict[str, Any]]:
         if len(damaged) > 1:
             where = f"is damaged in {len(damaged)} lines, first line {damaged[0]}"
         if not skip_damaged:
-            rest = f"; the other {len(found)} reports are read with `skip_damaged=True`"
+            rest = f"; `skip_damaged=True` reads the other {len(found)} reports"
             raise DamagedFileError(file, where + rest)
         warn(ReportsLeftOut(DamagedFileError(file, where)))
     return found
 
 
 def read_new_reports(file: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """Reports after byte `offset` of a file that is growing, and where the next ones begin.
+    """Reports after byte `offset` of a file that is growing, and the offset of the next ones.
 
-    For a look while others write: a line that is damaged is left out.
+    Damaged lines are skipped.
     """
     if not file.exists():
         return [], offset
@@ -224,7 +224,7 @@ def read_new_reports(file: Path, offset: int) -> tuple[list[dict[str, Any]], int
 
 
 def order_reports(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Reports by chain and transition; of two for the same transition the later one."""
+    """Reports sorted by chain and transition; of two for the same transition, the later one."""
     latest = {(report["chain"], report["transition"]): dict(report) for report in reports}
     return [latest[key] for key in sorted(latest)]
 
@@ -236,10 +236,10 @@ def check_all_reported(
     every: int,
     end: int,
 ) -> None:
-    """Raise where some of the `reports` of a file are missing.
+    """Raise if some of the `reports` of a file are missing.
 
-    Each chain reports after `every` so many transitions and at the `end` of the run, so far up to
-    its transition in `reported`.
+    Each chain reports after each `every` transitions and at the `end` of the run. The last report
+    so far of each chain is at its transition in `reported`.
     """
     for chain, last in reported.items():
         due = itertools.chain(range(every, last + 1, every), [last] if last == end else [])
@@ -249,14 +249,14 @@ def check_all_reported(
             raise DamagedFileError(
                 file,
                 f"is damaged: the report of chain {chain} at transition {missing} is missing; "
-                f"the {len(reports)} that are there are read with `skip_damaged=True`",
+                f"`skip_damaged=True` reads the {len(reports)} others",
             )
 
 
 def check_finite(file: Path, arrays: Arrays, *, usable: str = "") -> None:
-    """Raise where a parameter of a chunk is NaN or infinite.
+    """Raise if a parameter in a chunk is NaN or infinite.
 
-    Of one that is yet to be written, the error also says what is `usable` in its place.
+    For a chunk that is not written yet, the error also says which draws are `usable`.
     """
     verb = "would hold" if usable else "holds"
     for name, values in arrays.items():
@@ -276,12 +276,12 @@ def _opened(root: Path, file: Path) -> Iterator[Any]:
         raise
     except OSError as error:
         raise DamagedFileError(file, _why_closed(file, error)) from None
-    except Exception as error:  # whatever a parser makes of bytes that are not the ones written
+    except Exception as error:  # a parser may raise anything for damaged bytes
         raise DamagedFileError(file, f"is damaged: {error}") from error
 
 
 def _why_closed(file: Path, error: OSError) -> str:
-    """Why a file can't be opened; safetensors calls it missing, whatever the reason."""
+    """Why a file cannot be opened; safetensors always says that it is missing."""
     try:
         os.close(os.open(file, os.O_RDONLY))
     except FileNotFoundError:
@@ -304,7 +304,7 @@ def _described(file: Path, content: Any, kind: str, facts: Mapping[str, Any]) ->
     for name, value in {"kind": kind, **facts}.items():
         if described.get(name) != value:
             where = f"its {name} is {described.get(name)!r}, not {value!r}"
-            raise DamagedFileError(file, f"belongs elsewhere: {where}")
+            raise DamagedFileError(file, f"is not the file that belongs here: {where}")
     return described
 
 

@@ -1,9 +1,9 @@
-"""One writer at a time: a lock that dies with the process that holds it.
+"""One writer at a time: a lock that ends with the process that holds it.
 
-The lock is a file that its holder keeps locked by the operating system, so that it is free again as
-soon as the process is gone, however it ended. The file says who holds it. Where the file system
-knows no locks, what it says decides: a holder on this machine is gone when its process is, one on
-another machine when it has not touched the file for some minutes.
+The holder keeps a file locked by the operating system, so the lock is free again as soon as the
+process ends, for whatever reason. The file says which process holds it. If the file system has no
+locks, the content of the file decides: a holder on this machine is gone if its process is; a holder
+on another machine is gone if it has not touched the file for some minutes.
 """
 
 import contextlib
@@ -27,17 +27,17 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-# Without locks of the operating system: how often the holder shows that it lives, and when it is
-# taken for dead.
+# Without locks of the operating system: how often the holder touches its file, and after what time
+# it counts as dead.
 HEARTBEAT_SECONDS = 20.0
 STALE_SECONDS = 300.0
-# Other attempts when the file changes hands between two looks at it.
+# Attempts, if the file changes hands between two looks at it.
 _ATTEMPTS = 20
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
 class Lock:
-    """The right to write `what`, as messages call it; `file` is there only while it is held."""
+    """The right to write `what`, as messages call it; `file` exists only while it is held."""
 
     def __init__(self, file: Path, what: str) -> None:
         self.file, self._what = file.absolute(), what
@@ -45,19 +45,21 @@ class Lock:
         self._released = threading.Event()
 
     def acquire(self) -> "Lock":
-        """Take the lock, or raise a `LockedError` that says who else has it."""
+        """Take the lock, or raise a `LockedError` that says which process has it."""
         for _ in range(_ATTEMPTS):
             try:
                 if self._try():
                     return self
             except OSError as error:
                 raise RunError(
-                    f"{self.file} can't be written, so {self._what} can't be either: {error}"
+                    f"{self.file} can't be written, and so {self._what} can't either: {error}"
                 ) from error
-        raise RunError(f"{self.file} changes all the time: somebody else is taking it")
+        raise RunError(
+            f"{self.file} keeps changing: other processes are taking the lock; try again"
+        )
 
     def holder(self) -> dict[str, Any] | None:
-        """Who has the lock, as far as its file says."""
+        """The process that has the lock, according to its file."""
         try:
             holder = json.loads(self.file.read_bytes()[:10_000])
         except (OSError, ValueError):
@@ -66,26 +68,26 @@ class Lock:
         return holder if known and isinstance(holder["pid"], int) else None
 
     def is_held(self) -> bool:
-        """Whether somebody has the lock who is still there, as far as the file says."""
+        """Whether a process that still exists has the lock, according to its file."""
         return self.file.exists() and not _is_stale(self.holder(), self.file)
 
     def release(self, *, keep_file: bool = False) -> None:
-        """Give the lock back; the file is removed, or stays and names no holder."""
+        """Release the lock; the file is removed, or is kept and names no holder."""
         if self._descriptor is None:
             return
         self._released.set()
         try:
             if keep_file:
-                with contextlib.suppress(OSError):  # so old that nobody waits for its holder
+                with contextlib.suppress(OSError):  # so old that no process waits for its holder
                     os.ftruncate(self._descriptor, 0)
                     os.utime(self.file, (0, 0))
             elif os.name == "nt":  # an open file can't be removed there
                 self._close()
                 _remove(self.file)
             elif _is_at(self._descriptor, self.file):
-                # Before it is closed: whoever opens the old file sees that it is another one.
+                # Remove it before closing it: another process that has it open can tell.
                 _remove(self.file)
-        finally:  # also where Ctrl-C comes: an open file is locked for as long as the process lives
+        finally:  # also after Ctrl-C: an open file stays locked as long as the process runs
             self._close()
 
     def __enter__(self) -> "Lock":
@@ -100,7 +102,7 @@ class Lock:
             os.close(descriptor)
 
     def _try(self) -> bool:
-        """Take the lock once; false where the file has changed meanwhile."""
+        """Try once to take the lock; false if the file changed in the meantime."""
         opened = _open(self.file)
         if opened is None:
             return False
@@ -126,26 +128,26 @@ class Lock:
         return True
 
     def _remove_if_stale(self) -> None:
-        """Where there are no locks: remove the file of a holder that is gone, or refuse."""
+        """Without locks: remove the file of a holder that is gone; raise if it still exists."""
         if not self._is_left():
             return
-        # One after the other: who comes late must not remove the new file of a faster one.
+        # One process at a time: a slow one must not remove the new file of a faster one.
         turn = self.file.with_name(f".{self.file.name}.turn.tmp")
         try:
             os.close(os.open(turn, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666))
         except FileExistsError:
-            if _is_old(turn):  # of a process that was killed just here
+            if _is_old(turn):  # its process was killed at this point
                 _remove(turn)
             return
         try:
-            # By the clock of the file system: that of this machine may be ahead of it.
+            # Use the clock of the file system: the clock of this machine may be ahead of it.
             if self._is_left(os.stat(turn).st_mtime):
                 _remove(self.file)
         finally:
             _remove(turn)
 
     def _is_left(self, now: float | None = None) -> bool:
-        """Whether the file is there without its holder; refuse where that lives."""
+        """Whether the holder of the file is gone; raise if it still exists."""
         holder = self.holder()
         is_stale = _is_stale(holder, self.file, now)
         if not is_stale and self.file.exists():
@@ -154,7 +156,7 @@ class Lock:
 
     def _beat(self) -> None:
         while not self._released.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(OSError):  # of a file system that is away for a moment
+            with contextlib.suppress(OSError):  # the file system may be unavailable for a moment
                 os.utime(self.file)
 
 
@@ -162,7 +164,7 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """In a process that was forked: its copy of a lock would outlive the holder's."""
+    """In a forked process, close its copies of locks, which would outlive those of the holder."""
     for lock in list(_held):
         lock._close()
 
@@ -172,16 +174,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def _open(file: Path) -> tuple[int, bool] | None:
-    """The open lock file, and whether it is new; ``None`` where another was removed meanwhile."""
+    """The open lock file, and whether it is new; ``None`` if it was removed in the meantime."""
     with contextlib.suppress(FileExistsError):
         return os.open(file, os.O_RDWR | PLAIN | os.O_CREAT | os.O_EXCL, 0o666), True
-    with contextlib.suppress(FileNotFoundError):  # not made here: nobody would know whose it is
+    with contextlib.suppress(FileNotFoundError):  # don't create it here: its owner would be unknown
         return os.open(file, os.O_RDWR | PLAIN), False
     return None
 
 
 def _write_holder(descriptor: int, file: Path) -> None:
-    """Say who holds the lock; where that can't be written, leave nothing behind."""
+    """Write into the file which process holds the lock; if that fails, remove the file."""
     holder = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -198,10 +200,10 @@ def _write_holder(descriptor: int, file: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file; false where the file system can't; `BlockingIOError` where it is taken."""
+    """Lock an open file; false if the file system has no locks, an error if it is locked."""
     try:
         if sys.platform == "win32":
-            # Far behind the text, which others may read.
+            # Far behind the text, so that others can read it.
             os.lseek(descriptor, 2**30, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
@@ -223,7 +225,7 @@ def _is_at(descriptor: int, file: Path) -> bool:
 
 
 def _remove(file: Path) -> None:
-    with contextlib.suppress(OSError):  # the lock is free anyway; the file only says who had it
+    with contextlib.suppress(OSError):  # the lock is free anyway
         file.unlink(missing_ok=True)
 
 
@@ -241,9 +243,9 @@ def _is_old(file: Path, now: float | None = None) -> bool:
 
 
 def _is_alive(pid: int, started: int | None) -> bool:
-    """Whether the process that started then is still there; PIDs are reused."""
+    """Whether the process that started then still exists; PIDs are reused."""
     if sys.platform == "win32":
-        return True  # there every file system has locks, and signal 0 would end the process
+        return True  # every file system has locks there, and signal 0 would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -254,9 +256,9 @@ def _is_alive(pid: int, started: int | None) -> bool:
 
 
 def _process_start(pid: int) -> int | None:
-    """When a process started, in ticks since the machine did; ``None`` where that is not known."""
+    """When a process started, in ticks since the machine booted; ``None`` if unknown."""
     try:
-        # The name, in brackets, may hold anything; the start is the 20th field after it.
+        # The name, in parentheses, may contain anything; the start is the 20th field after it.
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None

@@ -1,8 +1,8 @@
-"""``run.json``: what was run, with a checksum, every field checked before it is used.
+"""``run.json``: what was run, with a checksum. Every field is checked before it is used.
 
-A description (of a network, layer, prior, likelihood or sampler) is a frozen dataclass, so it is
-written as its class name and its fields. Reading one back looks the name up in a fixed table and in
-the user's own `custom_objects` classes; nothing else can be named, and nothing is executed.
+Networks, layers, priors, likelihoods and samplers are frozen dataclasses, which are written as
+their class name and their fields. Reading looks the name up in a fixed table and in the user's
+`custom_objects`. No other class can be named, and nothing is executed.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ _IDENTITY = (
     "network", "likelihood", "scaling", "dtype", "engine", "data", "sampler", "burn_in", "thin",
     "networks_per_file", "seed", "sample_hyperparameters", "pooled",
 )  # fmt: skip
-# A list of numbers, which is written in one line.
+# A list of numbers, which is written on one line.
 _NUMBERS = re.compile(r"\[\n([-+.\d\seE,]*)\]")
 
 
@@ -58,9 +58,8 @@ def describe(value: Any) -> Any:
         own, fields = type(value), dataclasses.fields(value)
         if (KNOWN | {"Network": Network}).get(own.__name__, own) is not own:
             raise TypeError(
-                f"the class {own.__module__}.{own.__qualname__} can't be saved with a run: the "
-                f"library has a {own.__name__}, too, which would take its place; give it another "
-                "name"
+                f"the class {own.__module__}.{own.__qualname__} can't be saved with a run, because "
+                f"the library also has a class {own.__name__}: give yours another name"
             )
         described = {field.name: describe(getattr(value, field.name)) for field in fields}
         return {"type": own.__name__} | described
@@ -73,27 +72,27 @@ def describe(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [describe(each) for each in value]
     raise TypeError(
-        f"{value!r} can't be saved with a run: make a layer, prior, likelihood or sampler of your "
-        "own a frozen dataclass whose fields are numbers, texts or other descriptions"
+        f"{value!r:.80} can't be saved with a run: your own layers, priors, likelihoods and "
+        "samplers must be frozen dataclasses whose fields are numbers, strings or such dataclasses"
     )
 
 
 def restore(description: Any, custom_objects: Mapping[str, type], *kinds: type) -> Any:
-    """The object that `describe` described, with the user's own classes by name.
+    """The object that `describe` described; `custom_objects` are the user's classes by name.
 
-    Of a list of descriptions, the objects. Each must be one of its of `kinds`, if they are given.
+    A list of descriptions gives the objects, which must be of these `kinds`, in order.
     """
     try:
         unknown = sorted(_names(description) - {"Network"} - set(KNOWN) - set(custom_objects))
         if unknown:
             wanted = ", ".join(f'"{name}": {name}' for name in unknown)
             raise DescriptionError(
-                f"this run uses classes that the library does not know, {', '.join(unknown)}: "
+                f"this run uses classes that are not part of the library, {', '.join(unknown)}: "
                 f"load it with `custom_objects={{{wanted}}}`"
             )
         found = _restore(description, custom_objects)
     except RecursionError:
-        raise DescriptionError("this run has a description that is nested too deeply") from None
+        raise DescriptionError("run.json is nested too deeply") from None
     for kind, each in zip(kinds, found if len(kinds) > 1 else [found], strict=False):
         if not isinstance(each, kind):
             raise DescriptionError(f"this run describes a {kind.__name__} as {each!r:.80}")
@@ -103,7 +102,7 @@ def restore(description: Any, custom_objects: Mapping[str, type], *kinds: type) 
 def restore_model(
     manifest: Mapping[str, Any], custom_objects: Mapping[str, type]
 ) -> tuple[Network, Likelihood, Scaling]:
-    """The model of a run, with the user's own classes by name."""
+    """The model of a run; `custom_objects` are the user's classes by name."""
     described = [manifest[name] for name in ("network", "likelihood", "scaling")]
     found: tuple[Network, Likelihood, Scaling] = restore(described, custom_objects, *_MODEL)
     return found
@@ -112,7 +111,7 @@ def restore_model(
 def sampler_class(
     manifest: Mapping[str, Any], custom_objects: Mapping[str, type]
 ) -> type[Sampler] | None:
-    """The class of a run's sampler, if it is the library's or among the user's own."""
+    """The class of a run's sampler, if the library or `custom_objects` have it."""
     found = (KNOWN | dict(custom_objects)).get(str(manifest["sampler"].get("type")))
     return found if isinstance(found, type) and issubclass(found, Sampler) else None
 
@@ -150,39 +149,37 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def check_fields(file: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise if a field of the manifest is missing or bad; fields with other names are ignored."""
+    """Raise if a field of the manifest is missing or invalid; unknown fields are ignored."""
     for name, (is_good, wanted) in FIELDS.items():
         if name not in manifest:
             raise DamagedFileError(file, f"is damaged: the field `{name}` is missing")
         if not is_good(manifest[name]):
             raise DamagedFileError(
-                file, f"has a bad field: `{name}` must be {wanted}, got {manifest[name]!r:.80}"
+                file, f"is invalid: `{name}` must be {wanted}, got {manifest[name]!r:.80}"
             )
 
 
 def identity(manifest: Mapping[str, Any]) -> str:
-    """A short name of what the chains of a run are, the same for two runs with the same bits."""
+    """A short name of what determines the draws; runs with the same one have the same draws."""
     fields = [manifest[name] for name in _IDENTITY]
     return digest(canonical(fields).encode())[:16]
 
 
 def check_notes(notes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a user wants to keep with a run, as JSON knows it."""
+    """The user's notes as JSON returns them, or an error."""
     try:
         if notes is not None and not isinstance(notes, Mapping):
             raise TypeError("not a dict")
         kept: dict[str, Any] = json.loads(canonical(dict(notes or {})))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"`notes` must be a dict of texts, finite numbers, lists and dicts by name ({error}), "
+            f"`notes` must be a dict of strings, finite numbers, lists and dicts ({error}), "
             f"got {notes!r:.80}"
         ) from error
     return kept
 
 
-_DRAWS_ARE_WHOLE = (
-    "the draws, in chain-*/draws-*.safetensors, are plain safetensors files and not affected"
-)
+_DRAWS_ARE_WHOLE = "the draws, in chain-*/draws-*.safetensors, are not affected"
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str | None:
@@ -193,7 +190,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str | None:
 
 
 _Check = tuple[Callable[[Any], bool], str]
-"""Whether a field is good, and what is wanted."""
+"""Whether a value is valid, and what a valid value is."""
 
 
 def _is_count(value: object, least: int) -> bool:
@@ -284,13 +281,13 @@ def _restore(description: Any, custom_objects: Mapping[str, type]) -> Any:
     try:
         if name == "Network":
             return Network(*given.pop("layers"), **given)
-        if name in custom_objects:  # a field that your class has gained keeps its default
+        if name in custom_objects:  # a new field of the class has its default
             return custom_objects[name](**given)
         if missing := {field.name for field in dataclasses.fields(KNOWN[name])} - given.keys():
             raise TypeError(f"{sorted(missing)} missing")
         return KNOWN[name](**given)
     except RecursionError:
         raise
-    except Exception as error:  # whatever a class makes of fields that it did not write
-        reason = f"this run describes a {name} that can't be made: {error}"
+    except Exception as error:  # a class may raise anything for fields that it did not write
+        reason = f"this run describes an invalid {name}: {error}"
         raise DescriptionError(reason) from error

@@ -1,4 +1,4 @@
-"""Where a run keeps what it draws: memory here, a directory in `directory`."""
+"""Where a run keeps its draws: this module keeps them in memory, `directory` on disk."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -11,26 +11,38 @@ from tensorbnn.storage.files import Arrays, order_reports
 
 
 class Store(ABC):
-    """What a run writes and an ensemble reads.
+    """What a run writes to and an ensemble reads from.
 
-    A chunk is a dict of arrays with the draws as first axis, named ``parameters/<name>``,
+    A chunk is a dict of arrays, with the draws as first axis, named ``parameters/<name>``,
     ``hyperparameters/<name>`` and ``sample_stats/<name>``. Chunks of a chain are numbered from 0,
-    and each but the last holds ``networks_per_file`` draws; the last one is replaced as it grows.
+    and all but the last hold ``networks_per_file`` draws. The last one is replaced as it grows.
     """
 
     manifest: dict[str, Any]
 
     @abstractmethod
     def write_chunk(self, chain: int, index: int, arrays: Arrays) -> None:
-        """Add chunk number `index` of a chain, or replace it by a longer one."""
+        """Add chunk number `index` of a chain, or replace it with a longer one."""
 
     @abstractmethod
     def write_state(self, chain: int, arrays: Arrays) -> None:
-        """Replace the state from which a chain can go on."""
+        """Replace the state from which a chain can continue."""
 
     @abstractmethod
     def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
         """The state of a chain as it was last written."""
+
+    @abstractmethod
+    def write_burn_in(self, chain: int, arrays: Arrays) -> None:
+        """Keep networks of burn-in, named as in a chunk, of a chain that has no draws yet."""
+
+    @abstractmethod
+    def read_burn_in(self, chain: int) -> dict[str, NDArray[Any]]:
+        """The networks of burn-in that are kept; empty if there are none."""
+
+    @abstractmethod
+    def remove_burn_in(self, chain: int) -> None:
+        """Remove the networks of burn-in of a chain that has draws."""
 
     @abstractmethod
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
@@ -45,35 +57,35 @@ class Store(ABC):
         """Shapes of the arrays of a chunk by their full names, the draws as first axis."""
 
     def damage(self) -> dict[tuple[int, int], str]:
-        """What is wrong with the chunks that can't be read, by chain and number."""
+        """Why chunks can't be read, by chain and number."""
         return {}
 
     @abstractmethod
     def data(self) -> dict[str, NDArray[Any]] | None:
-        """Training data ``x`` and ``y``, or ``None`` for the prior or where they were left out."""
+        """Training data; ``None`` for the prior, or if the run did not keep them."""
 
     @abstractmethod
     def append_report(self, report: Mapping[str, Any]) -> None:
-        """Add a report: at least ``chain`` and ``transition``, and only values JSON knows."""
+        """Add a report: JSON values, with at least ``chain`` and ``transition``."""
 
     @abstractmethod
     def reports(self, *, skip_damaged: bool = False) -> list[dict[str, Any]]:
-        """All reports, by chain and transition; of two for the same one the later."""
+        """All reports sorted by chain and transition; of two for the same one, the later one."""
 
     @abstractmethod
     def replace_reports(self, reports: Sequence[Mapping[str, Any]]) -> None:
-        """Write all reports anew."""
+        """Replace all reports."""
 
     def update(self, **fields: Any) -> None:
-        """Change fields of the manifest: how the run ended, or how long it is to be."""
+        """Change fields of the manifest, such as the status or the number of draws."""
         self.manifest |= fields
 
     def refresh(self) -> None:
-        """See what was written meanwhile."""
+        """Look for what was written in the meantime."""
         return
 
     def close(self) -> None:
-        """Let others write."""
+        """Let other processes write."""
         return
 
 
@@ -86,6 +98,7 @@ class MemoryStore(Store):
         self._data = None if data is None else dict(data)
         self._chunks: dict[int, list[dict[str, NDArray[Any]]]] = {}
         self._states: dict[int, dict[str, NDArray[Any]]] = {}
+        self._burn_in: dict[int, dict[str, NDArray[Any]]] = {}
         self._reports: list[dict[str, Any]] = []
         self.run: object = None
         """The run that writes here, which another one can continue."""
@@ -94,7 +107,7 @@ class MemoryStore(Store):
         """A store with the same contents; writing to one does not change the other."""
         new = MemoryStore(dict(self.manifest), self._data)
         new._chunks = {chain: list(chunks) for chain, chunks in self._chunks.items()}
-        new._states = dict(self._states)
+        new._states, new._burn_in = dict(self._states), dict(self._burn_in)
         new._reports = list(self._reports)
         return new
 
@@ -106,6 +119,15 @@ class MemoryStore(Store):
 
     def read_state(self, chain: int) -> dict[str, NDArray[Any]]:
         return self._states[chain]
+
+    def write_burn_in(self, chain: int, arrays: Arrays) -> None:
+        self._burn_in[chain] = dict(arrays)
+
+    def read_burn_in(self, chain: int) -> dict[str, NDArray[Any]]:
+        return self._burn_in.get(chain, {})
+
+    def remove_burn_in(self, chain: int) -> None:
+        self._burn_in.pop(chain, None)
 
     def chunk_sizes(self, chain: int, left_out: Collection[int] = ()) -> dict[int, int]:
         sizes = (len(next(iter(arrays.values()))) for arrays in self._chunks.get(chain, []))
@@ -131,7 +153,7 @@ class MemoryStore(Store):
 
 
 def with_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
-    """Those whose names start with `prefix`, by the rest of their names."""
+    """The arrays whose names start with `prefix`, by the rest of their names."""
     return {
         name.removeprefix(prefix): np.asarray(values)
         for name, values in arrays.items()
