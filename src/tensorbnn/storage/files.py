@@ -238,7 +238,7 @@ def check_all_reported(
 ) -> None:
     """Raise if some of the `reports` of a file are missing.
 
-    Each chain reports after each `every` transitions and at the `end` of the run. The last report
+    Each chain reports after this many transitions (``every``) and at the `end` of the run. The last report
     so far of each chain is at its transition in `reported`.
     """
     for chain, last in reported.items():
