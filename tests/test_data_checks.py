@@ -267,6 +267,14 @@ def test_doubtful_data_are_usable_at_best():
         assert diagnose(values, {}, about_data=found).verdict.kind is kind
 
 
+def test_doubtful_data_say_nothing_of_convergence():
+    values = np.random.default_rng(0).normal(size=(4, 500, 3, 1))
+    divergent = {"diverging": np.ones((4, 500))}
+    for records, converged in (({}, True), (divergent, False)):
+        verdict = diagnose(values, records, about_data=find(*messy())).verdict
+        assert (verdict.trustworthy, verdict.converged) == (False, converged)
+
+
 def test_findings_are_data_and_words():
     x, y = messy()
     posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=3), LEARNED, x, y)

@@ -7,6 +7,7 @@ from tensorbnn.messages import PYTHON, Remedy, Words
 class AboutColumns(Finding):
     """Something about columns of `x` or of `y`."""
 
+    of_sampling = False
     argument: str
     columns: tuple[int, ...]
     of: int
@@ -151,6 +152,7 @@ class CoarseNoise(AboutColumns):
 class FewRows(Finding):
     """Too few rows to learn from."""
 
+    of_sampling = False
     remedy = Remedy.MORE_ROWS
     rows: int
     least: int

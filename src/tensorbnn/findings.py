@@ -4,7 +4,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, dataclass_transform, final
+from typing import Any, ClassVar, dataclass_transform, final
 
 from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
@@ -18,6 +18,9 @@ class Finding(Message):
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
+
+    of_sampling: ClassVar[bool] = True
+    """Whether it is about the sample; otherwise it is about the data, or how they are fitted."""
 
     @property
     def doubtful(self) -> bool:
@@ -341,6 +344,12 @@ class Verdict(Message):
     kind: VerdictKind
     findings: tuple[Finding, ...]
     numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def converged(self) -> bool:
+        """Whether chains agree, and nothing about them is in doubt, whatever the data are."""
+        doubtful = any(each.doubtful and each.of_sampling for each in self.findings)
+        return self.kind in (VerdictKind.TRUSTWORTHY, VerdictKind.USABLE) and not doubtful
 
     @property
     def trustworthy(self) -> bool:

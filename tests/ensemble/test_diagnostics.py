@@ -176,3 +176,17 @@ def test_errors_are_in_the_unit_of_the_predictions(unit, weighted):
     np.testing.assert_array_equal(small.ess, own.ess)
     np.testing.assert_allclose(small.mcse_mean, own.mcse_mean * unit, rtol=1e-12)
     np.testing.assert_allclose(small.mcse_sd, own.mcse_sd * unit, rtol=1e-12)
+
+
+def test_long_chains_are_thinned(monkeypatch):
+    """Their predictions are, not what the sampler has recorded."""
+    x = np.linspace(-1, 1, 20)
+    posterior = tb.Posterior(tb.Network(tb.Dense(1), inputs=1), tb.Gaussian(sd=0.3), x, x)
+    ensemble = tb.sample(posterior, chains=2, burn_in=200, draws=300, progress=False)
+    whole = ensemble.diagnose([0.5], progress=False)
+    monkeypatch.setattr("tensorbnn.ensemble.ensemble.MOST_DIAGNOSED", 100)
+    found, thinned = ensemble.diagnose([0.5], progress=False), ensemble.thin(3).diagnose([0.5])
+    assert (found.rhat, found.ess) == (thinned.rhat, thinned.ess)
+    assert found.ess != whole.ess
+    np.testing.assert_array_equal(found.ebfmi, whole.ebfmi)
+    np.testing.assert_array_equal(found.acceptance_rate, whole.acceptance_rate)

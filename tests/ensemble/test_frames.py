@@ -102,6 +102,8 @@ def test_what_can_not_be_saved(run, tmp_path):
     for view in (run.thin(2), run.discard(1), run.sel(chain=0)):
         with pytest.raises(ValueError, match="`save` is about all draws of a run"):
             view.save(tmp_path / "view")
+    with pytest.raises(ValueError, match="`resume` is about all draws of a run"):
+        tb.resume(run.thin(2), draws=90)
     with pytest.raises(ValueError, match="`save` can't be used after `reweight`"):
         run.reweight(network=run.network).save(tmp_path / "other")
     run.save(tmp_path / "run")

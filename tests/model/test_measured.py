@@ -234,7 +234,7 @@ def test_reweighting_to_scatter_on_top_of_the_error_bars(ensemble):
     y, sd = Y[:, 0], SD[:, 0]
     under = stats.norm.logpdf(y, networks, np.hypot(0.1, sd)).sum(axis=1)
     expected = under - stats.norm.logpdf(y, networks, sd).sum(axis=1)
-    np.testing.assert_allclose(other.log_ratios, expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(other._weights.log_ratios.ravel(), expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(tb.OptionError, match="`y_sd` must be None for a StudentTNoise likelihood"):
         ensemble.reweight(likelihood=tb.StudentTNoise(), progress=False)
 

@@ -126,6 +126,26 @@ def test_hyperparameters(ensemble, ax):
     assert labels(ax) == ["chain 0", "chain 1", "chain 2"]
 
 
+@pytest.mark.filterwarnings("ignore:these weights can.t be trusted")
+def test_hyperparameters_have_weights_after_reweighting(ensemble, ax):
+    likelihood = tb.Gaussian(sd=tb.Hyper(0.5, tb.HalfNormal(0.4)))
+    w = ensemble.reweight(likelihood=likelihood, progress=False)
+    assert np.ptp(w.weights) > 1e-3
+    plots.hyperparameters(w, var_names=["likelihood.sd"], ax=ax)
+    own, weights = w.hyperparameters["likelihood.sd"][1], w.weights[1]
+    wanted = np.quantile(own, [0.05, 0.95], weights=weights, method="inverted_cdf")
+    np.testing.assert_allclose(ax.lines[3].get_xdata(), wanted)
+    ax.clear()
+    plots.hyperparameter(w, "likelihood.sd", bins=5, ax=ax)
+    together, edges = ax.patches[0].get_data().values, ax.patches[0].get_data().edges
+    values = w.hyperparameters["likelihood.sd"]
+    expected = np.histogram(values, edges, density=True, weights=w.weights)[0]
+    np.testing.assert_allclose(together, expected)
+    for plot in (plots.trace, plots.ranks):
+        with pytest.raises(ValueError, match=f"`plots.{plot.__name__}` can't be used after `reweight`"):
+            plot(w, 0.5)
+
+
 def test_relevances(ensemble, ax):
     network = tb.Network(tb.Relevance(), tb.Dense(1), inputs=3)
     posterior = tb.Posterior(network, tb.Gaussian())

@@ -37,6 +37,9 @@ from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 
+# Draws of a chain whose predictions are diagnosed, at most.
+MOST_DIAGNOSED = 5000
+
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
     from pandas import DataFrame
@@ -228,7 +231,8 @@ class Ensemble(Networks):
         By default `x` are the training rows, at most 100 of them, evenly spaced. After `reweight`,
         R-hat, effective sample sizes and errors are those of weighted means, quantiles and sds. The
         verdict calls each row of `x` by its name in `names`; by default by its inputs if these are
-        three at most, and by its number from 0 otherwise.
+        three at most, and by its number from 0 otherwise. Of chains with more than 5,000 draws,
+        predictions are diagnosed for every n-th: all of them would take minutes and say the same.
 
         Examples
         --------
@@ -240,13 +244,15 @@ class Ensemble(Networks):
         >>> d.rhat.shape, d.ess.shape, d.mcse_mean.shape
         ((3,), (3,), (3,))
         """
-        points, fit = self._points(x, names).dataset, self._fit()
+        points, thin = self._points(x, names).dataset, -(-self.num_draws // MOST_DIAGNOSED)
+        some = self.thin(thin) if thin > 1 else self
+        fit = some._fit()
         return diagnose(
-            self._by_chain(points.x, progress=progress),
+            some._by_chain(points.x, progress=progress),
             self._statistics,
             points=points,
-            hyperparameters=self.hyperparameters,
-            weights=self.weights,
+            hyperparameters=some.hyperparameters,
+            weights=some.weights,
             untrusted=None if self._weights is None else self._weights.finding,
             sampler=self._sampler,
             approximation=None if self.approximation is None else self.approximation.finding,
@@ -498,10 +504,10 @@ class Ensemble(Networks):
         overwrite
             Whether a run that is already at `path` may be replaced.
         """
-        self._refuse_view("save")
+        store = self._whole_store("save")
         if self.path is not None:
             raise ValueError(f"this run is saved already, in {self.path}: copy that directory")
-        run: Any = getattr(self._store, "run", None)
+        run: Any = getattr(store, "run", None)
         if run is None:
             raise ValueError(
                 "only the ensemble that tb.sample, tb.resume or tb.fit_variational returned can be "
@@ -517,7 +523,7 @@ class Ensemble(Networks):
         path
             The file to write, such as ``"report.html"``. An existing one is replaced.
         """
-        self._refuse_view("report")
+        self._whole_store("report")
         page = importlib.import_module("tensorbnn.report.page")  # needs the optional packages
         if self.path is not None:
             page.write_report(self.path, Path(path), progress=progress)

@@ -56,6 +56,7 @@ class PriorConflict(Finding):
     """Hyper-parameters 4 sds or more from the center of their prior."""
 
     doubtful = True
+    of_sampling = False
     remedy = Remedy.OTHER_PRIOR
     number: int
     of: int

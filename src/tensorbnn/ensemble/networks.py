@@ -256,9 +256,8 @@ class Networks:
         """Median scales of the inputs over the largest, if the network begins with `Relevance`."""
         if not isinstance(self.network.layers[0], Relevance):
             return None
-        scales = self.parameters["relevance_0.scales"]
-        flat = scales.reshape(-1, *scales.shape[2:])
-        medians = quantile(flat, np.asarray(0.5), self._flat_weights)
+        scales = self.parameters["relevance_0.scales"].reshape(len(self), -1)
+        medians = quantile(scales, np.asarray(0.5), self._flat_weights)
         return np.asarray(medians / medians.max())
 
     @functools.cached_property
@@ -367,15 +366,15 @@ class Networks:
         some = data.evenly(TRAINING_POINTS)
         return self._prepare(Dataset(some.x, rows=some.rows, names=names))
 
-    def _refuse_view(self, method: str) -> None:
-        """Raise for some of the draws of a run, or a reweighted ensemble."""
+    def _whole_store(self, method: str) -> Store:
+        """Where all draws of the run are; an error for some of them, or if reweighted."""
         self._refuse_weights(method, "it is about the run as it was sampled")
         pieces, chains = self._draws.pieces.values(), int(self._store.manifest["chains"])
         if self._draws.steps != range(sum(pieces)) or self.num_chains < chains:
             raise ValueError(
-                f"`{method}` is about all draws of a run: call it on the ensemble from which this "
-                "one was made by `thin`, `discard` or `sel`"
+                f"`{method}` is about all draws of a run: call it before `thin`, `discard` or `sel`"
             )
+        return self._store
 
     def _refuse_weights(self, method: str, reason: str) -> None:
         if self._weights is not None:

@@ -35,8 +35,6 @@ from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, StoppedInBurnI
 
 # The start of learned noise, in units of the targets' standard deviation.
 LEARNED_NOISE = Hyper(0.5)
-# Draws of a chain that a diagnosis uses: more take minutes and say the same.
-MOST_DIAGNOSED = 5000
 # Values that `sample_y` computes at a time.
 MOST_VALUES = 2**24
 
@@ -113,9 +111,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             sds = None if sds is None else sds[counts]
         at = x[:: -(-len(x) // TRAINING_POINTS)]
         self.ensemble_ = self._sample(self._posterior(x, targets, weights, sds), at)
-        thin = -(-self.ensemble_.num_draws // MOST_DIAGNOSED)
-        self.diagnosis_ = self.ensemble_.thin(thin).diagnose(at, progress=False)
-        if not self.diagnosis_.trustworthy:
+        self.diagnosis_ = self.ensemble_.diagnose(at, progress=False)
+        if not self.diagnosis_.verdict.converged:
             warn(EstimatorConvergenceWarning(self.diagnosis_.verdict))
         return self
 

@@ -288,7 +288,7 @@ def resume(
     }
     known: dict[str, Any] = {"posterior": posterior, "metrics": metrics, "validation": validation}
     known |= {"custom_objects": custom_objects}
-    place = run._store if isinstance(run, Ensemble) else run
+    place = run._whole_store("resume") if isinstance(run, Ensemble) else run
     if isinstance(place, Store) and not isinstance(place, DirectoryStore):
         given = known | {"executor": executor}
         _check_left_out(*(name for name, value in given.items() if value is not None))
