@@ -82,7 +82,7 @@ IN_TEXT = re.compile(
         rf"(?<![\w-]){re.escape(name)}(?![\w-])"
         for name in {*OLD, *OLD_FLAGS} - {"every", "Weights", "Weighted", "held_out"}
     )
-    + r"|`every`|`Weights`|`Weighted`|tb\.Weight|(?i:standardis|normalis|colour|behaviour|modelled)"
+    + r"|`every=|`Weights`|`Weighted`|tb\.Weight|(?i:standardis|normalis|colour|behaviour|modelled)"
 )
 PAPER = ("classic", "interop")
 
