@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tensorbnn as tb
 from tensorbnn import errors, findings, messages, warning
 from tensorbnn.data_findings import CountsRows
 from tensorbnn.messages import Remedy, Resume
@@ -281,6 +282,12 @@ def public(module, kind):
 def test_every_type_has_an_example():
     types = public(errors, Exception) | public(warning, Warning)
     assert types == {type(each) for each, _ in TEXTS}
+
+
+def test_every_type_is_public():
+    types = public(errors, Exception) | public(warning, Warning)
+    assert all(getattr(tb, each.__name__) is each for each in types)
+    assert {each.__name__ for each in types} <= set(tb.__all__)
 
 
 @pytest.mark.parametrize(("raised", "text"), TEXTS, ids=lambda each: type(each).__name__)
