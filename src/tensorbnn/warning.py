@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tensorbnn.errors import DamagedFileError, RunError
 from tensorbnn.findings import Finding, rounded_up
-from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words
+from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, words_in_use
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
@@ -209,8 +209,14 @@ class DataWarning(Raised, RunWarning):
 
     finding: Finding
 
+    def __post_init__(self) -> None:
+        self._words = words_in_use.get()  # which name columns
+
     def message(self, words: Words = PYTHON) -> str:
         return self.finding.advice(words)
+
+    def __str__(self) -> str:
+        return self.message(self._words)
 
 
 class OtherVersion(Raised, RunWarning):
