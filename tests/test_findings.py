@@ -158,8 +158,9 @@ def test_the_text(finding, text):
 
 def test_a_verdict_says_all_that_was_found():
     verdict = Verdict(VerdictKind.USABLE, (Agree(1.0, 500.0), Divergences(0.1)), {"rhat": 1.0})
-    agree, divergences = (str(each) for each in verdict.findings)
-    assert str(verdict) == f"{agree}; {divergences}"
+    divergences = verdict.findings[1]
+    line = f"usable with care: {verdict.findings[0].facts}"
+    assert str(verdict) == f"{line}\n- {divergences.advice()}"
     assert not verdict.trustworthy
     assert pickle.loads(pickle.dumps(verdict)) == verdict
     assert json.loads(json.dumps([each.to_dict() for each in verdict.findings])) == [

@@ -329,7 +329,9 @@ class VerdictKind(enum.Enum):
 @final
 @dataclass(frozen=True)
 class Verdict(Message):
-    """Whether a sample can be trusted, and why; ``str()`` says it in a sentence.
+    """Whether a sample can be trusted, and why.
+
+    The first line of ``str()`` is the verdict; a line follows for everything else to note.
 
     Attributes
     ----------
@@ -357,7 +359,11 @@ class Verdict(Message):
         return self.kind is VerdictKind.TRUSTWORTHY
 
     def message(self, words: Words = PYTHON) -> str:
-        return "; ".join(each.message(words) for each in self.findings)
+        first, *rest = self.findings
+        line = first.message(words)
+        if self.kind is VerdictKind.USABLE and isinstance(first, Agree):
+            line = f"usable with care: {first.facts}"
+        return "\n- ".join([line, *(each.advice(words) for each in rest)])
 
 
 def rounded_up(factor: float) -> str:

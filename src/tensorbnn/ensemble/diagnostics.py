@@ -83,7 +83,7 @@ class Diagnosis:
         R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
         hyper-parameters that mix slowly are only noted in the verdict.
     verdict
-        What to make of it; ``str(verdict)`` is a sentence.
+        What to make of it: ``print(verdict)``.
     x
         The inputs, in your units, ``(rows, inputs)``.
     """
@@ -101,7 +101,7 @@ class Diagnosis:
     x: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
-        return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
+        return f"Diagnosis({len(self.rhat)} rows; {str(self.verdict).splitlines()[0]})"
 
     @property
     def trustworthy(self) -> bool:

@@ -463,12 +463,12 @@ class Ensemble(Networks):
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
         return waic(self._needed_log_likelihood("waic"))
 
-    def summary(self, names: Sequence[str] | None = None) -> "DataFrame":
+    def summary(self, var_names: Sequence[str] | None = None) -> "DataFrame":
         """Hyper-parameters and parameters as a pandas table, a line for each number.
 
         Parameters
         ----------
-        names
+        var_names
             Which to show, such as ``["likelihood.sd"]``; by default all.
 
         Returns
@@ -487,11 +487,11 @@ class Ensemble(Networks):
         ['likelihood.sd', 'dense_0.weights[0, 0]']
         """
         known = self.hyperparameters | self.parameters
-        if names is not None:
-            unknown = [name for name in names if name not in known]
-            if isinstance(names, str) or unknown:
-                raise OptionError("names", f"some of {sorted(known)}", names)
-            known = {name: known[name] for name in names}
+        if var_names is not None:
+            unknown = [name for name in var_names if name not in known]
+            if isinstance(var_names, str) or unknown:
+                raise OptionError("var_names", f"some of {sorted(known)}", var_names)
+            known = {name: known[name] for name in var_names}
         return summary_frame(known, self.weights)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
