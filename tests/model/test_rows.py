@@ -80,7 +80,7 @@ def test_a_row_of_weight_zero_may_be_impossible():
     "likelihood",
     [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), df=tb.Hyper(4.0))],
 )
-def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missing):
+def test_a_row_of_weight_zero_may_hold_a_code_for_missing_values(likelihood, missing):
     network = tb.Network(tb.Dense(1), inputs=1)
     x, y, weights = np.array([0.1, 0.2, 0.3]), np.array([missing, 0.5, 0.2]), [0.0, 1.0, 1.0]
     weighted = tb.Posterior(network, likelihood, x, y, sample_weight=weights)
