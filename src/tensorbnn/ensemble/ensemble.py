@@ -383,8 +383,8 @@ class Ensemble(Networks):
     ) -> NDArray[Any]:
         """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
-        As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
-        A network that comes again draws with noise of its own.
+        As in `Prediction.samples` and `posterior_predictive`, to rounding, without the other
+        networks. A network that is drawn again gets noise of its own.
         """
         rows = self._prepare(Dataset(x))
         if seed is not None:
