@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 import tensorbnn as tb
-from tensorbnn.engine import native
 from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.posterior import precision
 from tensorbnn.report.context import read_context
@@ -96,11 +95,14 @@ def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missi
 @pytest.mark.parametrize(("likelihood", "y", "outputs"), CASES, ids=lambda each: str(each)[:12])
 def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
     """Though it computes the likelihood itself."""
-    posterior = made(likelihood, y, outputs, sample_weight=np.ones(6))
-    assert posterior.engine == "jax"
-    assert native.unsupported(posterior.network, likelihood) is None
+    assert made(likelihood, y, outputs, sample_weight=np.ones(6)).engine == "jax"
     with pytest.raises(ValueError, match="it does not compute `sample_weight`; use 'auto'"):
         made(likelihood, y, outputs, sample_weight=np.ones(6), engine="native")
+
+
+def test_the_native_engine_leaves_scatter_on_top_of_error_bars_to_jax():
+    with pytest.raises(ValueError, match="it does not compute `y_sd` with a Gaussian likelihood"):
+        made(tb.Gaussian(), REAL, 1, y_sd=np.ones((6, 1)), engine="native")
 
 
 def test_a_weighted_run_is_saved_and_scored(tmp_path):
