@@ -113,7 +113,7 @@ TEXTS = [
     ),
     (
         EnergyErrors("MCLMC", 0.3, 0.95, 0.1, "GHMC"),
-        "but MCLMC is not exact, and its bias is to be feared: "
+        "but MCLMC is not exact, and its bias is likely: "
         + STEPS.format("0.3")
         + "(0.1 is the limit): use smaller steps, or an exact sampler such as tb.GHMC()",
     ),

@@ -254,7 +254,7 @@ class EnergyErrors(Finding):
     def found(self) -> str:
         judged, advice = ", which should be small, does not show", ""
         if self.doubtful:
-            judged = " is to be feared"
+            judged = " is likely"
             advice = f": use smaller steps, or an exact sampler such as tb.{self.exact}()"
         return (
             f"{self.sampler} is not exact, and its bias{judged}: the energy errors of its steps "

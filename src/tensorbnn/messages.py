@@ -1,4 +1,4 @@
-"""What a user is told, and what to do: each front-end has its own words for the same remedies."""
+"""Messages to users: each front end has its own words for the same remedies."""
 
 import contextlib
 import enum
@@ -108,7 +108,7 @@ class Words:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """At most so many names in a sentence.
+    """At most this many names in a sentence.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 PYTHON = Words()
 
 words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
-"""Those in which a run says how to go on if it is interrupted, and names columns."""
+"""The words in which a run says how to continue if it is interrupted, and names columns."""
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def use_words(words: Words) -> Iterator[None]:
 
 
 class Message:
-    """What a user is told: a template, filled in with fields, in the words of a front-end.
+    """A message to users: a template filled in with fields, in the words of a front end.
 
     In `text`, ``{name}`` is an attribute, and ``{words[name]}`` what the option `name` is called.
     """

@@ -163,7 +163,7 @@ def new_targets(
 
 
 def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
-    """Numbers for `new_targets` with which a network that comes again has noise of its own.
+    """Numbers for `new_targets`, which give a network that occurs again its own noise.
 
     `places` are those of the networks among all `networks`.
     """
