@@ -1,4 +1,4 @@
-"""The sampled networks, which represent the posterior."""
+"""The sampled networks: a point cloud that stands for the posterior."""
 
 import importlib
 import os
@@ -383,8 +383,8 @@ class Ensemble(Networks):
     ) -> NDArray[Any]:
         """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
-        As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
-        A network that occurs again draws its own noise.
+        As in `Prediction.samples` and `posterior_predictive`, to rounding, without the other
+        networks. A network that is drawn again gets noise of its own.
         """
         rows = self._prepare(Dataset(x))
         if seed is not None:
@@ -460,7 +460,7 @@ class Ensemble(Networks):
         return loo(self._needed_log_likelihood("loo"))
 
     def waic(self) -> "ELPDData":
-        """WAIC, in the container of `loo`. Prefer `loo`, which says where it fails."""
+        """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
         return waic(self._needed_log_likelihood("waic"))
 
     def summary(self, var_names: Sequence[str] | None = None) -> "DataFrame":

@@ -163,7 +163,7 @@ def new_targets(
 
 
 def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
-    """Numbers for `new_targets`, which give a network that occurs again its own noise.
+    """Numbers with which a network that is drawn again gets noise of its own.
 
     `places` are those of the networks among all `networks`.
     """
