@@ -1,4 +1,4 @@
-"""Messages to users: each front end has its own words for the same remedies."""
+"""Messages and remedies for the user, which each front-end puts in its own words."""
 
 import contextlib
 import enum
@@ -123,7 +123,7 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 PYTHON = Words()
 
 words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
-"""The words in which a run says how to continue if it is interrupted, and names columns."""
+"""Those in which a run says how to go on if it is interrupted, and names columns."""
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def use_words(words: Words) -> Iterator[None]:
 
 
 class Message:
-    """A message to users: a template filled in with fields, in the words of a front end.
+    """A message: a template, filled in with fields, in the words of a front-end.
 
     In `text`, ``{name}`` is an attribute, and ``{words[name]}`` what the option `name` is called.
     """

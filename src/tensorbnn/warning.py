@@ -137,10 +137,10 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
     ess: float
     points: int
     short: int
-    """At so many of the `points` predictions are not known well; 0 where that can't be told."""
+    """The number of `points` at which predictions are not known well; 0 if unknown."""
     worst: Sequence[Point] = ()
     times: float | None = None
-    """So many times as many draws are needed, as far as that can be told."""
+    """How many times as many draws are needed, if known."""
 
     def message(self, words: Words = PYTHON) -> str:
         if not self.short:
@@ -160,7 +160,7 @@ class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
     """A limit has ended a run before your own stopping rule was satisfied."""
 
     times: float | None = None
-    """So many times as many draws are needed, as far as that can be told."""
+    """How many times as many draws are needed, if known."""
 
     def message(self, words: Words = PYTHON) -> str:
         rest = f" draws of each chain, before {words['until']} was satisfied; "
