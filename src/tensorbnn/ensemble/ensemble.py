@@ -1,4 +1,4 @@
-"""The sampled networks: a point cloud that stands for the posterior."""
+"""The sampled networks: what they predict, and how far to trust it."""
 
 import importlib
 import os
@@ -207,7 +207,7 @@ class Ensemble(Networks):
             )
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
-        # One after the other: each prediction keeps what all networks say.
+        # One at a time: each keeps the outputs of all networks.
         predictions = (each.predict(x, progress=progress) for each in ensembles)
         moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
