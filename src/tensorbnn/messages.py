@@ -1,4 +1,4 @@
-"""What a user is told, and what to do: each front-end has its own words for the same remedies."""
+"""Messages and remedies for the user, which each front-end puts in its own words."""
 
 import contextlib
 import enum
@@ -108,7 +108,7 @@ class Words:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """At most so many names in a sentence.
+    """At most this many names in a sentence.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def use_words(words: Words) -> Iterator[None]:
 
 
 class Message:
-    """What a user is told: a template, filled in with fields, in the words of a front-end.
+    """A message: a template, filled in with fields, in the words of a front-end.
 
     In `text`, ``{name}`` is an attribute, and ``{words[name]}`` what the option `name` is called.
     """

@@ -137,10 +137,10 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
     ess: float
     points: int
     short: int
-    """At so many of the `points` predictions are not known well; 0 where that can't be told."""
+    """The number of `points` at which predictions are not known well; 0 if unknown."""
     worst: Sequence[Point] = ()
     times: float | None = None
-    """So many times as many draws are needed, as far as that can be told."""
+    """How many times as many draws are needed, if known."""
 
     def message(self, words: Words = PYTHON) -> str:
         if not self.short:
@@ -157,10 +157,10 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
 
 
 class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
-    """A limit has ended a run before its stopping rule, one of the user's own, was satisfied."""
+    """A limit has ended a run before your own stopping rule was satisfied."""
 
     times: float | None = None
-    """So many times as many draws are needed, as far as that can be told."""
+    """How many times as many draws are needed, if known."""
 
     def message(self, words: Words = PYTHON) -> str:
         rest = f" draws of each chain, before {words['until']} was satisfied; "
@@ -220,7 +220,7 @@ class DataWarning(Raised, RunWarning):
 
 
 class OtherVersion(Raised, RunWarning):
-    """A run goes on with another version of a library, or with another ``instruction set``."""
+    """A run continues with another version of a library, or another ``instruction set``."""
 
     text = (
         "the run was begun with {what}: draws from here on may differ in their last bits from "
@@ -238,9 +238,9 @@ class OtherVersion(Raised, RunWarning):
 
 
 class DamageWarning(Raised, RunWarning):
-    """A run goes on, though some of it can't be read."""
+    """A run continues, although some of it can't be read."""
 
-    text = "the run goes on, but {error}"
+    text = "the run continues, but {error}"
     error: RunError
 
 

@@ -1,4 +1,4 @@
-"""The sampled networks: a point cloud that stands for the posterior."""
+"""The sampled networks: what they predict, and how far to trust it."""
 
 import importlib
 import os
@@ -207,7 +207,7 @@ class Ensemble(Networks):
             )
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
-        # One after the other: each prediction keeps what all networks say.
+        # One at a time: each keeps the outputs of all networks.
         predictions = (each.predict(x, progress=progress) for each in ensembles)
         moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
@@ -384,8 +384,8 @@ class Ensemble(Networks):
     ) -> NDArray[Any]:
         """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
-        As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
-        A network that comes again draws with noise of its own.
+        As in `Prediction.samples` and `posterior_predictive`, to rounding, without the other
+        networks. A network that is drawn again gets noise of its own.
         """
         rows = self._prepare(Dataset(x))
         if seed is not None:
