@@ -617,7 +617,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path, monkeypatch, capsys, hmc_refere
     release.set()
     time.sleep(0.3)
     assert contents(path) == before  # what is still running writes nothing more
-    assert "stopped at once; go on with tb.resume" in capsys.readouterr().err
+    assert "stopped at once; continue with tb.resume" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     monkeypatch.undo()
     go_on(path)
@@ -675,7 +675,7 @@ def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
         how = (
             f"tb.resume({str(path)!r})" if number == signal.SIGTERM else f"tensorbnn resume {path}"
         )
-        assert f"go on with {how}\n" in error
+        assert f"continue with {how}\n" in error
         manifest = read_manifest(path)
         assert manifest["status"] == "interrupted"
         assert not (path / "run.lock").exists()
