@@ -694,7 +694,7 @@ def test_the_command_goes_on_and_sums_up(short, capsys, hmc_reference):
         assert word in text
     assert_same(short, hmc_reference)
     assert main(["resume", str(short), "--draws", "1"]) == 1
-    assert "has 5 draws of a chain already" in capsys.readouterr().err
+    assert "already has 5 draws of a chain" in capsys.readouterr().err
     assert main(["resume", str(short / "nowhere")]) == 1
     assert "there is no run" in capsys.readouterr().err
     assert main(["resume", str(short / "chain-00")]) == 1
@@ -706,7 +706,7 @@ def test_the_command_has_targets_and_limits(short, capsys):
     assert main(["resume", str(short), *options]) == 0
     assert "R-hat" in capsys.readouterr().out
     manifest = read_manifest(short)
-    described = {"type": "Converged", "rhat": 9.0, "ess": 6.0, "at": None, "fraction": 0.99}
+    described = {"type": "Converged", "rhat": 9.0, "ess": 6.0, "x": None, "fraction": 1.0}
     assert manifest["until"] == described
     assert (manifest["max_minutes"], manifest["max_gradients"]) == (10.0, 100000)
     assert manifest["status"] == "complete"

@@ -1,9 +1,9 @@
 """What a worker of an executor does: run one chain of a run directory from where it was last saved.
 
 Model, sampler and metrics come pickled from the process that started the run, the rest from the
-directory, of which nothing is executed. A worker holds the lock of its chain. It may die at any time and its
-chain be run again by another one, or be given twice: the files come out the same. How far a chain
-came is on the disk, so only warnings are returned.
+directory, of which nothing is executed. A worker holds the lock of its chain. It may die at any
+time and its chain be run again by another one, or be given twice: the files come out the same. How
+far a chain came is on the disk, so only warnings are returned.
 """
 
 import contextlib
@@ -181,7 +181,7 @@ def _is_abandoned() -> bool:
 
 @contextlib.contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Ctrl-C comes to all processes of a terminal; those of a pool are stopped by the process that made it."""
+    """Ignore Ctrl-C, which comes to all processes of a terminal, in those of a pool."""
     if not _is_child():
         yield
         return
