@@ -92,7 +92,7 @@ def test_targets_that_are_needed():
         posterior._prepare_validation(data)
 
 
-def test_what_a_run_keeps_comes_back():
+def test_a_dataset_survives_packing():
     data = tb.Dataset(X, Y, y_sd=Y + 1, sample_weight=Y).take(slice(5))
     arrays = pack_dataset(data, "validation_")
     again = unpack_dataset(arrays, "validation_")

@@ -82,12 +82,12 @@ TEXTS = [
     (OneChain(), "one chain alone can't show that it has converged: run at least two"),
     (
         WeightsUntrusted(0.6, 0.5),
-        "but the weights can't be trusted (k-hat 0.60, 0.5 is the limit), and these numbers with "
-        "them: sample the other model, by tb.sample(posterior, start=ensemble)",
+        "but the weights can't be trusted (k-hat 0.60, limit 0.5), so neither can these numbers: "
+        "sample the other model, by tb.sample(posterior, start=ensemble)",
     ),
     (
         Divergences(0.1),
-        "but 10.0% of the draws saw a divergent trajectory, near which the posterior may be "
+        "but 10.0% of the draws had a divergent trajectory, so part of the posterior may be "
         "missed: use smaller steps (a higher `target_acceptance`, or lower bounds)",
     ),
     (
@@ -107,15 +107,14 @@ TEXTS = [
     ),
     (
         EnergyErrors("MCLMC", 0.004, 0.95, 0.1, "GHMC"),
-        "MCLMC is not exact, and its bias, which should be small, does not show: "
-        + STEPS.format("0.004")
-        + "(0.1 is the limit)",
+        "MCLMC is not exact: " + STEPS.format("0.004") + "(limit 0.1), so its bias should be small",
     ),
     (
         EnergyErrors("MCLMC", 0.3, 0.95, 0.1, "GHMC"),
-        "but MCLMC is not exact, and its bias is to be feared: "
+        "but MCLMC is not exact: "
         + STEPS.format("0.3")
-        + "(0.1 is the limit): use smaller steps, or an exact sampler such as tb.GHMC()",
+        + "(limit 0.1), so its bias may be large: use smaller steps, or an exact sampler such as "
+        "tb.GHMC()",
     ),
     (
         KineticTemperature("SGHMC", 1.01, 0.05),
@@ -158,8 +157,9 @@ def test_the_text(finding, text):
 
 def test_a_verdict_says_all_that_was_found():
     verdict = Verdict(VerdictKind.USABLE, (Agree(1.0, 500.0), Divergences(0.1)), {"rhat": 1.0})
-    agree, divergences = (str(each) for each in verdict.findings)
-    assert str(verdict) == f"{agree}; {divergences}"
+    divergences = verdict.findings[1]
+    line = f"usable with care: {verdict.findings[0].facts}"
+    assert str(verdict) == f"{line}\n- {divergences.advice()}"
     assert not verdict.trustworthy
     assert pickle.loads(pickle.dumps(verdict)) == verdict
     assert json.loads(json.dumps([each.to_dict() for each in verdict.findings])) == [

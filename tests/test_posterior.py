@@ -205,7 +205,7 @@ def test_float32_agrees_with_float64(posterior, single):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_results_have_the_type_asked_for(dtype, posterior, single):
+def test_results_have_the_type_of_the_posterior(dtype, posterior, single):
     chosen = {"float32": single, "float64": posterior}[dtype]
     theta, phi = chosen.flatten(PARAMETERS), chosen.flatten_hyperparameters(HYPERS)
     results = [

@@ -13,7 +13,7 @@ from tensorbnn.messages import PYTHON, Message, Remedy, Words
 class Finding(Message):
     """Something that a diagnosis has found; subclasses are frozen dataclasses without a decorator.
 
-    The `text` of one, or its `found`, says what was found; `message` says what to do about it, too.
+    `text`, or `found`, is what was found; `message` adds what to do about it.
     """
 
     def __init_subclass__(cls) -> None:
@@ -179,8 +179,8 @@ class WeightsUntrusted(Finding):
     """The weights of networks can't be relied on."""
 
     text = (
-        "the weights can't be trusted (k-hat {pareto_k:.2f}, {limit:.2g} is the limit), and these "
-        "numbers with them"
+        "the weights can't be trusted (k-hat {pareto_k:.2f}, limit {limit:.2g}), so neither can "
+        "these numbers"
     )
     doubtful = True
     remedy = Remedy.SAMPLE_OTHER
@@ -189,10 +189,10 @@ class WeightsUntrusted(Finding):
 
 
 class Divergences(Finding):
-    """Too large a share of the draws saw a divergent trajectory."""
+    """Too large a share of the draws had a divergent trajectory."""
 
     text = (
-        "{share:.1%} of the draws saw a divergent trajectory, near which the posterior may be "
+        "{share:.1%} of the draws had a divergent trajectory, so part of the posterior may be "
         "missed"
     )
     doubtful = True
@@ -252,14 +252,14 @@ class EnergyErrors(Finding):
         return not self.error <= self.limit
 
     def found(self) -> str:
-        judged, advice = ", which should be small, does not show", ""
+        judged = "so its bias should be small"
         if self.doubtful:
-            judged = " is to be feared"
-            advice = f": use smaller steps, or an exact sampler such as tb.{self.exact}()"
+            exact = f"use smaller steps, or an exact sampler such as tb.{self.exact}()"
+            judged = f"so its bias may be large: {exact}"
         return (
-            f"{self.sampler} is not exact, and its bias{judged}: the energy errors of its steps "
-            f"are up to {self.error:.2g} per root of the dimension in {self.share:.0%} of the "
-            f"draws ({self.limit} is the limit){advice}"
+            f"{self.sampler} is not exact: the energy errors of its steps are up to "
+            f"{self.error:.2g} per root of the dimension in {self.share:.0%} of the draws (limit "
+            f"{self.limit}), {judged}"
         )
 
 
@@ -329,7 +329,9 @@ class VerdictKind(enum.Enum):
 @final
 @dataclass(frozen=True)
 class Verdict(Message):
-    """Whether a sample can be trusted, and why; ``str()`` says it in a sentence.
+    """Whether a sample can be trusted, and why.
+
+    The first line of ``str()`` is the verdict; a line follows for everything else to note.
 
     Attributes
     ----------
@@ -357,7 +359,11 @@ class Verdict(Message):
         return self.kind is VerdictKind.TRUSTWORTHY
 
     def message(self, words: Words = PYTHON) -> str:
-        return "; ".join(each.message(words) for each in self.findings)
+        first, *rest = self.findings
+        line = first.message(words)
+        if self.kind is VerdictKind.USABLE and isinstance(first, Agree):
+            line = f"usable with care: {first.facts}"
+        return "\n- ".join([line, *(each.advice(words) for each in rest)])
 
 
 def rounded_up(factor: float) -> str:

@@ -1,7 +1,8 @@
-"""What a user is told, and what to do: each front-end has its own words for the same remedies."""
+"""Messages and remedies for the user, which each front-end puts in its own words."""
 
+import contextlib
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -107,7 +108,7 @@ class Words:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """At most so many names in a sentence.
+    """At most this many names in a sentence.
 
     Examples
     --------
@@ -122,11 +123,21 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 PYTHON = Words()
 
 words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
-"""Those in which a run that is interrupted says how to go on, since nobody else can."""
+"""Those in which a run says how to go on if it is interrupted, and names columns."""
+
+
+@contextlib.contextmanager
+def use_words(words: Words) -> Iterator[None]:
+    """Use the words of a front-end inside the block."""
+    token = words_in_use.set(words)
+    try:
+        yield
+    finally:
+        words_in_use.reset(token)
 
 
 class Message:
-    """What a user is told: a template, filled in with fields, in the words of a front-end.
+    """A message: a template, filled in with fields, in the words of a front-end.
 
     In `text`, ``{name}`` is an attribute, and ``{words[name]}`` what the option `name` is called.
     """

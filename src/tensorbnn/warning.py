@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tensorbnn.errors import DamagedFileError, RunError
 from tensorbnn.findings import Finding, rounded_up
-from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words
+from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words, words_in_use
 
 _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=None)
 
@@ -137,10 +137,10 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
     ess: float
     points: int
     short: int
-    """At so many of the `points` predictions are not known well; 0 where that can't be told."""
+    """The number of `points` at which predictions are not known well; 0 if unknown."""
     worst: Sequence[Point] = ()
     times: float | None = None
-    """So many times as many draws are needed, as far as that can be told."""
+    """How many times as many draws are needed, if known."""
 
     def message(self, words: Words = PYTHON) -> str:
         if not self.short:
@@ -160,7 +160,7 @@ class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
     """A limit has ended a run before its stopping rule, one of the user's own, was satisfied."""
 
     times: float | None = None
-    """So many times as many draws are needed, as far as that can be told."""
+    """How many times as many draws are needed, if known."""
 
     def message(self, words: Words = PYTHON) -> str:
         rest = f" draws of each chain, before {words['until']} was satisfied; "
@@ -209,12 +209,18 @@ class DataWarning(Raised, RunWarning):
 
     finding: Finding
 
+    def __post_init__(self) -> None:
+        self._words = words_in_use.get()  # which name columns
+
     def message(self, words: Words = PYTHON) -> str:
         return self.finding.advice(words)
 
+    def __str__(self) -> str:
+        return self.message(self._words)
+
 
 class OtherVersion(Raised, RunWarning):
-    """A run goes on with another version of a library, or with another ``instruction set``."""
+    """A run continues with another version of a library, or another ``instruction set``."""
 
     text = (
         "the run was begun with {what}: draws from here on may differ in their last bits from "
@@ -232,7 +238,7 @@ class OtherVersion(Raised, RunWarning):
 
 
 class DamageWarning(Raised, RunWarning):
-    """A run goes on, though some of it can't be read."""
+    """A run continues, although some of it can't be read."""
 
     text = "the run goes on, but {error}"
     error: RunError

@@ -11,7 +11,7 @@ from tensorbnn.engine import kernels, library
 NETWORK = tb.Network(tb.Dense(2), tb.Tanh(), tb.Dense(1), inputs=1)
 
 
-def test_no_number_stands_for_two_things():
+def test_numbers_are_unique():
     numbers = kernels.numbers()
     for kind in ("Activation", "Likelihood", "Family", "LocationKind"):
         found = [number for name, number in numbers.items() if name.startswith(f"{kind}.")]
@@ -56,6 +56,6 @@ def test_a_library_of_another_version_is_refused(monkeypatch, table, entry, diff
     assert f"was compiled from another version of tensorbnn ({difference}): install" in problem
 
 
-def test_a_library_that_names_no_numbers_is_refused(monkeypatch):
+def test_a_library_without_numbers_is_refused(monkeypatch):
     monkeypatch.setattr(library, "_path", lambda: Path(_ctypes.__file__))
     assert "can't be loaded" in refused(monkeypatch)

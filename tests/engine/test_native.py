@@ -360,7 +360,7 @@ class Own(tb.Layer):
         return h
 
 
-def test_what_is_unsupported():
+def test_unsupported_models():
     network = tb.Network(tb.Dense(1), Own(), inputs=1)
     assert native.unsupported(network, tb.Gaussian()) == "the layer own_0, a Own"
     message = "`engine` can't be 'native': it does not compute the layer own_0, a Own; use 'auto'"

@@ -55,7 +55,7 @@ def test_a_summary_of_the_parameters(run):
     np.testing.assert_allclose(found[["mean", "sd", "q0.025", "q0.975"]], expected, rtol=1e-6)
     np.testing.assert_allclose(found[["rhat", "ess", "ess_tail"]], known, rtol=1e-9)
     assert run.summary(["dense_0.biases"]).index.tolist() == ["dense_0.biases[0]"]
-    with pytest.raises(tb.OptionError, match=r"`names` must be some of \['dense_0.biases'"):
+    with pytest.raises(tb.OptionError, match=r"`var_names` must be some of \['dense_0.biases'"):
         run.summary(["nothing"])
 
 

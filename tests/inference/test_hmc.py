@@ -210,7 +210,7 @@ def test_divergence_is_reported_and_rejected():
 
 
 @pytest.mark.parametrize("after", [np.nan, -np.inf, np.inf])
-def test_what_has_no_energy_is_never_accepted(after):
+def test_nan_energies_are_never_accepted(after):
     """NaN, and a density that is infinite at a point, which no chain would leave."""
     assert hmc.acceptance_of(jnp.asarray(3.0), jnp.asarray(after)) == 0
 

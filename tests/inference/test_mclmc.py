@@ -45,7 +45,7 @@ def small_posterior(**options):
     return tb.Posterior(network, tb.Gaussian(sd=0.1), x, np.sin(2 * x), **options)
 
 
-def test_steps_have_the_errors_that_are_asked_for():
+def test_steps_reach_the_target_energy_error():
     """A tenth of the limit makes steps smaller; most transitions keep to it."""
     sizes = []
     for limit in (0.01, 0.001):

@@ -92,7 +92,7 @@ def test_the_page_shows_the_example():
     assert code[code.index("class MetropolisState") :] in page
 
 
-def test_a_class_that_only_looks_like_a_sampler_is_told_to_subclass(own):
+def test_a_lookalike_must_subclass_sampler(own):
     class Duck:
         init, step = own.Metropolis.init, own.Metropolis.step
 

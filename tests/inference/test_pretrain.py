@@ -172,7 +172,7 @@ def test_a_better_network_on_the_way_is_kept():
     assert result.best_loss[0] == np.nanmin(result.validation_loss)
 
 
-def test_a_training_that_blows_up_returns_what_was_best():
+def test_diverging_training_returns_the_best_network():
     result = train(learning_rate=1e200, patience=2, cycles=2)
     assert np.all(np.isfinite(result.best_loss))
     assert all(np.all(np.isfinite(value)) for value in result.values())
@@ -224,7 +224,7 @@ def test_the_split_is_seeded_and_its_rows_only_judge():
     assert same(by_hand, train(validation_fraction=0.25, seed=5, epochs=20))
 
 
-def test_batches_of_equal_rows_are_as_good_as_all():
+def test_batches_of_equal_rows_equal_the_full_gradient():
     """The likelihood of a batch stands for that of all rows; the prior counts once."""
     posterior = linear(np.tile(X[:1], (ROWS, 1)), np.tile(Y[:1], ROWS))
     start = {"dense_0.weights": np.zeros((2, 1)), "dense_0.biases": [0.0]}
@@ -279,7 +279,7 @@ def test_networks_are_independent_or_the_same():
     assert together.best_loss.shape == (2,)
 
 
-def test_networks_stop_each_by_itself():
+def test_networks_stop_independently():
     result = train(chains=2, learning_rate=0.5, patience=3, epochs=400, cycles=1)
     assert len(np.unique(result.epochs)) > 1
     for chain, (epochs,) in enumerate(result.epochs):

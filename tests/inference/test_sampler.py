@@ -1,4 +1,4 @@
-"""A sampler of a user's own that does not keep the protocol is told so."""
+"""Custom samplers that violate the protocol get a clear error."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ def draw(step=stay, begin=begin):
 
 
 @pytest.mark.slow
-def test_what_keeps_the_protocol():
+def test_samplers_that_keep_the_protocol():
     assert draw().parameters["dense_0.weights"].shape == (1, 2, 1, 1)
 
 

@@ -219,7 +219,7 @@ def test_one_step_size_for_all_chains_and_acceptance_as_aimed_at():
 
 
 @pytest.mark.slow
-def test_nothing_is_tuned_that_is_given():
+def test_given_options_are_not_tuned():
     sampler = tb.HMC(step_size=0.03, trajectory_length=0.3)
     ensemble = tb.sample(
         small_posterior(), sampler, chains=2, burn_in=200, draws=100, progress=False

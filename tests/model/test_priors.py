@@ -344,7 +344,7 @@ def test_bind_replaces_and_leaves_the_original():
     assert prior.hypers() == {"loc": Hyper(0.5, Normal()), "scale": Hyper(1.0)}
 
 
-def test_bind_takes_what_a_sampler_proposes():
+def test_bind_takes_proposals_of_a_sampler():
     # A sampler may propose anything: checks stand at the boundary, not here.
     assert Normal().bind({"scale": -1.0}).scale == -1.0
 
@@ -404,7 +404,7 @@ def test_the_bounds_of_uniform_are_in_order(bounds):
 
 
 @pytest.mark.parametrize("prior", [Hyper(0.5, Uniform(-1.0, 1.0)), Uniform(-1.0, 1.0)], ids=str)
-def test_a_prior_that_reaches_below_zero_is_none_of_a_scale(prior):
+def test_a_scale_needs_a_positive_prior(prior):
     message = r"`scale` of Normal must be positive, but its prior Uniform.* is not: give the prior"
     with pytest.raises(ValueError, match=message):
         Normal(0.0, prior)

@@ -93,7 +93,7 @@ def on_a_grid(x, y, xs, *, sd):
 
 
 @pytest.mark.slow
-def test_inputs_that_tell_nothing_get_small_scales(tmp_path):
+def test_irrelevant_inputs_get_small_scales(tmp_path):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(100, 4))
     network = tb.Network(tb.Relevance(), tb.Dense(6), "tanh", tb.Dense(1), inputs=4)

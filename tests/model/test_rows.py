@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 import tensorbnn as tb
-from tensorbnn.engine import native
 from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.posterior import precision
 from tensorbnn.report.context import read_context
@@ -81,7 +80,7 @@ def test_a_row_of_weight_zero_may_be_impossible():
     "likelihood",
     [tb.Gaussian(sd=tb.Hyper(0.1)), tb.StudentTNoise(scale=tb.Hyper(0.1), df=tb.Hyper(4.0))],
 )
-def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missing):
+def test_a_row_of_weight_zero_may_hold_a_code_for_missing_values(likelihood, missing):
     network = tb.Network(tb.Dense(1), inputs=1)
     x, y, weights = np.array([0.1, 0.2, 0.3]), np.array([missing, 0.5, 0.2]), [0.0, 1.0, 1.0]
     weighted = tb.Posterior(network, likelihood, x, y, sample_weight=weights)
@@ -96,11 +95,14 @@ def test_a_row_of_weight_zero_may_hold_what_stands_for_missing(likelihood, missi
 @pytest.mark.parametrize(("likelihood", "y", "outputs"), CASES, ids=lambda each: str(each)[:12])
 def test_the_native_engine_leaves_weights_to_jax(likelihood, y, outputs):
     """Though it computes the likelihood itself."""
-    posterior = made(likelihood, y, outputs, sample_weight=np.ones(6))
-    assert posterior.engine == "jax"
-    assert native.unsupported(posterior.network, likelihood) is None
+    assert made(likelihood, y, outputs, sample_weight=np.ones(6)).engine == "jax"
     with pytest.raises(ValueError, match="it does not compute `sample_weight`; use 'auto'"):
         made(likelihood, y, outputs, sample_weight=np.ones(6), engine="native")
+
+
+def test_the_native_engine_leaves_scatter_on_top_of_error_bars_to_jax():
+    with pytest.raises(ValueError, match="it does not compute `y_sd` with a Gaussian likelihood"):
+        made(tb.Gaussian(), REAL, 1, y_sd=np.ones((6, 1)), engine="native")
 
 
 def test_a_weighted_run_is_saved_and_scored(tmp_path):

@@ -42,7 +42,7 @@ def posterior(*layers, likelihood=None, **rows):
     return tb.Posterior(network, likelihood or tb.Gaussian(), X, X, **rows)
 
 
-def test_what_is_right_is_taken():
+def test_correct_classes_are_accepted():
     network = tb.Network(layer(), tb.Dense(3, prior()), layer(), tb.Dense(1), inputs=1)
     tb.Posterior(network, likelihood(), X, X)
     tb.Posterior(network, likelihood(), X, X, sample_weight=np.ravel(X) ** 2)

@@ -142,9 +142,8 @@ def test_hyperparameters_have_weights_after_reweighting(ensemble, ax):
     expected = np.histogram(values, edges, density=True, weights=w.weights)[0]
     np.testing.assert_allclose(together, expected)
     for plot in (plots.trace, plots.ranks):
-        with pytest.raises(
-            ValueError, match=f"`plots.{plot.__name__}` can't be used after `reweight`"
-        ):
+        name = f"`plots.{plot.__name__}`"
+        with pytest.raises(ValueError, match=f"{name} can't be used after `reweight`"):
             plot(w, 0.5)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tensorbnn.messages import Message, Remedy, Resume, Words, listed, words_in_use
+from tensorbnn.messages import Message, Remedy, Resume, Words, listed, use_words
 from tensorbnn.tables.encoding import Encoding
 
 REMEDIES = {
@@ -127,11 +127,7 @@ def warnings_as_lines(words: Words) -> Iterator[None]:
             printed.add(text)
             print_error(f"warning: {text}")
 
-    token = words_in_use.set(words)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = show
-            yield
-    finally:
-        words_in_use.reset(token)
+    with use_words(words), warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield

@@ -250,8 +250,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     Examples
     --------
-    >>> nearest("--minutes", ["--out", "--max-minutes"]), nearest("--bogus", ["--out"])
-    ('--max-minutes', None)
+    >>> nearest("--gradients", ["--out", "--max-gradients"]), nearest("--bogus", ["--out"])
+    ('--max-gradients', None)
     """
     listed = list(known)
     parts = [each for each in listed if name.lstrip("-") in each]

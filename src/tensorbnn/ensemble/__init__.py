@@ -1,1 +1,1 @@
-"""What the sampled networks say."""
+"""Ensembles: predictions, diagnoses and scores of the sampled networks."""

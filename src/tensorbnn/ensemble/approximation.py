@@ -62,7 +62,7 @@ class Approximation:
 
     @property
     def verdict(self) -> Verdict:
-        """What to make of it; ``str(verdict)`` is a sentence."""
+        """What to make of it: ``print(verdict)``."""
         return Verdict(VerdictKind.APPROXIMATION, (self.finding,))
 
     @property

@@ -1,4 +1,4 @@
-"""An ensemble as ArviZ's standard container, and what ArviZ says of its predictive accuracy."""
+"""An ensemble as ArviZ's standard container, and its predictive accuracy by ArviZ."""
 
 import dataclasses
 import functools

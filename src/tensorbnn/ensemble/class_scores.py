@@ -13,10 +13,10 @@ from tensorbnn.ensemble.prediction import Prediction
 
 
 class Reliability(NamedTuple):
-    """Predicted probabilities in bins, and how often what they say was so, each ``(bins,)``.
+    """Predicted probabilities and observed frequencies in bins, each ``(bins,)``.
 
-    Means of what was `predicted` and fractions of what was `observed`, NaN where a bin is empty,
-    and `counts` of predictions.
+    Means of the `predicted` probabilities, `observed` frequencies (both NaN in an empty bin) and
+    `counts` of predictions.
     """
 
     predicted: NDArray[Any]

@@ -1,8 +1,8 @@
 """Can the sample be trusted? R-hat, effective sample sizes and Monte Carlo errors of predictions.
 
 Weights of a network are not identified (units can be swapped, signs flipped), so chains are
-compared by what their networks say at given inputs, in function space. What to make of the numbers
-is in `verdict.py`.
+compared by the predictions of their networks at given inputs, in function space. `verdict.py` turns
+the numbers into a verdict.
 
 With weights ``w_j`` of ``n`` networks, a weighted mean ``m`` errs as the plain mean of
 
@@ -37,12 +37,12 @@ LEAST_DRAWS = 4
 # At most this many training rows are judged where no inputs are given.
 TRAINING_POINTS = 100
 TAIL = (0.05, 0.95)
-# Predictions that are looked at together; each takes several numbers in float64 meanwhile.
+# Predictions that are analyzed at once; each takes several float64 numbers meanwhile.
 VALUES_AT_ONCE = 2**22
 
 
 class Convergence(NamedTuple):
-    """How well chains agree about some numbers, all arrays of one shape; as in `Diagnosis`."""
+    """How well chains agree on some numbers, as in `Diagnosis`; all arrays have one shape."""
 
     rhat: NDArray[Any]
     ess: NDArray[Any]
@@ -52,7 +52,7 @@ class Convergence(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the chains' predictions and the sampler's records say about the sample.
+    """Whether predictions can be trusted: R-hat, effective sample sizes, errors and a verdict.
 
     As in a `Prediction`, the axis of outputs is left out where the training targets were
     ``(rows,)``.
@@ -83,7 +83,7 @@ class Diagnosis:
         R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
         hyper-parameters that mix slowly are only noted in the verdict.
     verdict
-        What to make of it; ``str(verdict)`` is a sentence.
+        What to make of it: ``print(verdict)``.
     x
         The inputs, in your units, ``(rows, inputs)``.
     """
@@ -101,7 +101,7 @@ class Diagnosis:
     x: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
-        return f"Diagnosis({len(self.rhat)} rows; {self.verdict})"
+        return f"Diagnosis({len(self.rhat)} rows; {str(self.verdict).splitlines()[0]})"
 
     @property
     def trustworthy(self) -> bool:
@@ -214,7 +214,7 @@ def _in_blocks(
     values: NDArray[Any],
     weights: NDArray[Any] | None,
 ) -> list[NDArray[Any]]:
-    """What is computed of so many predictions at a time as memory has room for."""
+    """`compute` of all predictions, block by block, so that memory stays bounded."""
     columns = values.reshape(*values.shape[:2], -1)
     step = max(VALUES_AT_ONCE // (columns.shape[0] * columns.shape[1]), 1)
     blocks = (columns[:, :, first : first + step] for first in range(0, columns.shape[2], step))
@@ -298,5 +298,5 @@ def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
 
 
 def _series(values: NDArray[Any]) -> NDArray[Any]:
-    """Chains and draws last, as ArviZ wants them."""
+    """Chains and draws last, as ArviZ expects them."""
     return np.moveaxis(np.asarray(values, np.float64), (0, 1), (-2, -1))

@@ -1,4 +1,4 @@
-"""The draws of a run as they were when it was looked at, chunk by chunk."""
+"""The draws of a run as they were when it was loaded, chunk by chunk."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ class Draws(NamedTuple):
             before += size
 
     def _read_chunk(self, chain: int, index: int, prefix: str) -> Named:
-        """A piece of a chain. The chunk may have grown since its size was asked for."""
+        """A piece of a chain. The chunk may have grown since its size was read."""
         size, arrays = self.pieces[index], self.store.read_chunk(chain, index, prefix)
         if any(len(each) < size for each in arrays.values()):
             raise RunError(

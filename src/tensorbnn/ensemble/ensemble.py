@@ -1,4 +1,4 @@
-"""The sampled networks: a point cloud that stands for the posterior."""
+"""The sampled networks: what they predict, and how far to trust it."""
 
 import importlib
 import os
@@ -207,7 +207,7 @@ class Ensemble(Networks):
             )
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
-        # One after the other: each prediction keeps what all networks say.
+        # One at a time: each keeps the outputs of all networks.
         predictions = (each.predict(x, progress=progress) for each in ensembles)
         moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
@@ -383,8 +383,8 @@ class Ensemble(Networks):
     ) -> NDArray[Any]:
         """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
 
-        As in `Prediction.samples` and `new_targets`, to rounding, without the cost of all others.
-        A network that comes again draws with noise of its own.
+        As in `Prediction.samples` and `posterior_predictive`, to rounding, without the other
+        networks. A network that is drawn again gets noise of its own.
         """
         rows = self._prepare(Dataset(x))
         if seed is not None:
@@ -463,12 +463,12 @@ class Ensemble(Networks):
         """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
         return waic(self._needed_log_likelihood("waic"))
 
-    def summary(self, names: Sequence[str] | None = None) -> "DataFrame":
+    def summary(self, var_names: Sequence[str] | None = None) -> "DataFrame":
         """Hyper-parameters and parameters as a pandas table, a line for each number.
 
         Parameters
         ----------
-        names
+        var_names
             Which to show, such as ``["likelihood.sd"]``; by default all.
 
         Returns
@@ -487,11 +487,11 @@ class Ensemble(Networks):
         ['likelihood.sd', 'dense_0.weights[0, 0]']
         """
         known = self.hyperparameters | self.parameters
-        if names is not None:
-            unknown = [name for name in names if name not in known]
-            if isinstance(names, str) or unknown:
-                raise OptionError("names", f"some of {sorted(known)}", names)
-            known = {name: known[name] for name in names}
+        if var_names is not None:
+            unknown = [name for name in var_names if name not in known]
+            if isinstance(var_names, str) or unknown:
+                raise OptionError("var_names", f"some of {sorted(known)}", var_names)
+            known = {name: known[name] for name in var_names}
         return summary_frame(known, self.weights)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

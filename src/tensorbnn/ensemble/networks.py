@@ -289,7 +289,7 @@ class Networks:
         ``chain``, ``transition``, ``phase``; ``acceptance_rate``, ``divergences`` and
         ``num_gradients`` (a transition) since the report before; ``step_size``, ``lp``; each metric
         as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None``
-        stands for what is not finite.
+        is what is not finite.
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 

@@ -1,4 +1,4 @@
-"""Re-weighting: what the networks of a run would say under another prior or likelihood.
+"""Reweighting: the networks of a run under another prior or likelihood.
 
 Weights are proportional to the `ratios` of two densities, whose mean is that of the evidences. The
 largest are smoothed by a generalized Pareto distribution fitted to them (PSIS), whose shape, k-hat,

@@ -107,7 +107,7 @@ class Sensitivity:
     def best(self, by: Criterion = "evidence") -> Choice:
         """The value with the highest evidence, or the highest score of validation rows.
 
-        Only values whose weights are trustworthy are looked at. Where the best one is next to
+        Only values whose weights are trustworthy are candidates. Where the best one is next to
         others that are not, the true best may lie beyond: sample again from there.
         """
         check_choice("by", by, get_args(Criterion))

@@ -1,7 +1,7 @@
 """Statistics over networks that carry weights, and over chains, as functions of arrays.
 
-The networks are the first axis. Weights are ``(networks,)`` and sum to one; ``None`` stands for
-equal ones, with which each function is what NumPy has under its name.
+The networks are the first axis. Weights are ``(networks,)`` and sum to one; ``None`` means
+equal weights, for which each function equals NumPy's of the same name.
 
 The entropy of predicted classes is that of the mean probabilities, in nats, and
 
@@ -11,7 +11,7 @@ over networks ``j`` with class probabilities ``p_j``. The first term is what no 
 remove, the second what they could.
 
 In an autocorrelation, the mean is that over all networks, and a pair never straddles two chains:
-chains that disagree show a correlation that does not die down, as it should be.
+chains that disagree show a correlation that does not decay, as intended.
 """
 
 from typing import Any

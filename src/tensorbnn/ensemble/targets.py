@@ -1,4 +1,4 @@
-"""What networks say about targets: their log-likelihood, new ones, and the mixture of them all.
+"""Targets under the networks: their log-likelihood, new targets, and the mixture of all networks.
 
 Given the outputs ``f_j`` of networks ``j`` with weights ``w_j``, a new target is distributed as
 ``sum_j w_j p(y | f_j)``, noise included. The variance, density, distribution function and quantiles
@@ -146,7 +146,7 @@ def new_targets(
 
     Rows with error bars get new targets with these. `first_row` is the number of the
     first row, where `rows` are a part of all: each part has noise of its own. Noise of networks is
-    told apart by their `numbers` ``(networks,)``, 0, 1, ... by default.
+    distinguished by their `numbers` ``(networks,)``, 0, 1, ... by default.
     """
     with precision(rows.dtype):
         inputs, key = jnp.asarray(rows.inputs.T), jax.random.fold_in(root_key(seed), first_row)
@@ -163,7 +163,7 @@ def new_targets(
 
 
 def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
-    """Numbers for `new_targets` with which a network that comes again has noise of its own.
+    """Numbers with which a network that is drawn again gets noise of its own.
 
     `places` are those of the networks among all `networks`.
     """

@@ -44,7 +44,7 @@ ACCEPTANCE_LIMIT = 0.1
 PARETO_K_LIMIT = 0.7
 # Draws a chain for which second halves can say something.
 LEAST_DRAWS = 20
-# Rows named in a verdict, rows looked at to find an odd chain.
+# Rows named in a verdict, and rows compared to find an odd chain.
 ROWS_NAMED = 4
 ROWS_COMPARED = 16
 
@@ -75,7 +75,7 @@ class Evidence(NamedTuple):
 
 def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
     """The verdict; `rhat` computes R-hat of some of the chains, draws and rows."""
-    if evidence.approximation is not None:  # chains that agree would say nothing
+    if evidence.approximation is not None:  # agreement of chains means nothing
         found = evidence.approximation, *evidence.about_data
         return Verdict(VerdictKind.APPROXIMATION, found)
     if evidence.too_early is not None:
@@ -95,7 +95,7 @@ def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
 
 
 def pareto_k_limit(networks: int) -> float:
-    """Up to which k-hat the weights of so many networks can be trusted.
+    """The k-hat up to which the weights of this many networks can be trusted.
 
     ``min(1 - 1 / log10(networks), 0.7)``: the heavier the tail, the more draws it takes (Vehtari et
     al. 2024, JMLR 25:72).

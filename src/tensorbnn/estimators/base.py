@@ -21,7 +21,7 @@ from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.estimators.state import pack_state, unpack_state
 from tensorbnn.findings import Agree, Verdict
 from tensorbnn.inference.sampler import Sampler
-from tensorbnn.messages import PYTHON, Raised, Words
+from tensorbnn.messages import PYTHON, Raised, Words, listed, use_words
 from tensorbnn.model.checks import DType, check_unmasked
 from tensorbnn.model.hyper import Hyper, Prior
 from tensorbnn.model.layers import ACTIVATION_NAMES, Layer
@@ -37,6 +37,19 @@ from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, StoppedInBurnI
 LEARNED_NOISE = Hyper(0.5)
 # Values that `sample_y` computes at a time.
 MOST_VALUES = 2**24
+
+
+@dataclass(frozen=True)
+class FeatureWords(Words):
+    """What a user of scikit-learn calls columns."""
+
+    features: Sequence[str]
+    """Names of the columns of ``X``; none where it has no names."""
+
+    def columns(self, argument: str, columns: Sequence[int], of: int) -> str:
+        if argument == "x" and len(self.features):
+            return listed([repr(str(self.features[column])) for column in columns])
+        return super().columns("X" if argument == "x" else argument, columns, of)
 
 
 class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
@@ -177,7 +190,8 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         """Outputs, or new targets, ``(..., columns)`` in the shape that the user sees."""
 
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
-        with warnings.catch_warnings():
+        words = FeatureWords(getattr(self, "feature_names_in_", ()))
+        with warnings.catch_warnings(), use_words(words):
             # The verdict says it.
             for kind in (StoppedByLimit, StoppedInBurnIn):
                 warnings.simplefilter("ignore", kind)

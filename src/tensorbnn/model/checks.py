@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorbnn.checks import check_choice
-from tensorbnn.model.hyper import in_words, is_inside
+from tensorbnn.model.hyper import is_inside, support_text
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.network import Network
 
@@ -128,7 +128,7 @@ def check_named(layout: Layout, named: Mapping[str, NDArray[Any]]) -> None:
         outside = value[~is_inside(value, support)]
         if outside.size:
             raise ValueError(
-                f"{name} must be {in_words(support)}, but one of its values is {outside[0]:g}"
+                f"{name} must be {support_text(support)}, but one of its values is {outside[0]:g}"
             )
 
 

@@ -103,7 +103,7 @@ def move_inside(values: Array, support: Support) -> Array:
     return jnp.maximum(values, np.finfo(values.dtype).tiny) if support == "positive" else values
 
 
-def in_words(support: Support) -> str:
+def support_text(support: Support) -> str:
     """What a value in `support` must be, for an error message."""
     return "finite" if support == "real" else str(support)
 
@@ -153,7 +153,7 @@ class Hyper:
         support = self.prior.support
         if isinstance(support, Interval) and not support.low < self.start < support.high:
             raise ValueError(
-                f"`start` of a Hyper must lie inside its prior, {in_words(support)}, "
+                f"`start` of a Hyper must lie inside its prior, {support_text(support)}, "
                 f"got {self.start}"
             )
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tensorbnn.checks import is_number, is_whole
-from tensorbnn.model.hyper import Hyper, Interval, Prior, in_words, is_inside, is_positive
+from tensorbnn.model.hyper import Hyper, Interval, Prior, is_inside, is_positive, support_text
 from tensorbnn.model.priors import Cauchy, Exponential, HalfNormal, Normal
 
 # The paper's hierarchical priors of weights and biases, and of slopes.
@@ -70,7 +70,7 @@ class Parameter:
         support = self.prior.support
         if not math.isfinite(start) or not is_inside(start, support):
             raise ValueError(
-                f"`start` must be {in_words(support)} under {self.prior}, got {start!r}"
+                f"`start` must be {support_text(support)} under {self.prior}, got {start!r}"
             )
         return float(start)
 

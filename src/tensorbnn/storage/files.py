@@ -238,8 +238,8 @@ def check_all_reported(
 ) -> None:
     """Raise if some of the `reports` of a file are missing.
 
-    Each chain reports after each `every` transitions and at the `end` of the run. The last report
-    so far of each chain is at its transition in `reported`.
+    Each chain reports after so many transitions (``every``) and at the `end` of the run. The last
+    report so far of each chain is at its transition in `reported`.
     """
     for chain, last in reported.items():
         due = itertools.chain(range(every, last + 1, every), [last] if last == end else [])
