@@ -37,7 +37,7 @@ TEXTS = [
     (errors.DescriptionError("no number can be made of 'x'"), "no number can be made of 'x'"),
     (
         errors.PathTakenError(RUN, "run"),
-        "my run already holds a run: read it with tb.load('my run'), go on with it with "
+        "my run already holds a run: read it with tb.load('my run'), continue it with "
         "tb.resume('my run'), choose another `path`, or replace it with `overwrite=True`",
     ),
     (
@@ -91,19 +91,19 @@ TEXTS = [
     ),
     (
         errors.DamagedStateError(DAMAGED, 1, RUN),
-        "chain-01/draws-00000.safetensors is missing; without it chain 1 can't go on, but draws "
+        "chain-01/draws-00000.safetensors is missing; without it chain 1 can't continue, but draws "
         "stay readable by tb.load('my run')",
     ),
     (
         errors.StateError(2, "state/key is missing"),
         "the state of chain 2 was saved by another version of the sampler (state/key is missing), "
-        "so that the run can't go on from it; its draws stay readable by tb.load, and "
+        "so that the run can't continue from it; its draws stay readable by tb.load, and "
         "tb.sample(posterior, start=tb.load(path)) samples anew from where they end",
     ),
     (
         errors.WriteError(RUN / "run.json", "[Errno 28] No space left on device", RUN),
         "my run/run.json can't be written: [Errno 28] No space left on device; files written "
-        "before it are whole. When that is repaired, go on from there with tb.resume('my run')",
+        "before it are whole. When that is repaired, continue from there with tb.resume('my run')",
     ),
     (
         errors.LockedError("the run x", {"pid": 3, "host": "here", "since": "2026", "started": 1}),
@@ -123,12 +123,12 @@ TEXTS = [
         errors.ExecutorError(RUN, "`executor` is broken", "BrokenExecutor: gone"),
         "`executor` is broken (BrokenExecutor: gone); what workers print says why. A script that "
         'starts processes needs `if __name__ == "__main__":`, and workers must be able to import '
-        "its classes and functions. All that was saved is whole; go on with tb.resume('my run')",
+        "its classes and functions. All that was saved is whole; continue with tb.resume('my run')",
     ),
     (
         errors.ExecutorError(RUN, "", "RuntimeError: shut down", refused=True),
-        "`executor` takes no chain (RuntimeError: shut down). All that was saved is whole; go on "
-        "with tb.resume('my run')",
+        "`executor` takes no chain (RuntimeError: shut down). All that was saved is whole; "
+        "continue with tb.resume('my run')",
     ),
     (
         errors.NotSharedError(RUN, "node1"),
@@ -138,8 +138,8 @@ TEXTS = [
     (
         errors.NotSharedError(RUN, "node1", is_run=True),
         "my run, as the worker on node1 sees it, is not the run that was started: `path` must be "
-        "a directory that all workers share; or whoever started the chain is gone, then go on with "
-        "tb.resume",
+        "a directory that all workers share; or whoever started the chain is gone, then "
+        "continue with tb.resume",
     ),
     (warning.RunWarning("a sentence"), "a sentence"),
     (warning.ConvergenceWarning("a sentence"), "a sentence"),
@@ -216,7 +216,7 @@ TEXTS = [
     ),
     (
         warning.DamageWarning(DAMAGED),
-        "the run goes on, but chain-01/draws-00000.safetensors is missing",
+        "the run continues, but chain-01/draws-00000.safetensors is missing",
     ),
     (
         warning.FilesLeftOut(2, "the file x is missing"),

@@ -1,4 +1,4 @@
-"""What may be odd about data: each with its columns, its numbers and a remedy."""
+"""Findings about data: each with its columns, its numbers and a remedy."""
 
 from tensorbnn.findings import Finding
 from tensorbnn.messages import PYTHON, Remedy, Words

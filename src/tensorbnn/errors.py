@@ -69,8 +69,8 @@ class PathTakenError(Raised, FileExistsError):
                 f"{words['path']}"
             )
         return (
-            f"{self.path} already holds a run: read it with tb.load({str(self.path)!r}), go on "
-            f"with it with {words.remedy(Resume(self.path))}, choose another {words['path']}, or "
+            f"{self.path} already holds a run: read it with tb.load({str(self.path)!r}), continue "
+            f"it with {words.remedy(Resume(self.path))}, choose another {words['path']}, or "
             "replace it with `overwrite=True`"
         )
 
@@ -184,7 +184,7 @@ class DamagedDrawsError(Raised, RunError):
 
 
 class DamagedStateError(Raised, RunError):
-    """A chain of the run at `path` that can't go on, since its state can't be read."""
+    """A chain of the run at `path` that can't continue, because its state can't be read."""
 
     error: DamagedFileError
     chain: int
@@ -192,7 +192,7 @@ class DamagedStateError(Raised, RunError):
 
     def message(self, words: Words = PYTHON) -> str:
         return (
-            f"{self.error.message(words)}; without it chain {self.chain} can't go on, but draws "
+            f"{self.error.message(words)}; without it chain {self.chain} can't continue, but draws "
             f"stay readable by tb.load({str(self.path)!r})"
         )
 
@@ -202,7 +202,7 @@ class StateError(Raised, RunError):
 
     text = (
         "the state of chain {chain} was saved by another version of the sampler ({difference}), "
-        "so that the run can't go on from it; its draws stay readable by tb.load, and "
+        "so that the run can't continue from it; its draws stay readable by tb.load, and "
         "tb.sample(posterior, start=tb.load(path)) samples anew from where they end"
     )
     chain: int
@@ -219,7 +219,7 @@ class WriteError(Raised, RunError):
     def message(self, words: Words = PYTHON) -> str:
         return (
             f"{self.file} can't be written: {self.reason}; files written before it are whole. When "
-            f"that is repaired, go on from there with {words.remedy(Resume(self.path))}"
+            f"that is repaired, continue from there with {words.remedy(Resume(self.path))}"
         )
 
 
@@ -261,7 +261,7 @@ class ExecutorError(Raised, RunError):
     refused: bool = False
 
     def message(self, words: Words = PYTHON) -> str:
-        whole = f"All that was saved is whole; go on with {words.remedy(Resume(self.path))}"
+        whole = f"All that was saved is whole; continue with {words.remedy(Resume(self.path))}"
         if self.refused:
             return f"{words['executor']} takes no chain ({self.reason}). {whole}"
         return (
@@ -285,7 +285,7 @@ class NotSharedError(Raised, RunError):
 
     @property
     def gone(self) -> str:
-        return "; or whoever started the chain is gone, then go on with tb.resume" * self.is_run
+        return "; or whoever started the chain is gone, then continue with tb.resume" * self.is_run
 
 
 def _short(value: Any) -> str:

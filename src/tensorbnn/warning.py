@@ -157,7 +157,7 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
 
 
 class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
-    """A limit has ended a run before its stopping rule, one of the user's own, was satisfied."""
+    """A limit has ended a run before your own stopping rule was satisfied."""
 
     times: float | None = None
     """How many times as many draws are needed, if known."""
@@ -240,7 +240,7 @@ class OtherVersion(Raised, RunWarning):
 class DamageWarning(Raised, RunWarning):
     """A run continues, although some of it can't be read."""
 
-    text = "the run goes on, but {error}"
+    text = "the run continues, but {error}"
     error: RunError
 
 

@@ -113,7 +113,7 @@ def test_unknown_layers_are_named(tmp_path):
     (tmp_path / "short.txt").write_text("denseGaussian\n")
     with pytest.raises(ValueError, match="names 1 layers, but the network has 5"):
         network.reweight(tmp_path / "short.txt")
-    with pytest.raises(FileNotFoundError, match=r"no file nowhere.txt, neither here nor in "):
+    with pytest.raises(FileNotFoundError, match=r"no file nowhere.txt, either here or in "):
         network.reweight("nowhere.txt")
     (tmp_path / "other.txt").write_text("denseGaussian\nrelu\ndenseGaussian\ntanh\ndenseGaussian\n")
     with pytest.raises(ValueError, match="only priors may differ"):

@@ -177,7 +177,7 @@ def test_predictions(at_lines, capsys):
     assert main(["predict", "lines", "new.csv", "--out", "noise.csv", "--noise", "--quiet"]) == 1
     assert capsys.readouterr().err == (
         "tensorbnn: --noise is about a new measurement, whose standard deviation this run can't "
-        "know: those in y_sd are of the training rows; leave --noise out, and add yours to sd in "
+        "know: those in y_sd are of the training rows; leave out --noise, and add yours to sd in "
         "quadrature\n"
     )
     assert not os.path.exists("noise.csv")

@@ -405,7 +405,10 @@ class Lossy(Executor):
     [
         (6, r"workers were lost 3 times while no chain got further \(BrokenExecutor: a worker"),
         (3, r"`executor` is broken \(BrokenExecutor: gone\).*workers must be able to import"),
-        (0, r"`executor` is broken \(BrokenExecutor: gone\).*saved is whole; go on with tb.resume"),
+        (
+            0,
+            r"`executor` is broken \(BrokenExecutor: gone\).*is whole; continue with tb.resume",
+        ),
     ],
 )
 def test_workers_that_are_lost_again_and_again(reference, tmp_path, most, message):
@@ -435,7 +438,7 @@ class Choosy(ThreadPoolExecutor):
 def test_an_executor_that_takes_no_more_chains(reference, tmp_path):
     path = tmp_path / "run"
     with Choosy() as executor:
-        message = r"takes no chain \(RuntimeError: cannot schedule .*\).*go on with tb.resume"
+        message = r"takes no chain \(RuntimeError: cannot schedule .*\).*continue with tb.resume"
         with pytest.raises(tb.RunError, match=message):
             draw(path, executor)
         assert executor.submitted == 2

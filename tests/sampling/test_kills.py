@@ -207,7 +207,7 @@ def fill_the_disk(folder, options, messages):
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         assert not list(path.rglob("*.tmp"))
         if (path / "run.json").exists():
-            assert "go on from there with tb.resume" in found[-1]
+            assert "continue from there with tb.resume" in found[-1]
             small_runs.assert_part_of(path, drawn, reports)
     messages.write_text(json.dumps(found))
 

@@ -178,7 +178,7 @@ def test_a_disk_that_is_full_from_any_write_on(hmc_reference, tmp_path, monkeypa
             except tb.RunError as error:
                 assert "No space left" in str(error)  # noqa: PT017
                 created = (path / "run.json").exists()
-                assert not created or "go on from there with tb.resume" in str(error)  # noqa: PT017
+                assert not created or "continue from there with tb.resume" in str(error)  # noqa: PT017
         if created:
             check_readable(path, hmc_reference)
             go_on(path)

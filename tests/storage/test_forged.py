@@ -17,6 +17,7 @@ from tensorbnn.sampling.api import begin_run
 from tensorbnn.sampling.run import Run
 from tensorbnn.storage.files import pack_arrays
 from tensorbnn.storage.manifest import identity, pack_manifest, read_manifest
+from tests.data.make_format_2 import FOLDER, IN_BURN_IN
 
 REMOVED = object()
 DEEP = json.loads("[" * 400 + "]" * 400)
@@ -229,3 +230,18 @@ def test_data_of_another_run_are_not_taken_for_those_of_this_one(run):
     file.write_bytes(pack_arrays(arrays | {"y": arrays["y"] + 1}, facts.pop("kind"), facts))
     with pytest.raises(tb.RunError, match="are not those it was sampled with"):
         tb.load(run).loo()
+
+
+@pytest.mark.slow
+def test_forged_networks_of_burn_in_give_no_foreign_error(tmp_path):
+    run = shutil.copytree(FOLDER / IN_BURN_IN, tmp_path / "run")
+    file = run / "chain-01/burn-in.safetensors"
+    arrays, facts = unpack(file)
+    kind, failures = facts.pop("kind"), []
+    for each in ("transition", "parameters/dense_0.biases"):
+        for bad in bad_arrays(arrays[each]):
+            forged = {name: array for name, array in arrays.items() if name != each}
+            forged |= {} if bad is None else {each: bad}
+            file.write_bytes(pack_arrays(forged, kind, facts))
+            failures += attack(run)
+    assert not failures, "\n".join(failures)

@@ -1,4 +1,4 @@
-"""One writer at a time; a lock dies with its holder, also where the file system has no locks."""
+"""One writer at a time; a lock ends with its holder, even if the file system has no locks."""
 
 import errno
 import json
@@ -52,7 +52,7 @@ def end(process):
     process.stdout.close()
 
 
-def test_a_second_writer_is_told_who_is_first(file):
+def test_a_second_writer_gets_an_error_that_names_the_first(file):
     with Lock(file, "the run x"):
         message = rf"the run x is being written by process {os.getpid()} on {socket.gethostname()}"
         with pytest.raises(tb.RunError, match=message):
@@ -63,7 +63,7 @@ def test_a_second_writer_is_told_who_is_first(file):
         assert file.exists()
 
 
-def test_ctrl_c_while_a_lock_is_given_back_leaves_it_free(file, monkeypatch):
+def test_ctrl_c_during_release_leaves_the_lock_free(file, monkeypatch):
     def interrupted(file):
         raise KeyboardInterrupt
 
@@ -77,7 +77,7 @@ def test_ctrl_c_while_a_lock_is_given_back_leaves_it_free(file, monkeypatch):
 
 
 @pytest.mark.parametrize("locks", [True, False])
-def test_a_lock_dies_with_its_process(file, locks, request):
+def test_a_lock_ends_with_its_process(file, locks, request):
     process = hold_in_another_process(file)
     try:
         if not locks:
@@ -100,7 +100,7 @@ def test_without_locks_a_second_writer_is_refused_too(file):
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_a_number_of_a_process_that_came_again_is_not_its_holder(file):
+def test_a_reused_pid_is_not_the_holder(file):
     with Lock(file, "it"):
         holder = json.loads(file.read_text())
     if holder["started"] is None:
@@ -111,7 +111,7 @@ def test_a_number_of_a_process_that_came_again_is_not_its_holder(file):
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_a_holder_on_another_machine_is_gone_when_it_gives_no_sign(file, monkeypatch):
+def test_a_holder_on_another_machine_is_gone_after_a_while_without_a_heartbeat(file, monkeypatch):
     with Lock(file, "it"):
         holder = json.loads(file.read_text())
     file.write_text(json.dumps(holder | {"host": "elsewhere"}))
@@ -131,7 +131,7 @@ def test_a_holder_on_another_machine_is_gone_when_it_gives_no_sign(file, monkeyp
 
 @pytest.mark.usefixtures("without_locks")
 @pytest.mark.parametrize("content", ["", "not JSON", "[1]", '{"pid": "x"}'])
-def test_a_lock_that_says_nothing_counts_while_it_is_fresh(file, content):
+def test_a_lock_without_a_holder_counts_while_it_is_fresh(file, content):
     file.write_text(content)
     with pytest.raises(tb.RunError, match="it is being written by another process"):
         Lock(file, "it").acquire()
@@ -140,19 +140,19 @@ def test_a_lock_that_says_nothing_counts_while_it_is_fresh(file, content):
         pass
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
+def test_a_missing_directory_is_named(tmp_path):
     with pytest.raises(tb.RunError, match=r"run.lock can't be written, so it can't be either"):
         Lock(tmp_path / "nowhere" / "run.lock", "it").acquire()
 
 
-def test_a_leftover_file_is_no_lock(file):
+def test_a_leftover_file_is_not_a_lock(file):
     file.write_text("of a process that was killed")
     with Lock(file, "it"):
         pass
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_a_clock_that_is_ahead_does_not_make_a_holder_elsewhere_gone(file, monkeypatch):
+def test_a_clock_that_is_ahead_does_not_end_the_lock_of_another_machine(file, monkeypatch):
     with Lock(file, "it"):
         holder = json.loads(file.read_text())
     content = json.dumps(holder | {"host": "elsewhere"})
@@ -175,7 +175,7 @@ FORK = (
 )
 
 
-def test_a_process_that_its_holder_forked_does_not_keep_a_lock(file):
+def test_a_forked_process_does_not_keep_a_lock(file):
     holder = subprocess.Popen(
         [sys.executable, "-c", FORK, str(file)], stdout=subprocess.PIPE, text=True
     )

@@ -51,7 +51,7 @@ class Sine(tb.Layer):
         return jnp.sin(self.frequency * h)
 
 
-def test_a_class_of_the_users_own_needs_to_be_given():
+def test_custom_classes_must_be_given():
     description = json.loads(json.dumps(describe(Sine(2.0))))
     assert restore(description, {"Sine": Sine}) == Sine(2.0)
     with pytest.raises(
@@ -60,8 +60,8 @@ def test_a_class_of_the_users_own_needs_to_be_given():
         restore(description, {})
 
 
-def test_a_class_with_the_name_of_one_of_the_librarys_is_refused():
-    """It would be read back as that one, and predict something else."""
+def test_a_custom_class_named_like_one_of_the_library_is_refused():
+    """Reading it would give the class of the library, which predicts something else."""
     for name in ("Tanh", "Network"):
         own = dataclass(frozen=True)(type(name, (Sine,), {}))
         with pytest.raises(TypeError, match=f"the library also has a class {name}: .*another name"):
@@ -74,7 +74,7 @@ def test_unknown_fields_are_refused():
 
 
 @pytest.mark.parametrize("name", ["os.system", "eval", "Posterior", "__import__", None, 3])
-def test_nothing_else_can_be_named(name):
+def test_no_other_class_can_be_named(name):
     with pytest.raises(ValueError, match="not part of the library"):
         restore({"type": name, "command": "true"}, {})
 
@@ -84,6 +84,6 @@ def test_nothing_else_can_be_named(name):
     [object(), {1, 2}, float("inf"), jnp.ones(2)],
     ids=["object", "set", "inf", "array"],
 )
-def test_what_json_can_not_hold_is_refused(value):
+def test_values_that_json_cannot_hold_are_refused(value):
     with pytest.raises(TypeError, match="can't be saved with a run"):
         describe(value)

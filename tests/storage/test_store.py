@@ -1,4 +1,4 @@
-"""Both stores keep what they are given; the directory is whole at every instant."""
+"""Both stores return what was written; the directory is a valid run at every instant."""
 
 import errno
 import json
@@ -20,8 +20,7 @@ from tensorbnn.errors import (
     PathTakenError,
     WriteError,
 )
-from tensorbnn.storage import creation as new_directory
-from tensorbnn.storage import directory
+from tensorbnn.storage import creation, directory
 from tensorbnn.storage.directory import DirectoryStore
 from tensorbnn.storage.files import pack_arrays
 from tensorbnn.storage.manifest import pack_manifest
@@ -276,7 +275,7 @@ def test_an_older_shorter_file_is_noticed(run):
         DirectoryStore(run.path).chunk_sizes(0)
 
 
-def test_without_the_state_what_is_there_is_read(run):
+def test_draws_are_read_without_the_state(run):
     fill(run)
     (run.path / "chain-00" / "state.safetensors").write_bytes(b"")
     fresh = DirectoryStore(run.path)
@@ -365,7 +364,7 @@ def test_a_chain_that_is_missing_is_named(run):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_draws_that_are_no_numbers_are_neither_written_nor_read(run, value):
+def test_draws_that_are_not_finite_are_neither_written_nor_read(run, value):
     bad = chunk(0)
     bad["parameters/dense_0.weights"][2] = value
     message = r"NaN or infinite values of parameters/dense_0.weights, first in its draw 2 of 4"
@@ -423,7 +422,7 @@ def test_a_run_that_is_reached_by_a_link_is_a_run(run, tmp_path):
     assert DirectoryStore(tmp_path / "link").chunk_sizes(0) == {0: 4, 1: 4, 2: 4}
 
 
-def test_what_is_not_a_file_is_not_waited_for(run):
+def test_a_pipe_is_refused_at_once(run):
     fill(run)
     file_of(run, 0, 1).unlink()
     os.mkfifo(file_of(run, 0, 1))
@@ -525,7 +524,7 @@ def test_a_folder_that_was_being_made_when_the_process_was_killed_may_be_used(ru
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_a_folder_of_something_else_is_never_touched(tmp_path, overwrite):
+def test_a_directory_of_another_program_is_never_touched(tmp_path, overwrite):
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "run.lock").write_text("")
     with raises(PathTakenError, holds="something else"):
@@ -542,7 +541,7 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_text("text")
     with raises(PathTakenError, holds="something else"):
-        new_directory.check_free(file, overwrite=True)
+        creation.check_free(file, overwrite=True)
     with pytest.raises(tb.RunError, match="can't be created"):
         create(file / "run")
 
@@ -625,7 +624,7 @@ def test_ctrl_c_again_and_again_while_a_run_is_made_puts_the_old_one_back(
         monkeypatch.setattr("shutil.rmtree", interrupted)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(new_directory, "_fill", half)
+    monkeypatch.setattr(creation, "_fill", half)
     with pytest.raises(KeyboardInterrupt):
         create(run.path, overwrite=True)
     assert [file.name for file in tmp_path.iterdir()] == ["run"]
@@ -654,7 +653,7 @@ def test_ctrl_c_twice_while_a_run_is_made_leaves_what_the_next_one_replaces(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as again:
-        again.setattr(new_directory, "_fill", half)
+        again.setattr(creation, "_fill", half)
         with pytest.raises(KeyboardInterrupt):
             create(tmp_path / "run")
     assert {"chain-00", "data.safetensors"} & set(os.listdir(tmp_path / "run"))
@@ -668,7 +667,7 @@ def test_ctrl_c_once_while_a_run_is_made_leaves_an_empty_folder(tmp_path, monkey
         (path / "chain-00").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(new_directory, "_fill", half)
+    monkeypatch.setattr(creation, "_fill", half)
     with pytest.raises(KeyboardInterrupt):
         create(tmp_path / "run")
     assert not list((tmp_path / "run").iterdir())

@@ -66,7 +66,7 @@ class Layer:
         self.activation, self.alpha = activation, alpha
 
     def describe(self) -> layers.Layer:
-        """The layer of the library that this one stands for."""
+        """The corresponding layer of the library."""
         if self._library is not None:
             return self._library()
         raise NotImplementedError(

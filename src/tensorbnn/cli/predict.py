@@ -1,4 +1,4 @@
-"""``tensorbnn predict``: what the networks of a run say about the rows of a table.
+"""``tensorbnn predict``: predictions for the rows of a table.
 
 The file that is written has a row for each row of the table. Numbers: ``mean``, ``sd`` (over
 networks), ``sd_total`` (of a new target, noise included, where that is known), and quantiles over
@@ -39,7 +39,7 @@ Columns = dict[str, NDArray[Any] | Column]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Predict part by part, so that tables of any size fit."""
+    """Predict in parts, so that a table may have any size."""
     check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
     other = reweighted(saved, options.prior, options.likelihood, progress=not options.quiet)
@@ -65,14 +65,14 @@ def run(options: argparse.Namespace) -> int:
 def _predict(
     saved: SavedRun, ensemble: Ensemble, table: Table, options: argparse.Namespace
 ) -> tuple[Columns, int]:
-    """Columns for all rows of a part, and how many of them have a prediction."""
+    """Columns for all rows of a part, and the number of rows with a prediction."""
     encoding = saved.encoding_for(table)
     rows = encoding.encode(table)
     columns: Columns = dict(table.columns) if options.with_inputs else {}
     prediction = ensemble.predict(rows.x, progress=not options.quiet)
     made = describe(prediction, encoding, options.quantiles, noise=options.noise)
     for name, values in made.items():
-        while name in columns:  # also where the table is one that was written here
+        while name in columns:  # as in a table that `predict` wrote
             name = f"predicted_{name}"
         columns[name] = _spread_out(values, rows.rows - table.number(0), table.num_rows)
     return columns, len(rows)
@@ -81,14 +81,14 @@ def _predict(
 def describe(
     prediction: Prediction, encoding: Encoding, quantiles: tuple[float, ...], *, noise: bool
 ) -> Columns:
-    """Columns that say what is predicted, a value for each row."""
+    """The columns of a prediction, with a value for each row."""
     if encoding.classes is None:
         if noise and not prediction.knows_noise:
             sds = dict.fromkeys(encoding.target_sds)
             known = f"those in {', '.join(sds)} are" if sds else "it has those"
             raise ValueError(
                 "--noise is about a new measurement, whose standard deviation this run can't know: "
-                f"{known} of the training rows; leave --noise out, and add yours to sd in "
+                f"{known} of the training rows; leave out --noise, and add yours to sd in "
                 "quadrature"
             )
         return _describe_numbers(prediction, encoding.targets, quantiles, noise=noise)
@@ -129,7 +129,7 @@ def _describe_numbers(
 def _spread_out(
     values: NDArray[Any] | Column, places: NDArray[Any], rows: int
 ) -> NDArray[Any] | Column:
-    """Values of some rows at their places among all rows."""
+    """Values of some rows at their positions among all rows."""
     if len(places) == rows:
         return values
     is_text = isinstance(values, list)

@@ -1,4 +1,4 @@
-"""``tensorbnn reweight``: what networks are worth under another prior or likelihood."""
+"""``tensorbnn reweight``: the networks of a run under another prior or likelihood."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ from tensorbnn.tables.writing import TableWriter
 
 
 def run(options: argparse.Namespace) -> int:
-    """Weigh, and say what the weights are worth."""
+    """Compute the weights, and print how many networks they are worth."""
     if options.out is not None:
         check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
@@ -43,15 +43,15 @@ def run(options: argparse.Namespace) -> int:
 
 COMMAND = Command(
     "reweight",
-    "ask the same networks about another prior or likelihood",
+    "evaluate the same networks under another prior or likelihood",
     (
         RUN,
-        *other_model("weigh for"),
+        *other_model("reweight to"),
         Option("out", "a table to write the weights to", Path, path="file"),
         OVERWRITE,
         *RESULT,
     ),
     run,
-    description="Weights with which the networks of a run stand for another model. Exits with 0 if "
-    f"they can be trusted, with {NOT_TRUSTWORTHY} if they can't (k-hat too high).",
+    description="Weights with which the networks of a run represent another model. The exit code "
+    f"is 0 if the weights can be trusted, and {NOT_TRUSTWORTHY} if they can't (k-hat too high).",
 )

@@ -55,7 +55,7 @@ def use_instruction_set(name: str) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Let `count` threads work on one call; 0 stands for a fair share of the cores."""
+    """Let `count` threads work on one call; 0 means a fair share of the cores."""
     handle = _library().handle
     if handle is not None:
         handle.tensorbnn_use_threads(count)

@@ -1,4 +1,4 @@
-"""The density from which networks were drawn, where they are no sample of the posterior."""
+"""The density from which networks were drawn, if they are not a sample of the posterior."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """The draws of a run as they were when it was loaded, chunk by chunk."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -48,9 +49,11 @@ class Draws(NamedTuple):
 
     def check_shapes(self, network: Network) -> None:
         """Raise if the files don't hold the parameters of `network`."""
-        shapes = self.store.shapes(0, next(iter(self.pieces)))
-        for name, parameter in network.parameters.items():
-            found = shapes.get(f"parameters/{name}", (0,))[1:]
+        first = next(iter(self.pieces))
+        shapes = [self.store.shapes(chain, first) for chain in self.chains]
+        pairs = itertools.product(network.parameters.items(), shapes)
+        for (name, parameter), own in pairs:
+            found = own.get(f"parameters/{name}", (0,))[1:]
             if found != tuple(parameter.shape):
                 raise RunError(
                     f"the network of this run has {name} of shape {tuple(parameter.shape)}, but "

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tensorbnn.errors import DamagedDrawsError, DamagedFileError, DamagedStateError, WriteError
@@ -155,6 +156,10 @@ class DirectoryStore(Store):
         if not file.exists():
             return {}
         arrays = files.read_arrays(self.root, file, "burn-in", self._facts(chain))
+        made = arrays.get("transition", np.empty(0))
+        shapes = {each.shape[:1] for each in arrays.values()}
+        if made.dtype.kind != "i" or not made.size or shapes != {made.shape}:
+            raise DamagedFileError(file, "is damaged: its arrays don't hold the same networks")
         files.check_finite(file, arrays)
         return arrays
 

@@ -52,7 +52,7 @@ class Lock:
                     return self
             except OSError as error:
                 raise RunError(
-                    f"{self.file} can't be written, and so {self._what} can't either: {error}"
+                    f"{self.file} can't be written, so {self._what} can't be either: {error}"
                 ) from error
         raise RunError(
             f"{self.file} keeps changing: other processes are taking the lock; try again"
