@@ -25,7 +25,7 @@ from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule
 from tensorbnn.storage.creation import check_free
 
-# About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
+# About the speed of a core on a narrow network: drawing shows a bar if it takes longer.
 MULTIPLICATIONS_PER_SECOND = 1e9
 
 
@@ -71,7 +71,7 @@ def fit_variational(
         ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
         same mean.
     num_starts
-        Number of fits, from starts of their own; the one with the highest ELBO is kept.
+        Number of fits, each from another start; the one with the highest ELBO is kept.
     start
         Natural values by name at which the means start, as in `sample`, such as what `pretrain`
         returned: each of the parameter's shape, or with the starts as first axis. What is left out
