@@ -334,7 +334,7 @@ def test_import(tmp_path):
     assert tb.load(new).reports == []
     assert np.isfinite(tb.load(new).waic().elpd)
     assert len(tb.resume(new)) == 100
-    with pytest.raises(tb.RunError, match=r"was imported from TensorBNN, .* can't go on"):
+    with pytest.raises(tb.RunError, match=r"was imported from TensorBNN, .* can't be continued"):
         tb.resume(new, draws=200)
     assert json.loads((new / "run.json").read_text())["status"] == "complete"
 

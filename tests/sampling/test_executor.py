@@ -230,7 +230,7 @@ def test_ctrl_c_where_the_run_was_started(reference, tmp_path, capsys, request, 
     with pytest.raises(KeyboardInterrupt):
         draw(path, executor, mishap=mishap)
     message = capsys.readouterr().err
-    assert "of 5 draws of each chain, which are saved; go on with tb.resume" in message
+    assert "of 5 draws of each chain, which are saved; continue with tb.resume" in message
     assert read_manifest(path)["status"] == "interrupted"
     assert any(12 <= DirectoryStore(path).transitions(chain) < TRANSITIONS for chain in range(2))
     assert not list(path.rglob("*.lock"))

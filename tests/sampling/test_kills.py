@@ -156,7 +156,7 @@ def test_sigterm_at_random_times(reference, tmp_path):
         assert code == 128 + signal.SIGTERM, life.said
         drawn = [sum(DirectoryStore(path).chunk_sizes(chain).values()) for chain in range(3)]
         assert f"stopped after {min(drawn):,} of 1,000,000 draws of each chain" in life.said
-        assert f"go on with tb.resume({str(path)!r})" in life.said
+        assert f"continue with tb.resume({str(path)!r})" in life.said
         assert read_manifest(path)["status"] == "interrupted"
         assert not list(path.rglob("*.tmp"))
         assert not (path / "run.lock").exists()

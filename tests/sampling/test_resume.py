@@ -617,7 +617,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path, monkeypatch, capsys, hmc_refere
     release.set()
     time.sleep(0.3)
     assert contents(path) == before  # what is still running writes nothing more
-    assert "stopped at once; go on with tb.resume" in capsys.readouterr().err
+    assert "stopped at once; continue with tb.resume" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     monkeypatch.undo()
     go_on(path)
@@ -675,7 +675,7 @@ def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
         how = (
             f"tb.resume({str(path)!r})" if number == signal.SIGTERM else f"tensorbnn resume {path}"
         )
-        assert f"go on with {how}\n" in error
+        assert f"continue with {how}\n" in error
         manifest = read_manifest(path)
         assert manifest["status"] == "interrupted"
         assert not (path / "run.lock").exists()
@@ -694,7 +694,7 @@ def test_the_command_goes_on_and_sums_up(short, capsys, hmc_reference):
         assert word in text
     assert_same(short, hmc_reference)
     assert main(["resume", str(short), "--draws", "1"]) == 1
-    assert "has 5 draws of a chain already" in capsys.readouterr().err
+    assert "already has 5 draws of a chain" in capsys.readouterr().err
     assert main(["resume", str(short / "nowhere")]) == 1
     assert "there is no run" in capsys.readouterr().err
     assert main(["resume", str(short / "chain-00")]) == 1
@@ -706,7 +706,7 @@ def test_the_command_has_targets_and_limits(short, capsys):
     assert main(["resume", str(short), *options]) == 0
     assert "R-hat" in capsys.readouterr().out
     manifest = read_manifest(short)
-    described = {"type": "Converged", "rhat": 9.0, "ess": 6.0, "at": None, "fraction": 0.99}
+    described = {"type": "Converged", "rhat": 9.0, "ess": 6.0, "x": None, "fraction": 1.0}
     assert manifest["until"] == described
     assert (manifest["max_minutes"], manifest["max_gradients"]) == (10.0, 100000)
     assert manifest["status"] == "complete"

@@ -41,7 +41,7 @@ class Sums(NamedTuple):
 
 
 class RunningSums(NamedTuple):
-    """Sums that go on from call to call."""
+    """Sums that continue from call to call."""
 
     partial: Array
     """Transitions made toward a draw that is not complete yet."""
@@ -146,8 +146,8 @@ def named_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Draws as named natural values ``(chains, draws, ...)``.
 
-    They are put in rows `first` and on of `capacity`, where they stand in their file: so each is
-    computed in the same way however the run was cut, by a program that is compiled once.
+    They are put in rows `first` and on of `capacity`, as in their file: so each is computed in the
+    same way however the run was cut, by a program that is compiled once.
     """
     end = first + block.position.shape[1]
     padded = np.pad(block.position, ((0, 0), (first, capacity - end), (0, 0)), mode="edge")

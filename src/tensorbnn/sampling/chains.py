@@ -92,7 +92,7 @@ class ChainGroup:
         named_arrays(self.at.chains.target, result.draws.first(1), self._plan.capacity)
 
     def calls(self) -> Iterator[bool]:
-        """Burn in, then draw and save, until the plan is fulfilled or chains are to stop.
+        """Burn in, then draw and save, until the plan is fulfilled or the chains should stop.
 
         Pauses after each call, so that chains can take turns on fewer cores, and while it waits for
         other chains; says whether it did something.
@@ -270,7 +270,7 @@ class DrawBuffer:
         """Draws of the last file that is not full, each ``(chains, draws, ...)``.
 
         The file may hold more than the state counts, where a run was killed between the two: they
-        are drawn again, with the same bits, and stay meanwhile, since they may have been read. A
+        are drawn again, with the same bits. Until then they stay, since they may have been read. A
         run that is to have fewer draws, `most`, keeps no more.
         """
         index, draws = divmod(drawn, self._size)
@@ -281,8 +281,8 @@ class DrawBuffer:
         for chain, length in zip(self._chains, lengths, strict=True):
             if length < draws:
                 raise RunError(
-                    f"chain {chain} can't go on: its last file (number {index}) holds fewer than "
-                    f"the {draws} draws that were written"
+                    f"chain {chain} can't continue: its last file (number {index}) holds fewer "
+                    f"than the {draws} draws that were written"
                 )
         end = min(*lengths, most - index * self._size)
         return {name: np.stack([chunk[name][:end] for chunk in chunks]) for name in chunks[0]}

@@ -1,4 +1,4 @@
-"""Where chains are: all that they need to go on, to a file and back, bit for bit.
+"""The state of chains: all that they need to continue, to a file and back, bit for bit.
 
 A chain's file holds the sampler's state (``state/...``), the sums that continue from call to call
 (``sums/...``), the numbers of its transitions and gradients, the transition of its last report and

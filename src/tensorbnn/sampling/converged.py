@@ -1,4 +1,4 @@
-"""Have predictions converged? R-hat and effective sample size of those at given inputs.
+"""Have predictions converged? R-hat and effective sample size of predictions at given inputs.
 
 For chains that agree, R-hat - 1 falls and the effective sample size grows in proportion to their
 length ``n``. A point where they are ``R`` and ``E`` now reaches its aim at about
@@ -36,19 +36,19 @@ POINTS_AT_ONCE = 8
 @final
 @dataclass(frozen=True)
 class Converged:
-    """Sample until the chains agree about their predictions, and know them well enough.
+    """Sample until the chains agree about predictions, which are then precise enough.
 
     Parameters
     ----------
     rhat
-        R-hat is to be below this.
+        R-hat must be below this.
     ess
-        The effective sample size over all chains, in bulk and tails, is to be at least this.
+        The effective sample size over all chains, in bulk and tails, must be at least this.
     x
         Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. By default at most 100 training
         rows, evenly spaced.
     fraction
-        The share of the inputs at which both are to be reached, by all outputs.
+        The share of the inputs at which all outputs must reach both.
 
     Examples
     --------
@@ -110,12 +110,12 @@ class Converged:
 
 
 class ConvergenceEstimate(NamedTuple):
-    """How far the predictions of a run are from where they are to be.
+    """How far the predictions of a run are from convergence.
 
     Attributes
     ----------
     rule
-        Where they are to be.
+        The limits of R-hat and ESS.
     draws
         Draws of each chain.
     rhat, ess
@@ -157,13 +157,13 @@ class ConvergenceEstimate(NamedTuple):
 
     @property
     def times_longer(self) -> float:
-        """How many times longer chains must be, as far as can be told; infinite where it can't."""
+        """How many times longer chains must be, as an estimate; infinite if unknown."""
         ordered = np.sort(self.needed)[::-1]
         return max(float(ordered[self.rule._allowed(len(ordered))]), 1.0)
 
     @property
     def progress_text(self) -> str:
-        """Where a run that goes on stands."""
+        """How far a run is, for the progress bar."""
         known = self.rhat[np.isfinite(self.rhat)]
         rhat = f"R-hat up to {known.max():.3f}" if len(known) else "R-hat unknown"
         lowest = np.nan_to_num(self.ess).min()
@@ -171,7 +171,7 @@ class ConvergenceEstimate(NamedTuple):
         return text if np.isfinite(self.times_longer) else f"{text}, no telling how long"
 
     def after(self, draws: int) -> "ConvergenceEstimate":
-        """What is to be expected after this many draws."""
+        """What to expect after this many draws."""
         times = draws / self.draws
         return self._replace(
             draws=draws,
@@ -188,7 +188,7 @@ def estimate_convergence(
     *,
     most: int | None = None,
 ) -> ConvergenceEstimate | None:
-    """Where predictions ``(chains, draws, points, outputs)`` stand; ``None`` for too few draws.
+    """How far predictions ``(chains, draws, points, outputs)`` are; ``None`` for too few draws.
 
     Points are looked at until it is known whether the aim is reached, those first that were worst
     `before`; or, with `most`, about that many of them. Those never looked at always are.

@@ -2,7 +2,7 @@
 
 Each task runs one chain (`tensorbnn.sampling.worker`) and writes it; here, where the run was
 started, nothing is computed. What the workers have done is read from the run directory. Where a
-worker is lost its chain is submitted again and goes on from where it was last saved.
+worker is lost its chain is submitted again and continues from where it was last saved.
 """
 
 import asyncio
@@ -193,7 +193,7 @@ class _Tasks:
                 self._submit(_Task(chain, self._executor, 1, progress))
 
     def wait(self, seconds: float) -> None:
-        """Wait until a chain ends, `seconds` at most, and see to those that have ended."""
+        """Wait until a chain ends, `seconds` at most, and handle those that have ended."""
         if not self._futures:  # only for one that was cancelled, and is saving where it is
             time.sleep(seconds)
         first = concurrent.futures.FIRST_COMPLETED
@@ -234,14 +234,14 @@ class _Tasks:
                 self._submit(task)
             else:
                 self._fail(self._lost("`executor` is broken", error))
-        except Exception as error:  # chains that it has taken are to stop, and be saved
+        except Exception as error:  # chains that it has taken must stop, and be saved
             reason = f"{type(error).__name__}: {error}"
             self._fail(ExecutorError(self._store.path, "", reason, refused=True))
         else:
             self._futures[future] = task._replace(executor=self._executor)
 
     def _end(self, task: _Task, error: BaseException | None) -> None:
-        """See to a chain whose task has ended: it is done, has failed, or goes on elsewhere."""
+        """Handle a chain whose task has ended: it is done, has failed, or continues elsewhere."""
         if error is not None and not _worker_was_lost(error):
             error.add_note(f"in chain {task.chain} of the run {self._store.path}")
             self._fail(error)

@@ -1,9 +1,10 @@
 """Run chains side by side in this process.
 
-Each chain is a task of its own: on a CPU one compiled program that advances a single chain is run
-by as many threads as there are cores, so that a chain's draws do not depend on the number of cores;
-nor do they depend on how a run is cut into calls, or on where it was stopped and taken up again. In
-burn-in chains learn from each other (see `pooling`). An accelerator advances all chains at once.
+Each chain is a separate task: on a CPU one compiled program that advances a single chain is run by
+as many threads as there are cores, so that the draws of a chain do not depend on the number of
+cores; nor do they depend on how a run is cut into calls, or on where it was stopped and taken up
+again. In burn-in chains learn from each other (see `pooling`). An accelerator advances all chains
+at once.
 """
 
 import collections
@@ -66,7 +67,7 @@ class LocalBackend:
 
         `stop` or an error stops every chain after the call it is in, and saves where it is. So does
         an exception in this thread, such as a second Ctrl-C, but without waiting for calls: chains
-        then go on from where they were last saved. A chain that has spent its gradients stops by
+        then continue from where they were last saved. A chain that has spent its gradients stops by
         itself. With `until_pooled` chains stop after the last pooling round.
         """
         errors: list[BaseException] = []
@@ -138,7 +139,7 @@ class LocalBackend:
         """What a thread does: advance whichever chain waits; an error stops all chains.
 
         Where there are more chains than threads they take turns, so that all of them grow together
-        and a run can be read, and judged, while it goes on.
+        and a run can be read and judged while it continues.
         """
         with precision(dtype):
             while True:

@@ -1,8 +1,8 @@
-"""Predictions of a run while it goes on: how far they are, and whether that is far enough.
+"""Predictions of a run while it continues: how far they are, and whether that is far enough.
 
-Whether chains are long enough is decided only where all of them are at the end of the plan, from
-their draws alone: so when a run ends depends neither on the clock nor on interruptions, unless a
-limit of time does end it. Meanwhile a thread looks now and then, to say how long it will take.
+Whether chains are long enough is decided only when all of them are at the end of the plan, from
+their draws alone: so the end of a run depends neither on the clock nor on interruptions, unless a
+limit of time ends it. In between, a thread looks now and then, to estimate how long it will take.
 """
 
 import math
@@ -43,6 +43,8 @@ LOOK_SHARE = 0.02
 # Seconds of a diagnosis as long as none was measured: at least, and as a part of those of the
 # first computation, which imports most of what it needs.
 DIAGNOSIS_SECONDS, DIAGNOSIS_SHARE = 1.0, 0.75
+# Most that is kept free for them: so many seconds, and this share of the limit.
+MOST_SECONDS, MOST_SHARE = 2.0, 0.1
 # Networks that are evaluated together, at most; fewer are filled up, so that one program serves.
 BATCH = 256
 
@@ -108,7 +110,9 @@ class Monitor:
         """Seconds for the estimate at the end of a run, and for diagnoses after it."""
         estimate = self._diagnosis if self._needed is None else self._needed
         after = self._run.diagnoses * max(estimate, self._diagnosis)
-        return after if self._until is None else estimate + after
+        needed = after if self._until is None else estimate + after
+        # On a busy machine the rehearsal takes long, and chains should not stop for that.
+        return min(needed, MOST_SECONDS + MOST_SHARE * 60 * (self._run.rule.max_minutes or 0.0))
 
     def _estimate(
         self, rule: Converged, before: ConvergenceEstimate | None, most: int | None = None
@@ -145,7 +149,7 @@ class Monitor:
             try:
                 with self._lock:
                     self._look()
-            except (RunError, OSError):  # whoever decides will meet it, too
+            except (RunError, OSError):  # the decision at the end raises it, too
                 return
             took = time.monotonic() - began
 
@@ -177,7 +181,7 @@ class PlainEstimate(NamedTuple):
 
 @final
 class GrowingPredictions:
-    """What the networks of a run that goes on say at a few inputs: each is evaluated once.
+    """Predictions at a few inputs by the networks of a run that grows: each is evaluated once.
 
     The `store` is only read; inputs `x` ``(rows, inputs)`` are in the user's units.
     """

@@ -17,7 +17,7 @@ from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 
-# Where a chain restarts is drawn with a key of its own: its first start has used those before it.
+# A chain restarts at a point drawn with a separate key: its first start has used those before it.
 RESTART_KEYS = 2**31
 # Draws that one call keeps at most, however many go into a file.
 MAX_DRAWS_PER_CALL = 1000

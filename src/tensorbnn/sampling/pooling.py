@@ -3,7 +3,7 @@
 Chains come together after each of the twenty rounds of burn-in. One that arrives early waits for
 the others; what it does next depends on what all shared and on nothing else, so it is the same
 however the run was cut. What a chain shared is saved with it: one that was saved before a round
-that others have left still gets to know it.
+that others have left still gets it.
 
 A chain is stuck where it accepts nothing, where its log-density is NaN or infinite, or where its
 log-density stays far below that of the others.
@@ -159,7 +159,7 @@ def has_rounds_left(at: Checkpoint, plan: Plan) -> bool:
 
 
 def restart_reason(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
-    """Why a chain is to be restarted after the last round; arguments are those of `stuck_reason`.
+    """Why a chain should be restarted after the last round; arguments are those of `stuck_reason`.
 
     What it shared before it was last restarted does not count, or it would be restarted before it
     had the time to arrive. When that was follows from what all shared, as everything here does.

@@ -1,4 +1,4 @@
-"""Reports of a run while it goes on: what the sampler does, and how well the networks fit.
+"""Reports of a run while it continues: what the sampler does, and how well the networks fit.
 
 Each chain reports whenever the number of its transitions, burn-in included, is a multiple of
 ``report_every``, and at its end. A report is a line of ``metrics.jsonl``:
@@ -78,7 +78,7 @@ class Reporting:
         validation: Dataset | tuple[ArrayLike, ArrayLike] | None,
         every: int,
     ) -> "Reporting":
-        """What the user asks for, or an error."""
+        """The options of the user, or an error."""
         if validation is not None and not metrics:
             raise ValueError(
                 "`validation` is given but `metrics` is not: say what to report of these data, "
@@ -145,7 +145,7 @@ class Reporter:
     def resets_sums(self, transition: int) -> bool:
         """Whether sums for reports begin from zero after `transition` transitions.
 
-        Not with the last report of a run, so that a longer run goes on as if it had not ended.
+        Not with the last report of a run, so that a longer run continues as if it had not ended.
         """
         return transition % self._reporting.every == 0
 

@@ -1,7 +1,7 @@
-"""A run to disk and back: what ``run.json`` says of it, and the run that it says.
+"""A run to disk and back: ``run.json`` from a run, and a run from ``run.json``.
 
-A run goes on as it was begun. What ``run.json`` can't say (metrics of the user's own, data that are
-not kept) is given again, and compared as far as possible.
+A run continues as it began. What ``run.json`` can't hold (your own metrics, data that are not kept)
+is given again, and compared as far as possible.
 """
 
 import contextlib
@@ -165,6 +165,7 @@ def restore_run(
         rule,
         _restore_reporting(store, posterior, metrics, validation),
         checkpoint_seconds,
+        diagnoses=int("table" in manifest["notes"]),  # as the command line does after a run
     )
     run.store = store
     return run
@@ -224,7 +225,7 @@ def take_up(run: Run) -> list[Checkpoint]:
 def _warn_of_oddities(run: Run, store: DirectoryStore) -> None:
     """Warn where draws may differ in their last bits, or some can't be read."""
     _warn_of_versions(run, store)
-    try:  # full files are not needed to go on; better known now than at the end
+    try:  # full files are not needed to continue; better known now than at the end
         for chain in range(run.plan.chains):
             store.chunk_sizes(chain)
     except RunError as error:
@@ -298,11 +299,11 @@ def check_same(store: DirectoryStore, posterior: Posterior | None) -> None:
 
 
 def check_not_imported(store: DirectoryStore) -> None:
-    """Raise where a run was made by another program, which keeps no sampler to go on with."""
+    """Raise if a run was made by another program, which keeps no sampler to continue with."""
     if "imported" in store.manifest:
         raise RunError(
             f"{store.path} was imported from {store.manifest['imported']}, which keeps nothing of "
-            "its sampler, and can't go on: sample anew from where it ended, by "
+            "its sampler, and can't be continued: sample anew from where it ended, by "
             "tb.sample(posterior, start=tb.load(path))"
         )
 
@@ -334,8 +335,8 @@ def _restore_reporting(
     described, given = store.manifest["metrics"], named_metrics(metrics)
     if unknown := sorted(set(given) - set(described)):
         raise ValueError(
-            f"`metrics` has {unknown}, but the run reports {sorted(described)}: a run goes on with "
-            "its own metrics"
+            f"`metrics` has {unknown}, but the run reports {sorted(described)}: give only metrics "
+            "of the run"
         )
     known = restore_metrics(described) | given
     if missing := [name for name in described if name not in known]:

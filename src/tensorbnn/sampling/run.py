@@ -1,4 +1,4 @@
-"""A run: all that says what its chains do, and the loop that takes them to their end.
+"""A run: everything that defines its chains, and the loop that takes them to their end.
 
 Chains are run to the number of draws in the plan; with a stopping rule they are made longer by a
 quarter, again and again, until it is satisfied.
@@ -45,7 +45,7 @@ class Backend(Protocol):
 
 @dataclass
 class Run:
-    """All that says what chains do, and where what they make goes."""
+    """Everything that defines what chains do, and where their draws go."""
 
     posterior: Posterior
     sampler: Sampler
@@ -108,7 +108,7 @@ class Run:
         """Make the plan longer by a quarter."""
         before = self.plan
         self.plan = dataclasses.replace(before, draws=-(-5 * before.draws // 4))
-        # First how long the run is to be: readers don't look for a last report that is trimmed.
+        # First the new length: readers don't look for a last report that is trimmed.
         self.store.update(draws=self.plan.draws, status="running")
         self.trim_reports(dict.fromkeys(range(before.chains), before.transitions))
 
@@ -133,7 +133,7 @@ class Run:
         try:
             yield
         except BaseException as error:
-            with contextlib.suppress(RunError):  # the first error is the one to be told
+            with contextlib.suppress(RunError):  # the first error is the one to show
                 self.store.update(status="interrupted")
             if isinstance(error, KeyboardInterrupt) and self.path is not None:
                 _say(StoppedAtOnce(Resume(self.path)))
@@ -148,7 +148,7 @@ class Run:
             warn(warning)
 
     def _answer_signal(self, outcome: Outcome, number: int) -> None:
-        """Say how far a run came; only one in memory that Ctrl-C has stopped goes on from here."""
+        """Say how far a run came, and end the program unless Ctrl-C stopped a run in memory."""
         if self.path is not None:
             resume = None if outcome.complete else Resume(self.path)
             _say(Stopped(self.path, outcome.draws, self.plan.draws, resume))
@@ -172,8 +172,8 @@ class Stopped(Message):
         if self.resume is None:
             return "stopped, but all {planned:,} draws of each chain are saved in {path}"
         return (
-            "stopped after {draws:,} of {planned:,} draws of each chain, which are saved; go on "
-            "with {resume}"
+            "stopped after {draws:,} of {planned:,} draws of each chain, which are saved; "
+            "continue with {resume}"
         )
 
 
@@ -181,7 +181,7 @@ class Stopped(Message):
 class StoppedAtOnce(Message):
     """A second Ctrl-C has stopped a run that is saved."""
 
-    text = "stopped at once; go on with {resume} from the last checkpoint"
+    text = "stopped at once; continue with {resume} from the last checkpoint"
     resume: Resume
 
 

@@ -1,4 +1,4 @@
-"""When a run stops: a stopping rule, limits of time and gradients, and what it falls short of."""
+"""When a run stops: a stopping rule, limits of time and gradients, and what is missing then."""
 
 import math
 import time
@@ -32,7 +32,7 @@ POINTS_NAMED = 5
 
 
 class Estimate(Protocol):
-    """What a stopping rule says of an ensemble."""
+    """What a stopping rule says about an ensemble."""
 
     @property
     def converged(self) -> bool:
@@ -40,14 +40,14 @@ class Estimate(Protocol):
 
     @property
     def times_longer(self) -> float:
-        """How many times as many draws it needs, as far as can be told; infinite where it can't."""
+        """How many times as many draws it needs, as an estimate; infinite if unknown."""
 
 
 class Until(Protocol):
     """A stopping rule: any object with `estimate`. One that is saved is a frozen dataclass."""
 
     def estimate(self, ensemble: "Ensemble") -> Estimate | bool | None:
-        """Whether a run with these networks may stop; ``None`` where it is too early to tell."""
+        """Whether a run with these networks may stop; ``None`` if it is too early to tell."""
 
 
 class StoppingRule(NamedTuple):
@@ -129,7 +129,7 @@ class Outcome(NamedTuple):
 def stopped_early(
     outcome: Outcome, rule: StoppingRule, plan: Plan, path: Path | None
 ) -> RunWarning | None:
-    """What a run that a limit has stopped falls short of; ``None`` where it does not."""
+    """What is missing in a run that a limit has stopped; ``None`` if nothing is."""
     if outcome.limit is None:
         return None
     planned, estimate, times = plan.draws, outcome.estimate, None

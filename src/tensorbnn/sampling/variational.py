@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_path
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import pareto_smooth
@@ -26,7 +25,7 @@ from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import StoppingRule
 from tensorbnn.storage.creation import check_free
 
-# About what a core makes of a narrow network: drawing that takes less shows no bar of its own.
+# About the speed of a core on a narrow network: drawing shows a bar if it takes longer.
 MULTIPLICATIONS_PER_SECOND = 1e9
 
 
@@ -72,7 +71,7 @@ def fit_variational(
         ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
         same mean.
     num_starts
-        Number of fits, from starts of their own; the one with the highest ELBO is kept.
+        Number of fits, each from another start; the one with the highest ELBO is kept.
     start
         Natural values by name at which the means start, as in `sample`, such as what `pretrain`
         returned: each of the parameter's shape, or with the starts as first axis. What is left out
@@ -140,7 +139,7 @@ def fit_variational(
         sample_hyperparameters=bool(sample_hyperparameters),
     )
     if path is not None:
-        check_free(Path(path), overwrite=overwrite)
+        check_free(check_path("path", path), overwrite=overwrite)
     warn_of_data(posterior)
     found = fit(
         posterior,

@@ -1,9 +1,9 @@
 """What a worker of an executor does: run one chain of a run directory from where it was last saved.
 
-Model, sampler and metrics come pickled from whoever started the run, the rest from the directory,
-of which nothing is executed. A worker holds the lock of its chain. It may die at any time and its
-chain be run again by another one, or be given twice: the files come out the same. How far a chain
-came is on the disk, so only warnings are returned.
+Model, sampler and metrics come pickled from the process that started the run, the rest from the
+directory, of which nothing is executed. A worker holds the lock of its chain. It may die at any
+time and its chain be run again by another one, or be given twice: the files come out the same. How
+far a chain came is on the disk, so only warnings are returned.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ from tensorbnn.warning import collect_warnings
 
 
 class ChainTask(NamedTuple):
-    """What the workers of a run are told."""
+    """What the workers of a run need to know."""
 
     path: Path
     coordinator: dict[str, Any] | None
@@ -63,7 +63,7 @@ class ChainTask(NamedTuple):
 
 
 def make_task(run: Run, store: DirectoryStore) -> ChainTask:
-    """What workers are told of a run that is locked."""
+    """What workers need to know of a run that is locked."""
     posterior, rows = run.posterior, run.reporting.rows
     data: dict[str, Any] = {}
     if posterior.x is not None and store.data() is None:
@@ -89,7 +89,7 @@ def make_task(run: Run, store: DirectoryStore) -> ChainTask:
 def run_chain(task: ChainTask, chain: int) -> list[Warning]:
     """Run one chain to its end, or until it is asked to stop; it is saved in any case.
 
-    What there is to warn of is returned: a worker has nobody to tell it.
+    Warnings are returned, for the process that has a user to show them to.
 
     SIGTERM, where a worker can handle it, ends the worker when the chain is saved. So does the end
     of the process whose pool it belongs to.
@@ -110,7 +110,7 @@ def run_chain(task: ChainTask, chain: int) -> list[Warning]:
 def _run(task: ChainTask, chain: int) -> int | None:
     store = _open(task)
     is_abandoned = _is_abandoned if _is_child() else lambda: False
-    # A file system that fails for a moment asks for nothing.
+    # A file system that fails for a moment is no request to stop.
     deadline = None if math.isinf(task.seconds) else time.monotonic() + task.seconds
     stop = StopRequest(lambda: os.path.exists(store.stop_file) or is_abandoned(), deadline)
     lock = _lock_patiently(store.chain_lock(chain), task.patience_seconds, stop)
@@ -155,7 +155,7 @@ def _restore(task: ChainTask, store: DirectoryStore, deadline: float | None) -> 
 
 
 def _lock_patiently(lock: Lock, seconds: float, stop: StopRequest) -> Lock | None:
-    """The lock of a chain, or ``None`` where chains are to stop."""
+    """The lock of a chain, or ``None`` if chains should stop."""
     deadline = time.monotonic() + seconds
     while not stop.requested:
         try:
@@ -174,14 +174,14 @@ def _is_child() -> bool:
 
 
 def _is_abandoned() -> bool:
-    """Whether the process that made this one is gone: then nobody will resume its chains."""
+    """Whether the process that made this one is gone, and with it the run."""
     parent = multiprocessing.parent_process()
     return parent is not None and not parent.is_alive()
 
 
 @contextlib.contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Ctrl-C comes to all processes of a terminal; a pool's are stopped by whoever started them."""
+    """Ignore Ctrl-C, which comes to all processes of a terminal, in those of a pool."""
     if not _is_child():
         yield
         return
