@@ -5,7 +5,9 @@ This module checks single numbers and choices; `model/checks.py` checks arrays.
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from tensorbnn.errors import OptionError, OptionTypeError
@@ -72,6 +74,22 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
         *others, last = map(repr, choices)
         raise OptionError(name, f"{', '.join(others)} or {last}", value)
     return value
+
+
+def check_path(name: str, value: object) -> Path:
+    """A path, as a text or as another object that stands for one."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise OptionTypeError(name, "a path", value)
+    return Path(os.fspath(value))
+
+
+def check_classes(name: str, value: object) -> Mapping[str, type]:
+    """Classes by name; ``None`` for none."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping) and all(isinstance(each, type) for each in value.values()):
+        return value
+    raise OptionTypeError(name, "classes by name, such as {'Mine': Mine}", value)
 
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...], wanted: str) -> Any:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorbnn.checks import check_count, check_number
 from tensorbnn.errors import OptionError
-from tensorbnn.model.checks import DType, as_rows, cast, check_inputs, check_rows
+from tensorbnn.model.checks import DType, as_array, as_rows, cast, check_inputs, check_rows
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.rows import RowLikelihood
@@ -143,6 +144,7 @@ class Dataset:
 
     def evenly(self, most: int) -> "Dataset":
         """At most `most` rows, spread evenly over all."""
+        most = check_count("most", most)
         return self.take(slice(None, None, -(-len(self) // most)))
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple["Dataset", "Dataset"]:
@@ -150,6 +152,8 @@ class Dataset:
 
         Both keep the order of the rows. The same seed gives the same rows.
         """
+        fraction = check_number("fraction", fraction)
+        seed = check_count("seed", seed, least=0)
         count = round(fraction * len(self))
         if not 0 < count < len(self):
             raise ValueError(
@@ -197,10 +201,11 @@ def _checked_sd(y_sd: ArrayLike, y: NDArray[Any] | None) -> NDArray[Any]:
 
 def _checked_weight(sample_weight: ArrayLike, count: int) -> NDArray[Any]:
     """The user's `sample_weight` ``(rows,)``, or an error."""
-    if np.shape(sample_weight) != (count,):
+    given = as_array("sample_weight", sample_weight)
+    if given.shape != (count,):
         wanted = f"the shape ({count},), a number for each row"
-        raise OptionError("sample_weight", wanted, np.shape(sample_weight), "have")
-    weights = as_rows("sample_weight", sample_weight)
+        raise OptionError("sample_weight", wanted, given.shape, "have")
+    weights = as_rows("sample_weight", given)
     _check_each("sample_weight", weights, weights >= 0, "at least 0")
     if not np.any(weights > 0):
         raise OptionError("sample_weight", "positive in some row", 0.0)

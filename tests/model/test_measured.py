@@ -151,7 +151,7 @@ def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
     np.testing.assert_allclose(last["training.mean_squared_error"], error, rtol=1e-6)
     np.testing.assert_allclose(last["validation.mean_squared_error"], error, rtol=1e-6)
 
-    scores = loaded.evaluate(X, y, y_sd=sd, progress=False)
+    scores = loaded.evaluate(X, y, y_sd=sd, level=0.9, progress=False)
     log_score = np.mean(special.logsumexp(each, axis=0) - np.log(len(networks)))
     np.testing.assert_allclose(scores.log_score, log_score, rtol=1e-9)
     np.testing.assert_allclose(scores.rmse, np.sqrt(np.mean((prediction.mean - y) ** 2)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_fraction
 from tensorbnn.data import (
     Dataset,
     Prepared,
@@ -338,6 +338,7 @@ class Ensemble(Networks):
         (True, 1.0)
         """
         rows = self._prepare(Dataset(x, y, y_sd=y_sd, sample_weight=sample_weight))
+        level = check_fraction("level", level, such_as="0.95")
         seed = check_count("seed", seed, least=0, most=MAX_SEED)
         known = rows.dataset
         prediction = self.predict(known.x, progress=progress)

@@ -17,6 +17,7 @@ from tensorbnn.ensemble import statistics, targets
 from tensorbnn.ensemble.draws import Batch
 from tensorbnn.ensemble.frames import columns_frame
 from tensorbnn.errors import OptionError
+from tensorbnn.model.checks import as_array
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 from tensorbnn.model.noise import UNKNOWN_NOISE
@@ -160,7 +161,7 @@ class Prediction:
             `cdf`); those of counts are whole numbers. Without it, they are quantiles of the
             expected target over networks. Probabilities of classes have no noise.
         """
-        wanted = np.asarray(probability, np.float64)
+        wanted = as_array("probability", probability).astype(np.float64)
         if wanted.ndim > 1 or wanted.size == 0 or not np.all((wanted >= 0) & (wanted <= 1)):
             raise OptionError("probability", "between 0 and 1", probability, "lie")
         if noise and not self._likelihood.predicts_classes:
@@ -225,7 +226,7 @@ class Prediction:
             Density ``(rows, outputs, bins)``: the share in a bin over the bin's width. What is
             outside the edges is in no bin.
         """
-        bins = np.asarray(edges, np.float64)
+        bins = as_array("edges", edges).astype(np.float64)
         if bins.ndim != 1 or len(bins) < 2 or not np.all(np.diff(bins) > 0):
             raise ValueError("`edges` must be at least two increasing numbers")
 

@@ -35,17 +35,26 @@ def named_dtype(dtype: DTypeLike) -> DType:
     return name
 
 
-def as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
-    """User's rows as an array of numbers ``(rows, columns)``, or an error that names them."""
+def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    """User's numbers as an array, or an error that names them."""
     check_unmasked(name, values)
     if isinstance(values, jax.core.Tracer):
         raise TypeError(
             f"`{name}` must hold numbers, but JAX is tracing it: use it outside of jax.jit, "
             "jax.vmap and jax.grad"
         )
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers, got an array of type {array.dtype}")
+    return array
+
+
+def as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
+    """User's rows as an array of numbers ``(rows, columns)``, or an error that names them."""
+    array = as_array(name, values)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tensorbnn.checks import is_number, is_whole
+from tensorbnn.checks import LARGEST_COUNT, is_number, is_whole
 from tensorbnn.model.hyper import Hyper, Interval, Prior, is_inside, is_positive, support_text
 from tensorbnn.model.priors import Cauchy, Exponential, HalfNormal, Normal
 
@@ -108,9 +108,11 @@ class AbstractDense(Layer):
     bias_prior: Prior
 
     def __post_init__(self) -> None:
-        if not is_whole(self.units) or self.units < 1:
+        if not is_whole(self.units) or not 1 <= self.units <= LARGEST_COUNT:
+            is_large = is_whole(self.units) and self.units > 1
+            bound = f"at most {LARGEST_COUNT}" if is_large else "at least 1"
             raise ValueError(
-                f"`units` of {type(self).__name__} must be a whole number of at least 1, "
+                f"`units` of {type(self).__name__} must be a whole number of {bound}, "
                 f"got {self.units!r}"
             )
         for name in ("weight_prior", "bias_prior"):

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.model.checks import DType, cast
+from tensorbnn.model.checks import DType, as_array, cast
 
 # Largest standard deviations, and the inverses of the smallest: float64 holds the squares of those
 # of inputs, and the fourth powers of those of targets, which errors of sds need.
@@ -46,10 +46,11 @@ class Scaling:
 
     def __post_init__(self) -> None:
         for name in ("x_shift", "x_scale", "y_shift", "y_scale"):
-            values = tuple(float(each) for each in getattr(self, name))
-            if not np.all(np.isfinite(values)):
-                raise ValueError(f"`{name}` of a Scaling must be finite, got {values}")
-            object.__setattr__(self, name, values)
+            values = as_array(name, getattr(self, name))
+            if values.ndim != 1 or not np.all(np.isfinite(values)):
+                got = getattr(self, name)
+                raise ValueError(f"`{name}` of a Scaling must be finite numbers, got {got!r}")
+            object.__setattr__(self, name, tuple(values.astype(float).tolist()))
         for kind in ("x", "y"):
             shift, scale = getattr(self, f"{kind}_shift"), getattr(self, f"{kind}_scale")
             if len(shift) != len(scale):

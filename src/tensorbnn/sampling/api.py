@@ -4,12 +4,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from tensorbnn.checks import check_count, check_positive
+from tensorbnn.checks import check_classes, check_count, check_path, check_positive
 from tensorbnn.data import Dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.metrics import Metric, named_metrics
@@ -210,7 +209,7 @@ def begin_run(
         diagnoses,
     )
     if path is not None:
-        check_free(Path(path), overwrite=overwrite)
+        check_free(check_path("path", path), overwrite=overwrite)
     notes = check_notes(notes)
     warn_of_data(posterior)
     checkpoints = _first_checkpoints(run, start)
@@ -287,13 +286,14 @@ def resume(
         "checkpoint_seconds": _check_checkpoint_seconds(checkpoint_seconds),
     }
     known: dict[str, Any] = {"posterior": posterior, "metrics": metrics, "validation": validation}
+    check_classes("custom_objects", custom_objects)
     known |= {"custom_objects": custom_objects}
     place = run._whole_store("resume") if isinstance(run, Ensemble) else run
     if isinstance(place, Store) and not isinstance(place, DirectoryStore):
         given = known | {"executor": executor}
         _check_left_out(*(name for name, value in given.items() if value is not None))
         return _resume_memory(place, limits, progress=progress)
-    path = place.path if isinstance(place, DirectoryStore) else place
+    path = place.path if isinstance(place, DirectoryStore) else check_path("run", place)
     reader = DirectoryStore(path)
     check_same(reader, posterior)
     if until is not None or limits["draws"] not in (None, reader.manifest["draws"]):
@@ -375,7 +375,7 @@ def load(
     ...     print(tb.load(path))
     Ensemble(20 networks: 2 chains of 10 draws)
     """
-    custom = custom_objects or {}
+    custom, path = check_classes("custom_objects", custom_objects), check_path("path", path)
     return Ensemble._from_store(DirectoryStore(path), custom, data=data, skip_damaged=skip_damaged)
 
 

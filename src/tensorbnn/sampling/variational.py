@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_path
 from tensorbnn.engine.perturbed import Estimator
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.reweight import pareto_smooth
@@ -140,7 +139,7 @@ def fit_variational(
         sample_hyperparameters=bool(sample_hyperparameters),
     )
     if path is not None:
-        check_free(Path(path), overwrite=overwrite)
+        check_free(check_path("path", path), overwrite=overwrite)
     warn_of_data(posterior)
     found = fit(
         posterior,
