@@ -312,7 +312,7 @@ def test_a_metric_that_fails_stops_the_run_and_names_the_chain(reference, tmp_pa
 
     with (
         ThreadPoolExecutor(1) as executor,
-        pytest.raises(RuntimeError, match="transition 16 of chain 0: ValueError: no good") as caught,
+        pytest.raises(RuntimeError, match="16 of chain 0: ValueError: no good") as caught,
     ):
         draw(path, executor, mishap=mishap)
     assert caught.value.__notes__ == [f"in chain 0 of the run {path}"]
