@@ -7,7 +7,8 @@ such as those that show a progress bar, leave it as it is.
 Printed numbers depend on the machine's instruction set in their last digits, so that no test
 compares them: run this after a change of a sampler, and read the difference.
 
-A picture that a page saves as ``name.png`` and shows as ``images/name.png`` is put there.
+A picture that a page saves as ``name.png`` and shows as ``images/name.png`` is put there; with
+fewer colors if its file is large.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
+from PIL import Image
 
 PICTURE = re.compile(r"\]\(images/([\w-]+\.png)\)")
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -48,6 +50,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             found = refresh(page)
             for name in filter(os.path.exists, PICTURE.findall(found)):
+                if os.path.getsize(name) > 100_000:
+                    colors = Image.open(name).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+                    colors.save(name, optimize=True)
                 shutil.copy(name, page.parent / "images" / name)
         page.write_text(found, encoding="utf-8")
         print(f"{os.path.relpath(page)}: done")

@@ -16,7 +16,7 @@ import pytest
 import tensorbnn as tb
 
 RAGGED = [[1.0], [1.0, 2.0]]
-COUNTS = [-1, 1.5, "3", 10**30, float("nan"), [1], object()]
+COUNTS = [-1, 1.5, "3", 10**30, float("nan"), [None], object()]
 NUMBERS = ["a", float("nan"), [None], 1j, object(), {}]
 ARRAYS = ["abc", RAGGED, [float("nan")] * 4, object(), {"a": 1.0}, [["a"]] * 4, [1j] * 4, [],
           np.zeros((2, 2, 2, 2))]  # fmt: skip
@@ -68,6 +68,11 @@ def prediction():
 
 def network():
     return tb.Network(tb.Dense(1), inputs=1)
+
+
+def fit(estimator, **options):
+    quick = {"chains": 1, "burn_in": 2, "draws": 4, "until": None}
+    return estimator(**quick | options).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1, 1])
 
 
 X, Y = [0.0, 0.5, 1.0], [0.1, 0.4, 0.9]
@@ -130,6 +135,10 @@ CALLS = {
             *("HalfCauchy", "Gamma", "InverseGamma", "Uniform", "GammaPrecision"),
             *("Gaussian", "StudentTNoise", "MeasuredGaussian", "LeakyReLU"),
         )
+    },
+    **{
+        name: (lambda name=name: functools.partial(fit, getattr(tb, name)), lambda: {})
+        for name in ("BNNRegressor", "BNNClassifier")
     },
     "Dense": (lambda: tb.Dense, lambda: {"units": 2}),
     "CauchyDense": (lambda: tb.CauchyDense, lambda: {"units": 2}),

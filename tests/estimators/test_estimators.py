@@ -443,7 +443,7 @@ def test_nothing_is_predicted_before_fit():
         ),
         (
             {"hidden_layer_sizes": (0,)},
-            r"`units` of Dense must be a whole number of at least 1, got 0",
+            r"`hidden_layer_sizes` must be numbers of units",
         ),
         ({"activation": "Tan"}, r"`activation` must be a layer or one of \['elu', .*got 'Tan'"),
         ({"activation": ["tanh"]}, r"`activation` must be a layer or one of .*got \['tanh'\]"),

@@ -344,3 +344,34 @@ def test_every_file_of_an_import_is_checked(tmp_path):
     (tmp_path / "new" / "chain-00" / "draws-00002.safetensors").unlink()
     with pytest.raises(tb.RunError, match=r"draws-00002.safetensors is missing"):
         tb.load(tmp_path / "new")
+
+
+MASKED = np.ma.masked_greater(np.linspace(-1, 1, 5), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": (MASKED, np.ones(5))}, "in `data`, 1 values of `x` are masked"),
+        ({"data": ([[1.0], [2.0, 3.0]], [1.0, 2.0])}, "in `data`, `x` must be an array of numbers"),
+        ({"data": (np.array([1, None]), [1, 2])}, "in `data`, `x` must hold numbers"),
+        ({"data": (np.ones(5), np.ones(5), np.ones(5))}, "`data` must be a pair"),
+        ({"data": np.ones((2, 5))}, "`data` must be a pair"),
+        ({"custom_objects": 5}, "`custom_objects` must be a dict of layers by name, got 5"),
+        ({"dtype": "int8"}, "`dtype` must be 'float32' or 'float64'"),
+    ],
+)
+def test_bad_options_are_named(tmp_path, options, message):
+    options = {"likelihood": tb.Gaussian(sd=0.1)} | options
+    with pytest.raises((TypeError, ValueError), match=message):
+        tb.load_original(DATA / "gauss_tanh", **options)
+    with pytest.raises((TypeError, ValueError), match=message):
+        tb.import_original(DATA / "gauss_tanh", tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
+
+
+def test_bad_paths_are_named(tmp_path):
+    with pytest.raises(TypeError, match="`path` must be the path of a run directory of TensorBNN"):
+        tb.load_original(5)
+    with pytest.raises(TypeError, match="`old` must be the path of a run directory of TensorBNN"):
+        tb.import_original(5, tmp_path / "new")

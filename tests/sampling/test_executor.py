@@ -22,6 +22,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import tensorbnn as tb
 from tensorbnn.errors import DamagedFileError, LockedError
@@ -111,7 +112,11 @@ def go_on(path, executor=None, **options):
 
 
 def contents(path):
-    return {file.relative_to(path).as_posix(): file.read_bytes() for file in path.glob("chain-*/*")}
+    """The arrays in each file of the chains; what a file says of its run names the executor."""
+    return {
+        file.relative_to(path).as_posix(): {n: a.tobytes() for n, a in load_file(file).items()}
+        for file in path.glob("chain-*/*.safetensors")
+    }
 
 
 def numbers(path):
@@ -122,8 +127,8 @@ def numbers(path):
 def assert_same(path, reference):
     assert contents(path) == contents(reference)
     assert numbers(path) == numbers(reference)
-    # Chains of an executor never meet; those of the reference have too short a burn-in to.
-    apart = {"created": "", "together": None}
+    # Chains of an executor never pool; the burn-in of the reference is too short for that.
+    apart = {"created": "", "pooled": None}
     mine, other = (read_manifest(each) | apart for each in (path, reference))
     assert mine == other
     assert not (path / "stop").exists()
@@ -251,7 +256,7 @@ def main():
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
         options = {"path": sys.argv[1], "executor": executor, "progress": False}
         if os.path.exists(sys.argv[1]):
-            tb.resume(**options)
+            tb.resume(options.pop("path"), **options)
         else:
             tb.sample(posterior, chains=2, burn_in=20, draws=10**8, **options)
 
@@ -307,7 +312,7 @@ def test_a_metric_that_fails_stops_the_run_and_names_the_chain(reference, tmp_pa
 
     with (
         ThreadPoolExecutor(1) as executor,
-        pytest.raises(RuntimeError, match="epoch 16 of chain 0: ValueError: no good") as caught,
+        pytest.raises(RuntimeError, match="16 of chain 0: ValueError: no good") as caught,
     ):
         draw(path, executor, mishap=mishap)
     assert caught.value.__notes__ == [f"in chain 0 of the run {path}"]

@@ -387,7 +387,7 @@ def test_the_manifest_says_what_was_run(tmp_path):
     assert manifest["seed"] == 5
     assert manifest["sampler"]["num_steps"] == 3
     assert manifest["library"] == tb.__version__
-    assert manifest["data"]["shapes"] == {"x": [9, 1], "y": [9, 1]}
+    assert manifest["data"]["shapes"] == {"x": [9, 1], "y": [9]}
     draw(path=tmp_path / "again")
     draw(tb.Posterior(posterior().network, tb.Gaussian(), X, Y + 1e-6), path=tmp_path / "other")
     again, other = (DirectoryStore(tmp_path / name).manifest["data"] for name in ("again", "other"))

@@ -20,6 +20,9 @@ HOLD = (
     "Lock(Path(sys.argv[1]), 'it').acquire(); print('held', flush=True); sys.stdin.read()"
 )
 
+# No process has this number, but a signal to it would go to all of them.
+NOBODY = json.dumps({"host": socket.gethostname(), "pid": -1, "started": None, "since": "now"})
+
 
 @pytest.fixture
 def file(tmp_path):
@@ -130,7 +133,7 @@ def test_a_holder_on_another_machine_is_gone_after_a_while_without_a_heartbeat(f
 
 
 @pytest.mark.usefixtures("without_locks")
-@pytest.mark.parametrize("content", ["", "not JSON", "[1]", '{"pid": "x"}'])
+@pytest.mark.parametrize("content", ["", "not JSON", "[1]", '{"pid": "x"}', "[" * 9000, NOBODY])
 def test_a_lock_without_a_holder_counts_while_it_is_fresh(file, content):
     file.write_text(content)
     with pytest.raises(tb.RunError, match="it is being written by another process"):

@@ -14,10 +14,11 @@ from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tensorbnn.checks import check_count, is_whole
+from tensorbnn.checks import LARGEST_COUNT, check_count, is_whole
 from tensorbnn.ensemble.diagnostics import LEAST_DRAWS, TRAINING_POINTS
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.prediction import Prediction
+from tensorbnn.errors import OptionError
 from tensorbnn.estimators.state import pack_state, unpack_state
 from tensorbnn.findings import Agree, Verdict
 from tensorbnn.inference.sampler import Sampler
@@ -159,7 +160,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
             classifier classes ``(rows, n_samples)``, or without `noise` probabilities
             ``(rows, classes, n_samples)``.
         """
-        rows, state = self._inputs(X), check_random_state(random_state)
+        rows, state = self._inputs(X), _generator(random_state)
         ensemble, wanted = self.ensemble_, check_count("n_samples", n_samples, least=1)
         chosen = state.choice(len(ensemble), wanted, replace=wanted > len(ensemble))
         parts = -(-rows.shape[0] * wanted * ensemble.network.outputs // MOST_VALUES)
@@ -203,7 +204,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
                 draws=check_count("draws", self.draws, least=LEAST_DRAWS),
                 until=self._until(at),
                 max_minutes=self.max_minutes,
-                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+                seed=int(_generator(self.random_state).randint(2**31 - 1)),
                 diagnoses=1,
             )
             ensemble = run.run(backend, progress=bool(self.verbose))
@@ -230,7 +231,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         sizes = (given,) if isinstance(given, numbers.Integral) else given
         # Not a generator or a set: it must end, and have the same order each time.
         known = isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str)
-        if not known or not all(is_whole(units) for units in sizes):
+        if not known or not all(is_whole(u) and 1 <= u <= LARGEST_COUNT for u in sizes):
             raise ValueError(
                 f"`hidden_layer_sizes` must be numbers of units such as (50, 50), got {given!r}"
             )
@@ -305,3 +306,12 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(unpack_state(state))
+
+
+def _generator(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
+    """What scikit-learn makes of a `random_state`, or an error that names it."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        wanted = "a whole number from 0 to 2**32 - 1, a RandomState or None"
+        raise OptionError("random_state", wanted, random_state) from error

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.data import UNKNOWN_DATA, fingerprint, pack_dataset
+from tensorbnn.checks import check_type
+from tensorbnn.data import UNKNOWN_DATA, Dataset, as_dataset, fingerprint, pack_dataset
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import RunError
 from tensorbnn.interop.original_files import OldRun, read_run
@@ -55,7 +56,7 @@ def load_original(
     path: str | os.PathLike[str],
     *,
     likelihood: Likelihood | None = None,
-    data: tuple[ArrayLike, ArrayLike] | None = None,
+    data: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     custom_objects: Custom | None = None,
     dtype: DTypeLike = "float32",
 ) -> Ensemble:
@@ -74,7 +75,8 @@ def load_original(
         softmax, otherwise a `Gaussian` with an `sd` of 0.1. The last is a guess, and you get a
         warning.
     data
-        Its training data ``(x, y)``, to re-weight for another likelihood and for `Ensemble.loo`.
+        Its training data ``(x, y)`` or a `Dataset`, to re-weight for another likelihood and for
+        `Ensemble.loo`.
     custom_objects
         Your own layers by their names in ``architecture.txt``: a layer, or a class or function that
         makes one from the number of units.
@@ -86,7 +88,7 @@ def load_original(
     Ensemble
         An ensemble of one chain, without statistics of the sampler.
     """
-    found = _read(path, likelihood, data, custom_objects or {}, dtype)
+    found = _read(path, likelihood, data, custom_objects, dtype)
     manifest = {
         "chains": 1,
         "status": "complete",
@@ -105,7 +107,7 @@ def import_original(
     new: str | os.PathLike[str],
     *,
     likelihood: Likelihood | None = None,
-    data: tuple[ArrayLike, ArrayLike] | None = None,
+    data: Dataset | tuple[ArrayLike, ArrayLike] | None = None,
     custom_objects: Custom | None = None,
     dtype: DTypeLike = "float32",
     overwrite: bool = False,
@@ -131,7 +133,7 @@ def import_original(
     Ensemble
         The ensemble in the new directory.
     """
-    found = _read(old, likelihood, data, custom_objects or {}, dtype)
+    found = _read(old, likelihood, data, custom_objects, dtype, "old")
     plan = Plan(
         chains=1,
         burn_in=0,
@@ -225,10 +227,15 @@ _Natural = Callable[[NDArray[Any]], NDArray[Any]]
 def _read(
     path: str | os.PathLike[str],
     likelihood: Likelihood | None,
-    data: tuple[ArrayLike, ArrayLike] | None,
-    custom_objects: Custom,
+    data: Dataset | tuple[ArrayLike, ArrayLike] | None,
+    custom_objects: Custom | None,
     dtype: DTypeLike,
+    name: str = "path",
 ) -> _Found:
+    check_type(name, path, (str, os.PathLike), "the path of a run directory of TensorBNN")
+    custom_objects = {} if custom_objects is None else custom_objects
+    check_type("custom_objects", custom_objects, Mapping, "a dict of layers by name")
+    rows = None if data is None else as_dataset("data", data)
     run = read_run(path)
     network = make_network(run, custom_objects)
     scalars = _layer_scalars(network)
@@ -249,7 +256,8 @@ def _read(
             f"have {len(scalars)} and {likelihood} has {len(learned)}: give the `likelihood` of "
             "the run, with tb.Hyper for what was learned, and your own layers"
         )
-    posterior = Posterior(network, likelihood, *(data or (None, None)), dtype=dtype)
+    given: dict[str, Any] = pack_dataset(rows)
+    posterior = Posterior(network, likelihood, **given, dtype=dtype)
     _warn_of_slopes(network, run)
     arrays = {}
     for (name, own), each in zip(network.parameters.items(), run.tensors, strict=True):

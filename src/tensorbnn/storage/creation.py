@@ -224,14 +224,14 @@ def _put_back(old: Path, real: Path, *, is_ours: bool) -> None:
     """
     if not old.exists():
         return
-    begun = _name_aside(real)
+    unfinished = _name_aside(real)
     with contextlib.suppress(OSError):
         if is_ours:
-            real.rename(begun)
+            real.rename(unfinished)
         elif real.exists():
             real.rmdir()
         old.rename(real)
-    shutil.rmtree(begun, ignore_errors=True)
+    shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _remove_old(real: Path) -> None:

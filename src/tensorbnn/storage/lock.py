@@ -62,10 +62,10 @@ class Lock:
         """The process that has the lock, according to its file."""
         try:
             holder = json.loads(self.file.read_bytes()[:10_000])
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         known = isinstance(holder, dict) and {"host", "pid", "started", "since"} <= holder.keys()
-        return holder if known and isinstance(holder["pid"], int) else None
+        return holder if known and isinstance(holder["pid"], int) and holder["pid"] > 0 else None
 
     def is_held(self) -> bool:
         """Whether a process that still exists has the lock, according to its file."""
