@@ -63,7 +63,7 @@ def test_rows_are_called_by_few_inputs_or_by_number():
     [
         ({"y": Y[:3]}, "`x` has 10 rows but `y` has 3"),
         ({"rows": [1, 2]}, "`rows` must be a number for each of the 10 rows"),
-        ({"names": ["a"]}, "`names` must be one for each of the 10 rows of `x`, got 1"),
+        ({"names": ["a"]}, "`names` must be one name for each of the 10 rows"),
         ({"y": np.ma.masked_less(Y, 3)}, "3 values of `y` are masked"),
         ({"y_sd": Y}, "`y_sd` must be None, as `y` is"),
         ({"y": Y, "y_sd": 0.1}, r"`y_sd` must be \(rows, columns\), got shape \(\)"),

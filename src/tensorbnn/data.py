@@ -100,10 +100,8 @@ class Dataset:
             raise ValueError(
                 f"`rows` must be a number for each of the {count} rows, got shape {numbers.shape}"
             )
-        if names is not None and len(names) != count:
-            raise ValueError(
-                f"`names` must be one for each of the {count} rows of `x`, got {len(names)}"
-            )
+        if names is not None and (not isinstance(names, Sequence) or len(names) != count):
+            raise OptionError("names", f"one name for each of the {count} rows of `x`", names)
         self._set(
             x=inputs,
             y=targets,

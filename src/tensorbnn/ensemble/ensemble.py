@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_count, check_fraction
+from tensorbnn.checks import check_count, check_fraction, check_path
 from tensorbnn.data import (
     Dataset,
     Prepared,
@@ -506,6 +506,7 @@ class Ensemble(Networks):
             Whether a run that is already at `path` may be replaced.
         """
         store = self._whole_store("save")
+        path = check_path("path", path)
         if self.path is not None:
             raise ValueError(f"this run is saved already, in {self.path}: copy that directory")
         run: Any = getattr(store, "run", None)
@@ -514,7 +515,7 @@ class Ensemble(Networks):
                 "only the ensemble that tb.sample, tb.resume or tb.fit_variational returned can be "
                 "saved: this one has no state from which its chains could continue"
             )
-        run.save(Path(path), overwrite=overwrite)
+        run.save(path, overwrite=overwrite)
 
     def report(self, path: str | os.PathLike[str], *, progress: bool = True) -> None:
         """Write an HTML report on the run, which says whether you can trust it.
@@ -526,12 +527,13 @@ class Ensemble(Networks):
         """
         self._whole_store("report")
         page = importlib.import_module("tensorbnn.report.page")  # needs the optional packages
+        path = check_path("path", path)
         if self.path is not None:
-            page.write_report(self.path, Path(path), progress=progress)
+            page.write_report(self.path, path, progress=progress)
             return
         with tempfile.TemporaryDirectory() as folder:
             self.save(Path(folder) / "run in memory")
-            page.write_report(Path(folder) / "run in memory", Path(path), progress=progress)
+            page.write_report(Path(folder) / "run in memory", path, progress=progress)
 
     def _series(self, method: str, x: ArrayLike | None, progress: bool) -> NDArray[Any]:
         """Predictions in the order they were sampled, ``(chains, draws, rows, outputs)``."""

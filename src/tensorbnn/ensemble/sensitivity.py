@@ -18,7 +18,8 @@ from tensorbnn.checks import check_choice
 from tensorbnn.density import Model
 from tensorbnn.ensemble.ratios import Side
 from tensorbnn.ensemble.verdict import pareto_k_limit
-from tensorbnn.errors import OptionError
+from tensorbnn.errors import OptionError, OptionTypeError
+from tensorbnn.model.checks import as_array
 from tensorbnn.model.hyper import Hyper, Parametric
 from tensorbnn.model.layout import Layout
 from tensorbnn.model.likelihoods import Likelihood
@@ -143,11 +144,13 @@ def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     A ``*`` stands for one part of a name, between dots.
     """
     known = list(_owners(model))
-    patterns = [wanted] if isinstance(wanted, str) else list(wanted)
+    patterns = [wanted] if isinstance(wanted, str) else wanted
+    if not isinstance(patterns, Sequence) or not all(isinstance(each, str) for each in patterns):
+        raise OptionTypeError("names", "the name of a number of the model, or several", wanted)
     found = [name for name in known if any(_matches(name, each) for each in patterns)]
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in known):
-            raise ValueError(f"the model has no number {pattern!r}: there are {sorted(known)}")
+            raise OptionError("names", f"among {sorted(known)}", pattern)
     inside = [name for name in found if any(name.startswith(f"{each}.") for each in found)]
     if inside:
         raise ValueError(
@@ -158,7 +161,7 @@ def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
 
 def _checked_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArray[Any]:
     """The grid, or an error that says which value a number can't take."""
-    grid = np.asarray(values, np.float64)
+    grid = as_array("values", values).astype(np.float64)
     if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid)):
         raise OptionError("values", "a list of finite numbers", values)
     owners = _owners(model)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_type
 from tensorbnn.ensemble.diagnostics import Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.verdict import ESS_LIMIT, RHAT_LIMIT
 from tensorbnn.inference.pretrain import Pretrained
 from tensorbnn.plots.figure import (
     Labels,
+    axes_of,
     chain_color,
     choose_column,
     legend_above,
     name_of,
-    new_figure,
 )
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ def losses(pretrained: Pretrained, *, chain: int | None = None, ax: Axes | None 
     If chains needed different numbers of epochs for a cycle, the next one begins after the longest.
     All chains are shown, or only number `chain`.
     """
+    check_type("pretrained", pretrained, Pretrained, "a tb.Pretrained")
     chains = len(pretrained.epochs)
     if chain is not None and not 0 <= chain < chains:
         raise ValueError(f"`chain` must be 0 to {chains - 1}, got {chain!r}")
     shown = range(chains) if chain is None else [chain]
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     lengths = pretrained.epochs[shown].max(axis=0)
     ends = np.cumsum(lengths)
     curves = {"training": pretrained.training_loss, "validation": pretrained.validation_loss}
@@ -70,8 +71,9 @@ def trace(
     Chains that have converged look alike, without a trend. Draws with a divergent trajectory are
     marked at the bottom. `x` is one row of inputs: a number, or ``(inputs,)``.
     """
+    check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     values = _at(ensemble, x, output, "plots.trace", progress=progress)
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     draws = np.arange(1, values.shape[1] + 1)
     for chain, own in enumerate(values):
         ax.plot(draws, own, color=chain_color(chain), lw=0.7, alpha=0.8, label=f"chain {chain}")
@@ -105,6 +107,7 @@ def ranks(
     `x` is as for `trace`. By default the number of `bins`, from 5 to 20, is such that each holds 50
     draws of a chain.
     """
+    check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     values = _at(ensemble, x, output, "plots.ranks", progress=progress)
     chains, draws = values.shape
     if chains < 2:
@@ -113,7 +116,7 @@ def ranks(
     bins = check_count("bins", chosen, least=1)
     if bins > draws:
         raise ValueError(f"`bins` must be 1 to the number of draws, {draws}, got {bins!r}")
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     order = np.lexsort([np.random.default_rng(0).permutation(values.size), values.ravel()])
     rank = np.empty(values.size)
     rank[order] = np.arange(values.size) + 0.5
@@ -145,10 +148,11 @@ def autocorrelation(
 
     By default `x` is at most 100 training rows, and `max_lag` is 75 draws or all of them.
     """
+    check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     max_lag = min(75, ensemble.num_draws - 1) if max_lag is None else max_lag
     rho = ensemble.autocorrelation(x, max_lag, progress=progress)
     rho = rho.reshape(len(rho), -1)
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     lags = np.arange(max_lag + 1)
     ax.axhline(0.0, color="0.6", lw=0.8)
     for output, own in enumerate(rho.T):
@@ -165,6 +169,7 @@ def rhat(
     diagnosis: Diagnosis, *, column: int = 0, labels: Labels = None, ax: Axes | None = None
 ) -> Axes:
     """R-hat against an input, with the limit below which chains agree."""
+    check_type("diagnosis", diagnosis, Diagnosis, "a tb.Diagnosis")
     ax = _against(diagnosis, diagnosis.rhat, "R-hat", column, labels, ax)
     ax.axhline(RHAT_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {RHAT_LIMIT}")
     ax.set_ylim(0.998, max(1.02, ax.get_ylim()[1]))
@@ -176,6 +181,7 @@ def ess(
     diagnosis: Diagnosis, *, column: int = 0, labels: Labels = None, ax: Axes | None = None
 ) -> Axes:
     """Bulk (dots) and tail (crosses) effective sample size against an input."""
+    check_type("diagnosis", diagnosis, Diagnosis, "a tb.Diagnosis")
     ax = _against(diagnosis, diagnosis.ess, "bulk", column, labels, ax)
     _against(diagnosis, diagnosis.ess_tail, "tail", column, labels, ax, marker="x")
     ax.axhline(ESS_LIMIT, color="tab:red", lw=1, ls="--", label=f"limit {ESS_LIMIT:.0f}")
@@ -223,7 +229,7 @@ def _against(
     if diagnosis.x is None:
         raise ValueError("the diagnosis does not have its inputs: make it with `ensemble.diagnose`")
     at, values = choose_column("column", diagnosis.x, column), values.reshape(len(values), -1)
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     order = np.argsort(at)
     for output, own in enumerate(values.T):
         of = name_of("y", output, values.shape[1], labels)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tensorbnn.checks import check_count
+from tensorbnn.errors import OptionTypeError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -21,6 +24,15 @@ def new_figure() -> tuple[Figure, Axes]:
     except ImportError as error:
         raise ImportError("plots need Matplotlib: pip install 'tensorbnn[plots]'") from error
     return plt.subplots(figsize=(7, 4.5), layout="constrained")
+
+
+def axes_of(ax: Axes | None) -> Axes:
+    """The Axes to draw into: those of the user, or new ones."""
+    if ax is None:
+        return new_figure()[1]
+    if not hasattr(ax, "plot"):
+        raise OptionTypeError("ax", "Axes of Matplotlib or None", ax)
+    return ax
 
 
 def chain_color(chain: int) -> str:
@@ -59,6 +71,4 @@ def label_of(name: str, labels: Labels) -> str:
 
 def choose_column(name: str, values: NDArray[Any], number: int) -> NDArray[Any]:
     """One column ``(rows,)`` of ``(rows, columns)``, which an argument `name` chooses."""
-    if not 0 <= number < values.shape[1]:
-        raise ValueError(f"`{name}` must be 0 to {values.shape[1] - 1}, got {number!r}")
-    return values[:, number]
+    return values[:, check_count(name, number, least=0, most=values.shape[1] - 1)]

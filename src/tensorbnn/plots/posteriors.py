@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_type
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.ensemble.statistics import quantile
 from tensorbnn.plots.figure import (
     Labels,
+    axes_of,
     chain_color,
     choose_column,
     label_of,
@@ -47,6 +48,7 @@ def hyperparameters(
 
     Shows all, or those with these `var_names` in `Ensemble.hyperparameters`.
     """
+    check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     chosen = _chosen(var_names, list(ensemble.hyperparameters))
     series = {label_of(name, labels): _values(ensemble, name) for name in chosen}
     if not series:
@@ -68,6 +70,7 @@ def relevances(
     For networks that begin with `Relevance`; on a logarithmic axis, the largest first. Shows all
     inputs, or those with these `var_names`, such as ``["x0", "x3"]``.
     """
+    check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     if ensemble.relevances is None:
         raise ValueError("the network does not begin with Relevance(): its inputs have no scales")
     known = [
@@ -94,10 +97,11 @@ def hyperparameter(
     ax: Axes | None = None,
 ) -> Axes:
     """Histogram of one hyper-parameter: of all chains (filled), and of each chain."""
+    check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     values = _values(ensemble, name)
     weights = np.ones(values.shape) if ensemble.weights is None else ensemble.weights
     bins = check_count("bins", bins, least=1)
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     edges = np.histogram_bin_edges(values, bins)
     overall = np.histogram(values, edges, weights=weights, density=True)[0]
     ax.stairs(overall, edges, fill=True, color="0.85", label="all chains")
@@ -126,6 +130,7 @@ def sensitivity(
 
     Draws into three `axes`, new ones below one another by default, and returns them.
     """
+    check_type("found", found, Sensitivity, "a tb.Sensitivity")
     shape = *found.mean.shape[:2], -1
     mean, sd = found.mean.reshape(shape), found.sd.reshape(shape)
     choose_column("output", mean[0], output)

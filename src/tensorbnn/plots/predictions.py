@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorbnn.checks import check_count
+from tensorbnn.checks import check_count, check_type
 from tensorbnn.data import Dataset, as_dataset
 from tensorbnn.ensemble.class_scores import ClassScores, Reliability
 from tensorbnn.ensemble.prediction import Prediction
 from tensorbnn.ensemble.scores import Scores
-from tensorbnn.plots.figure import Labels, choose_column, name_of, new_figure
+from tensorbnn.plots.figure import Labels, axes_of, choose_column, name_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +51,7 @@ def bands(
     labels
         Names of the input and the output, such as ``{"x": "depth (m)", "y": "flow"}``.
     """
+    check_type("prediction", prediction, Prediction, "a tb.Prediction")
     inputs = choose_column("column", prediction.x, column)
     means, sds = (
         each.reshape(prediction.num_rows, -1)
@@ -59,7 +60,7 @@ def bands(
     order = np.argsort(inputs)
     at, mean = inputs[order], choose_column("output", means, output)[order]
     sd = sds[order, output]
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     ax.fill_between(at, mean - 2 * sd, mean + 2 * sd, color=YELLOW, lw=0, label="two sd")
     ax.fill_between(at, mean - sd, mean + sd, color=GREEN, lw=0, label="one sd")
     ax.plot(at, mean, color="black", lw=1.5, label="mean")
@@ -85,7 +86,8 @@ def calibration(
     of a dot is proportional to the number of predictions. The gray band, or the bar of a dot, holds
     95 % of the deviations that are due to chance.
     """
-    ax = new_figure()[1] if ax is None else ax
+    check_type("scores", scores, Scores | ClassScores, "scores, as `evaluate` returns")
+    ax = axes_of(ax)
     ax.plot([0, 1], [0, 1], color="0.6", lw=0.8, ls="--")
     if isinstance(scores, ClassScores):
         _reliability(scores.reliability, ax)
@@ -107,7 +109,7 @@ def pit(scores: Scores, *, bins: int = 20, labels: Labels = None, ax: Axes | Non
     if not isinstance(scores, Scores):
         raise TypeError("`pit` shows scores of numbers; for classes use `calibration`")
     bins = check_count("bins", bins, least=1)
-    ax = new_figure()[1] if ax is None else ax
+    ax = axes_of(ax)
     values = scores.pit.reshape(len(scores.pit), -1)
     rows, outputs = values.shape
     edges = np.linspace(0, 1, bins + 1)
