@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 import io
 import pickle
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import tensorbnn as tb
 from tensorbnn.ensemble import prediction as predicting
 from tensorbnn.ensemble.ensemble import Ensemble
+from tensorbnn.ensemble.fit_checks import PriorConflict
 from tensorbnn.findings import Agree, Divergences, KineticTemperature, Verdict, VerdictKind
 from tensorbnn.sampling.run import Run
 from tests.estimators.quick import QuickHMC
@@ -313,6 +315,14 @@ def test_all_of_an_estimator_is_in_its_pickle(regressor, tmp_path):
         assert ours.reports == theirs.reports
         np.testing.assert_array_equal(ours._store.data()["x"], theirs._store.data()["x"])
         assert again.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_a_pickle_keeps_findings_about_the_fit(regressor):
+    found = PriorConflict(1, 9, "likelihood.sd", 3.0, 0.1, 0.9)
+    verdict = dataclasses.replace(regressor.diagnosis_.verdict, findings=(found,))
+    other = copy.copy(regressor)
+    other.diagnosis_ = dataclasses.replace(regressor.diagnosis_, verdict=verdict)
+    assert pickle.loads(pickle.dumps(other)).diagnosis_.verdict == verdict
 
 
 def test_a_pickle_remembers_that_a_sampler_is_not_exact():

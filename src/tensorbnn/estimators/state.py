@@ -7,16 +7,15 @@ every pickle.
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from tensorbnn import findings
 from tensorbnn.ensemble.diagnostics import Convergence, Diagnosis
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.errors import RunError
-from tensorbnn.findings import Verdict, VerdictKind
+from tensorbnn.findings import Finding, Verdict, VerdictKind
 from tensorbnn.model.network import Network
 from tensorbnn.sampling.converged import Converged
 from tensorbnn.storage.manifest import KNOWN, describe, restore
@@ -137,11 +136,19 @@ def _pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
 def _unpack_diagnosis(state: Mapping[str, Any]) -> Diagnosis:
     hypers = {name: Convergence(*each) for name, each in state["hyperparameters"].items()}
     said, found = json.loads(state["text"]), []
+    kinds = {each.__name__: each for each in _kinds(Finding)}
     for name, values in said["findings"]:
         known = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-        found.append(getattr(findings, name)(**known))
+        found.append(kinds[name](**known))
     verdict = Verdict(VerdictKind(said["kind"]), tuple(found), said["numbers"])
     return Diagnosis(**state["arrays"], hyperparameters=hypers, verdict=verdict)
+
+
+def _kinds(kind: type[Finding]) -> Iterator[type[Finding]]:
+    """All kinds of findings, in whichever module they are."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
 
 
 def _custom(value: Any) -> dict[str, type]:
