@@ -328,7 +328,7 @@ def test_a_damaged_line_is_named(directory):
     file = directory.path / "metrics.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], lines[1].replace(b"0.5", b"0.6"), *lines[2:]]))
-    with pytest.raises(tb.RunError, match=r"metrics.jsonl is damaged in line 2; the other 3"):
+    with pytest.raises(tb.RunError, match=r"metrics.jsonl is damaged in line 2; .* the other 3"):
         directory.reports()
     with pytest.warns(ReportsLeftOut, match="line 2"):
         assert [each["transition"] for each in directory.reports(skip_damaged=True)] == [1, 3, 4]
