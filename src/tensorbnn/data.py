@@ -133,7 +133,10 @@ class Dataset:
     def take(self, chosen: Index) -> "Dataset":
         """Some of the rows: a slice, their positions, or a mask."""
         names = self.names
-        places = np.arange(len(self))[chosen]
+        try:
+            places = np.arange(len(self))[chosen]
+        except (IndexError, ValueError) as error:
+            raise OptionError("chosen", "a slice, positions of rows or a mask", chosen) from error
         return self._with(
             **{name: array[chosen] for name, array in self._given().items()},
             rows=self.rows[chosen],

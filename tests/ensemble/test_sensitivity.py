@@ -120,7 +120,7 @@ def test_where_no_weights_are_trustworthy_there_is_no_best():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("dense_0.weight.scale", [1.0]), "no number 'dense_0.weight.scale': there are .*weights"),
+        (("dense_0.weight.scale", [1.0]), r"`names` must be among .*, got 'dense_0.weight.scale'"),
         (("dense_0.weights.scale", [0.0, 1.0]), "must be positive, but `values` go down to 0"),
         (("dense_0.weights.loc", []), "`values` must be a list of finite numbers"),
         (("dense_0.weights.loc", [math.inf]), "`values` must be a list of finite numbers"),

@@ -167,7 +167,7 @@ def test_relevances(ensemble, ax):
     assert ensemble.relevances is None
     with pytest.raises(ValueError, match="does not begin with Relevance"):
         plots.relevances(ensemble)
-    with pytest.raises(ValueError, match="`var_names` has 'mass', but there are only"):
+    with pytest.raises(ValueError, match="`var_names` must be .*, got 'mass'"):
         plots.relevances(scaled, var_names=["mass"])
     some = plots.relevances(scaled, var_names=["x2", "x0"])
     assert {text.get_text() for text in some.get_yticklabels()} == {"x0", "x2"}
@@ -252,12 +252,18 @@ def test_new_axes_are_made_where_none_are_given(ensemble):
     [
         (lambda e: plots.trace(e, X[:, None]), r"one row of inputs, \(1,\), got shape \(4, 1\)"),
         (lambda e: plots.trace(e, X), "`x` has 4 columns but the network has 1 inputs"),
-        (lambda e: plots.trace(e, 0.0, output=2), "`output` must be 0 to 1, got 2"),
+        (
+            lambda e: plots.trace(e, 0.0, output=2),
+            "`output` must be a whole number of at most 1, got 2",
+        ),
         (lambda e: plots.ranks(e, 0.0, bins=2.5), "`bins` must be a whole number"),
         (lambda e: plots.ranks(e, 0.0, bins=61), "`bins` must be 1 to the number of draws, 60"),
         (lambda e: plots.autocorrelation(e, X, max_lag=60), "must be below the number of draws"),
-        (lambda e: plots.rhat(e.diagnose(X), column=1), "`column` must be 0 to 0, got 1"),
-        (lambda e: plots.hyperparameter(e, "sd"), "no hyper-parameter 'sd': there are .*hood.sd"),
+        (
+            lambda e: plots.rhat(e.diagnose(X), column=1),
+            "`column` must be a whole number of at most 0, got 1",
+        ),
+        (lambda e: plots.hyperparameter(e, "sd"), "`name` must be .*hood.sd', got 'sd'"),
         (lambda e: plots.hyperparameter(e, "likelihood.sd", bins=2.5), "`bins` must be a whole"),
     ],
 )

@@ -89,8 +89,8 @@ def test_a_single_row_is_shown_without_a_warning(ax):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"column": 1}, "`column` must be 0 to 0, got 1"),
-        ({"output": 2}, "`output` must be 0 to 1, got 2"),
+        ({"column": 1}, "`column` must be a whole number of at most 0, got 1"),
+        ({"output": 2}, "`output` must be a whole number of at most 1, got 2"),
         ({"data": (X, X[:2])}, "`x` has 4 rows but `y` has 2"),
     ],
 )
@@ -135,7 +135,7 @@ def test_losses_of_one_chain(ax):
     np.testing.assert_array_equal(validation.get_ydata(), training.get_ydata() - 0.5)
     assert list(between.get_xdata()) == [1.5, 1.5]
     assert ax.get_yscale() == "linear"
-    with pytest.raises(ValueError, match="`chain` must be 0 to 1, got 2"):
+    with pytest.raises(ValueError, match="`chain` must be a whole number of at most 1, got 2"):
         plots.losses(pretrained(), chain=2, ax=ax)
 
 

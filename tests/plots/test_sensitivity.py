@@ -68,6 +68,6 @@ def test_values_that_are_not_positive_and_axes_of_the_user(found):
     assert panels[2].get_xlabel() == "dense_0.weights.loc"
     with pytest.raises(ValueError, match="`axes` must be three Axes, got 2"):
         plots.sensitivity(moved, axes=panels[:2])
-    with pytest.raises(ValueError, match="`output` must be 0 to 0, got 1"):
+    with pytest.raises(ValueError, match="`output` must be a whole number of at most 0, got 1"):
         plots.sensitivity(moved, output=1)
     plt.close(figure)

@@ -34,9 +34,8 @@ def losses(pretrained: Pretrained, *, chain: int | None = None, ax: Axes | None 
     """
     check_type("pretrained", pretrained, Pretrained, "a tb.Pretrained")
     chains = len(pretrained.epochs)
-    if chain is not None and not 0 <= chain < chains:
-        raise ValueError(f"`chain` must be 0 to {chains - 1}, got {chain!r}")
-    shown = range(chains) if chain is None else [chain]
+    one = None if chain is None else check_count("chain", chain, least=0, most=chains - 1)
+    shown = range(chains) if one is None else [one]
     ax = axes_of(ax)
     lengths = pretrained.epochs[shown].max(axis=0)
     ends = np.cumsum(lengths)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorbnn.checks import check_count, check_type
+from tensorbnn.checks import check_choice, check_count, check_type
 from tensorbnn.ensemble.ensemble import Ensemble
 from tensorbnn.ensemble.sensitivity import Sensitivity
 from tensorbnn.ensemble.statistics import quantile
@@ -173,6 +173,7 @@ def _intervals(
     if ax is None:
         figure, ax = new_figure()
         figure.set_figheight(max(4.5, 0.8 + 0.35 * len(series)))
+    ax = axes_of(ax)
     offsets = np.linspace(-0.25, 0.25, chains) if chains > 1 else np.zeros(1)
     for place, values in enumerate(series.values()):
         for chain, (own, offset) in enumerate(zip(values, offsets, strict=True)):
@@ -193,12 +194,10 @@ def _intervals(
 
 def _chosen(var_names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
     """The names that the user chose, all by default."""
-    if isinstance(var_names, str):
-        raise TypeError(f"`var_names` must be a list of names, got {var_names!r}")
-    for name in var_names or ():
-        if name not in known:
-            raise ValueError(f"`var_names` has {name!r}, but there are only {list(known)}")
-    return list(known if var_names is None else var_names)
+    if var_names is None:
+        return list(known)
+    check_type("var_names", var_names, (list, tuple), "a list of names")
+    return [check_choice("var_names", name, known) for name in var_names]
 
 
 def _in_units(name: str, ensemble: Ensemble) -> str:
@@ -209,9 +208,7 @@ def _in_units(name: str, ensemble: Ensemble) -> str:
 def _values(ensemble: Ensemble, name: str) -> NDArray[Any]:
     """Draws ``(chains, draws)`` of a hyper-parameter."""
     known = ensemble.hyperparameters
-    if name not in known:
-        raise ValueError(f"there is no hyper-parameter {name!r}: there are {sorted(known)}")
-    return known[name]
+    return known[check_choice("name", name, sorted(known))]
 
 
 def _curve(

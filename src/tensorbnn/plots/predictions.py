@@ -86,7 +86,7 @@ def calibration(
     of a dot is proportional to the number of predictions. The gray band, or the bar of a dot, holds
     95 % of the deviations that are due to chance.
     """
-    check_type("scores", scores, Scores | ClassScores, "scores, as `evaluate` returns")
+    check_type("scores", scores, (Scores, ClassScores), "scores, as `evaluate` returns")
     ax = axes_of(ax)
     ax.plot([0, 1], [0, 1], color="0.6", lw=0.8, ls="--")
     if isinstance(scores, ClassScores):
