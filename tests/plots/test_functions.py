@@ -167,7 +167,7 @@ def test_relevances(ensemble, ax):
     assert ensemble.relevances is None
     with pytest.raises(ValueError, match="does not begin with Relevance"):
         plots.relevances(ensemble)
-    with pytest.raises(ValueError, match="`var_names` must be .*, got 'mass'"):
+    with pytest.raises(ValueError, match=r"`var_names` must be .*, got 'mass'"):
         plots.relevances(scaled, var_names=["mass"])
     some = plots.relevances(scaled, var_names=["x2", "x0"])
     assert {text.get_text() for text in some.get_yticklabels()} == {"x0", "x2"}
