@@ -158,8 +158,8 @@ def test_validation_data_are_kept_with_the_run(tmp_path):
     draw(path=tmp_path / "run", metrics=[tb.MeanSquaredError()], validation=(XV, YV))
     store = DirectoryStore(tmp_path / "run")
     np.testing.assert_allclose(store.data()["validation_x"][:, 0], XV, rtol=1e-6)
-    np.testing.assert_allclose(store.data()["validation_y"][:, 0], YV, rtol=1e-6)
-    assert store.manifest["data"]["shapes"] == {"x": [9, 1], "y": [9, 1]}
+    np.testing.assert_allclose(store.data()["validation_y"], YV, rtol=1e-6)
+    assert store.manifest["data"]["shapes"] == {"x": [9, 1], "y": [9]}
 
 
 def test_metrics_see_expected_targets_in_the_order_of_the_rows(monkeypatch):
