@@ -1,1 +1,1 @@
-"""What is believed: descriptions of networks, priors and likelihoods that hold no arrays."""
+"""The model: descriptions of networks, priors and likelihoods that hold no arrays."""

@@ -1,1 +1,1 @@
-"""The verbs: `sample`, `load`, `resume`, `fit_variational`, and how far a run is to go."""
+"""The functions `sample`, `load`, `resume` and `fit_variational`, and when a run stops."""

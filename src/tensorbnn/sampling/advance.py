@@ -1,4 +1,4 @@
-"""The compiled loop: transitions of some chains, with the draws and sums they leave.
+"""The compiled loop: it makes transitions of some chains, and returns their draws and sums.
 
 Every number is an argument, so that one compilation serves burn-in and sampling, calls of any
 length, and any step size. The random numbers of transition ``i`` come from the chain's key and
@@ -27,7 +27,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def zero(cls, chains: int) -> "Sums":
-        """Sums over nothing."""
+        """Sums over no transitions."""
         count = jnp.zeros(chains, jnp.int32)
         return cls(jnp.zeros(chains), count, count)
 
@@ -71,14 +71,14 @@ class DrawBlock(NamedTuple):
 
 
 class CallResult(NamedTuple):
-    """What a call made: draws in the first rows, as many as are complete; and sums."""
+    """The result of a call: the complete draws, in the first rows, and sums."""
 
     draws: DrawBlock
     sums: RunningSums
     this_call: Sums
-    """Over the transitions of the call alone."""
+    """Over the transitions of this call alone."""
     transitions: Array
-    """Their number."""
+    """The number of transitions."""
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -98,10 +98,10 @@ def advance(
 ) -> tuple[Any, CallResult]:
     """Make `transitions` transitions, beginning with number `first`; every `thin`-th is a draw.
 
-    `sums` are those after the call before. The call ends early with the transition in which a chain
-    has spent its number of `gradients` ``(chains,)``, and before one that could take more than
-    there is time for: `in_time` gradients in all, of each chain; below 0, there is no limit of
-    time, nor for a sampler without `most_gradients`.
+    `sums` are those of the previous call. The call ends early after a transition in which a chain
+    reaches its limit of `gradients` ``(chains,)``, and before one that might not end in time:
+    `in_time` is the number of gradients that each chain has time for. Time is not limited if it is
+    below 0, or for a sampler without `most_gradients`.
     """
     chains = keys.shape[0]
     origin = first - sums.partial
@@ -121,8 +121,8 @@ def advance(
         row, part = jnp.divmod(index - origin, thin)
         draw = jax.tree.map(lambda leaf: jnp.where(part == 0, jnp.zeros_like(leaf), leaf), draw)
         draw, *others = (each.add(info) for each in (draw, *others))
-        # Over the transitions of a draw: mean acceptance, number of divergences, gradients spent;
-        # of the rest, the last.
+        # Over the transitions of a draw: mean acceptance, and numbers of divergences and gradients.
+        # Other statistics are those of the last transition.
         info = info._replace(
             acceptance_rate=draw.acceptance_rate / thin.astype(draw.acceptance_rate.dtype),
             diverging=draw.divergences,
@@ -146,8 +146,8 @@ def named_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Draws as named natural values ``(chains, draws, ...)``.
 
-    They are put in rows `first` and on of `capacity`, as in their file: so each is computed in the
-    same way however the run was cut, by a program that is compiled once.
+    Each draw has the same place among `capacity` rows, from row `first` on, as in its file. So it
+    is computed in the same way wherever the run was interrupted, by a program compiled once.
     """
     end = first + block.position.shape[1]
     padded = np.pad(block.position, ((0, 0), (first, capacity - end), (0, 0)), mode="edge")
@@ -182,7 +182,7 @@ def named(target: TargetDensity, positions: Array) -> Any:
 def empty_block(
     step: Any, capacity: int, target: TargetDensity, keys: Array, state: Any
 ) -> DrawBlock:
-    """Room for `capacity` draws of each chain, with the types that `step` returns."""
+    """Arrays for `capacity` draws of each chain, with the types that `step` returns."""
     chains = keys.shape[0]
     found = jax.eval_shape(step, keys, state, target)
     check_step(found, state, chains)

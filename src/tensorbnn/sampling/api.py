@@ -77,8 +77,8 @@ def sample(
     start
         Natural values by name at which chains start, each of the parameter's shape (for all chains)
         or with the chains as first axis. All others start as the layers define: weights and biases
-        from Gaussian He, drawn anew for each chain. An `Ensemble` starts the chains at its last
-        draws: use it to sample a similar model.
+        with Gaussian He initialization, drawn separately for each chain. An `Ensemble` starts the
+        chains at its last draws: use it to sample a similar model.
     chains
         Number of independent chains; they run in parallel on the cores of the machine.
     burn_in
@@ -179,7 +179,7 @@ def begin_run(
 
     Other parts of the library also set the draws of a chain in a file, the transitions between two
     reports, `notes` for ``run.json`` (texts, numbers, lists and dicts), and how many diagnoses
-    follow that should end within `max_minutes`, too.
+    after the run should also end within `max_minutes`.
     """
     check_posterior(posterior)
     check_executor(executor)
@@ -389,11 +389,11 @@ def _first_checkpoints(run: Run, start: _Start) -> list[Checkpoint]:
 
 
 def _start_values(start: _Start, posterior: Posterior, plan: Plan) -> Mapping[str, ArrayLike]:
-    """Starting values by name; of an ensemble, those that the new model has."""
+    """Starting values by name; from an ensemble, those that the new model has."""
     if not isinstance(start, Ensemble):
         return {} if start is None else start
     parameters, hypers = start._last_draws(plan.chains)
-    if not plan.sample_hyperparameters:  # they are held where the model says
+    if not plan.sample_hyperparameters:  # they are fixed at the values in the model
         return parameters
     known = {entry.name for entry in posterior.model.phi.entries}
     return parameters | {name: each for name, each in hypers.items() if name in known}

@@ -1,8 +1,7 @@
 """Burn-in of a run with a limit: its networks, and whether it will end in time.
 
-A run that a limit stops before its first draw gives you networks of burn-in. They are kept in
-memory, thinned, and are saved only if the run ends there; as soon as there are draws, they are
-removed.
+If a limit stops a run before its first draw, you get networks of burn-in. They are kept in memory,
+thinned, and are saved only if the run ends there; as soon as there are draws, they are removed.
 """
 
 import time
@@ -17,9 +16,9 @@ from tensorbnn.sampling.run import Run
 from tensorbnn.storage.store import Store
 from tensorbnn.warning import BurnInTooSlow, warn
 
-# Networks that are kept of a chain, at most.
+# Most networks of burn-in that are kept for each chain.
 MOST_KEPT = 100
-# Seconds after which it is said that burn-in takes too long.
+# Seconds after which you get a warning if burn-in takes too long.
 FORECAST_SECONDS = 3.0
 
 
@@ -43,7 +42,7 @@ class BurnInNetworks:
                 self._thin()
 
     def write(self, store: Store, at: Checkpoint, run: Run) -> None:
-        """Save those of the second half of the burn-in so far; at least where chains are."""
+        """Save those of the second half of the burn-in so far; at least the current ones."""
         chosen = [n for n, each in enumerate(self._transitions) if 2 * each > at.transitions]
         blocks = [self._blocks[n] for n in chosen] or [_current(at, run)]
         transitions = np.asarray([self._transitions[n] for n in chosen] or [at.transitions])
@@ -94,7 +93,7 @@ class BurnInForecast:
 
 
 def _current(at: Checkpoint, run: Run) -> DrawBlock:
-    """Where the chains are, of whose last transition nothing is known."""
+    """The current networks; their last transition is unknown."""
     chains = at.chains
     empty = empty_block(run.sampler.step, 1, chains.target, chains.keys, chains.state)
     info = empty.info._replace(lp=chains.state.log_density[:, None])

@@ -33,14 +33,14 @@ from tensorbnn.storage.store import Store
 
 @final
 class ChainGroup:
-    """Chains that are advanced by one call; on a CPU a single chain.
+    """Chains that one call advances; on a CPU a single chain.
 
-    A call of the compiled program takes about `call_seconds`, so that progress moves and an
-    interrupt is answered. With `until_pooled` the chains stop after the last pooling round.
+    A call of the compiled program takes about `call_seconds`, so that progress is shown and
+    interrupts are handled. With `until_pooled` the chains stop after the last pooling round.
     """
 
     after_call: ClassVar[Callable[["ChainGroup"], None] | None] = None
-    """Called after each call, and before what it made is reported and saved: for tests."""
+    """Called after each call, before its results are reported and saved; for tests."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class ChainGroup:
         self._reporter, self._pooling, self.stop = reporter, pooling, stop
         self._call_seconds, self._until_pooled = call_seconds, until_pooled
         self._saved_at = time.monotonic()
-        self._count = 1  # transitions of the next call, as far as time goes
+        self._count = 1  # transitions that the next call has time for
         self._pace = Pace(announces=run.sampler.most_gradients is not None)
         self.is_late = False
         """Whether the next transition could end after the limit of time."""
         self._burn_in = BurnInNetworks(at) if run.rule.has_limit else None
         self._buffer = DrawBuffer(run.store, self.chains, run.plan, self.drawn)
-        # Held while files are written, and then whether that is still wanted.
+        # Held while files are written; the flag says that nothing more should be written.
         self._writing, self._abandoned = threading.Lock(), False
 
     @property
@@ -78,7 +78,7 @@ class ChainGroup:
 
     @property
     def is_done(self) -> bool:
-        """Whether the plan is fulfilled."""
+        """Whether the plan is complete."""
         return self.at.transitions >= self._plan.transitions
 
     @property
@@ -92,10 +92,10 @@ class ChainGroup:
         named_arrays(self.at.chains.target, result.draws.first(1), self._plan.capacity)
 
     def calls(self) -> Iterator[bool]:
-        """Burn in, then draw and save, until the plan is fulfilled or the chains should stop.
+        """Burn in, then draw and save, until the plan is complete or the chains should stop.
 
-        Pauses after each call, so that chains can take turns on fewer cores, and while it waits for
-        other chains; says whether it did something.
+        Yields after each call, so that chains can take turns on fewer cores, and while it waits for
+        other chains; the value says whether it did something.
         """
         try:
             self._report()  # one that was due when the chain was stopped
@@ -123,7 +123,7 @@ class ChainGroup:
             self.stop.request(by_limit=True)
 
     def keep_burn_in(self) -> None:
-        """Keep networks of burn-in, where a limit has stopped the chains before their draws."""
+        """Keep networks of burn-in if a limit has stopped the chains before their first draws."""
         if not self.drawn and self._burn_in is not None:
             self._burn_in.write(self._store, self.at, self._run)
 
@@ -168,7 +168,7 @@ class ChainGroup:
         return 1 if self.at.transitions < self._plan.burn_in else self._plan.thin
 
     def _room(self) -> int:
-        """Transitions the next call may make at most: up to the end of a file, or a report."""
+        """Largest number of transitions in the next call: up to the end of a file, or a report."""
         size, most = self._plan.networks_per_file, self._plan.capacity
         room = self._reporter.room(self.at.transitions)
         until_round = self._pooling.room(self.at)
@@ -183,7 +183,7 @@ class ChainGroup:
         return is_full or time.monotonic() - self._saved_at >= self._run.checkpoint_seconds
 
     def _arguments(self, transitions: int, thin: int, in_time: int) -> tuple[Any, ...]:
-        """Those of `advance`."""
+        """The arguments of `advance`."""
         chains, most = self.at.chains, self._run.rule.max_gradients
         left = np.iinfo(np.int32).max if most is None else most - self.at.gradients
         gradients = np.minimum(left, np.iinfo(np.int32).max) * np.ones_like(self.at.gradients)
@@ -213,7 +213,7 @@ class ChainGroup:
         self.at = self.at._replace(reported=transition, sums=sums)
 
     def _save(self) -> None:
-        """Write the draws of every chain, then where it is, which makes them count."""
+        """Write the draws of every chain, then its state, which counts them."""
         if self.at is self._saved:
             return
         with self._writing:
@@ -230,7 +230,7 @@ class ChainGroup:
 
 @final
 class DrawBuffer:
-    """The file that each of some chains is filling: what is written already, and what is not.
+    """The file that each chain is filling: its written and unwritten draws.
 
     `drawn` is the number of complete draws of each of them.
     """
@@ -243,14 +243,14 @@ class DrawBuffer:
 
     @property
     def has_new(self) -> bool:
-        """Whether there are draws that are not written."""
+        """Whether there are unwritten draws."""
         return bool(self._new)
 
     def add(self, draws: DrawBlock) -> None:
         self._new.append(draws)
 
     def write(self, target: TargetDensity, drawn: int) -> None:
-        """Write the file with what is new; `drawn` counts that."""
+        """Write the file with the new draws; `drawn` includes them."""
         block: DrawBlock = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self._new)
         new = block.position.shape[1]
         index, first = divmod(drawn - new, self._size)
@@ -269,9 +269,9 @@ class DrawBuffer:
     def _saved_rows(self, drawn: int, most: int) -> dict[str, NDArray[Any]]:
         """Draws of the last file that is not full, each ``(chains, draws, ...)``.
 
-        The file may hold more than the state counts, where a run was killed between the two: they
-        are drawn again, with the same bits. Until then they stay, since they may have been read. A
-        run that is to have fewer draws, `most`, keeps no more.
+        If a run was killed between writing file and state, the file holds more draws than the state
+        counts. They are drawn again, with the same bits; until then they stay, since they may have
+        been read. A run that should have fewer draws, `most`, keeps no more.
         """
         index, draws = divmod(drawn, self._size)
         chunks = self._saved_chunks(index, needed=draws > 0)
@@ -288,7 +288,7 @@ class DrawBuffer:
         return {name: np.stack([chunk[name][:end] for chunk in chunks]) for name in chunks[0]}
 
     def _saved_chunks(self, index: int, *, needed: bool) -> list[dict[str, NDArray[Any]]]:
-        """File number `index` of each chain; none where it is not `needed` and some have none."""
+        """File number `index` of each chain; empty if it is not `needed` and a chain has none."""
         try:
             if not needed and not all(
                 index in self._store.chunk_sizes(chain, range(index)) for chain in self._chains

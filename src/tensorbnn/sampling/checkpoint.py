@@ -1,11 +1,11 @@
-"""The state of chains: all that they need to continue, to a file and back, bit for bit.
+"""The state of chains: all that they need to continue, written to a file and read bit for bit.
 
 A chain's file holds the sampler's state (``state/...``), the sums that continue from call to call
 (``sums/...``), the numbers of its transitions and gradients, the transition of its last report and
 the step size of its last transition; how often it was restarted; the number of its pooling rounds
-(``rounds_done``), and what it shared in each of them (``shared``), which a chain that is behind
-still needs; and hyper-parameters that are held. The file exists before the first transition, so
-starting values are not needed again.
+(``rounds_done``), and what it shared in each of them (``shared``), which slower chains still need;
+and fixed hyper-parameters. The file exists before the first transition, so starting values are not
+needed again.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from tensorbnn.sampling.advance import RunningSums
 from tensorbnn.sampling.plan import ChainState, Plan, chain_keys
 from tensorbnn.storage.store import Store
 
-# What a chain shares first: acceptance since the last pooling round, and log-density; then comes
-# what the sampler has to share.
+# The first values that a chain shares: acceptance since the last pooling round, and log-density.
+# Those of the sampler follow.
 HEALTH_VALUES = 2
 
 _SUMS = ("draw", "report", "pooling")
@@ -37,7 +37,7 @@ _ARRAYS = ("step_size", "shared", "restarts")
 
 
 class Checkpoint(NamedTuple):
-    """Where chains that are advanced together are."""
+    """The state of chains that are advanced together."""
 
     chains: ChainState
     transitions: int
@@ -47,7 +47,7 @@ class Checkpoint(NamedTuple):
     """Of the last transition, ``(chains,)``."""
     sums: RunningSums
     rounds_done: int
-    """Pooling rounds of chains that are over."""
+    """Completed pooling rounds."""
     shared: Array
     """What each chain shared in every round, ``(chains, POOLING_ROUNDS, values)``."""
     restarts: Array
@@ -93,7 +93,7 @@ def pack_checkpoint(at: Checkpoint) -> list[dict[str, NDArray[Any]]]:
 def read_checkpoint(
     store: Store, chain: int, posterior: Posterior, sampler: Sampler, plan: Plan
 ) -> Checkpoint:
-    """Where one chain of a run is."""
+    """The state of one chain of a run."""
     saved = store.read_state(chain)
     with precision(posterior.dtype):
         dtype, held = np.dtype(posterior.dtype), None
@@ -127,7 +127,7 @@ def read_checkpoint(
 
 
 def merge_equal(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Chains that are equally far as one, to be advanced together."""
+    """Chains with the same number of transitions as one, to be advanced together."""
     groups: dict[tuple[int, int, int], list[Checkpoint]] = {}
     for each in checkpoints:
         groups.setdefault((each.transitions, each.reported, each.rounds_done), []).append(each)

@@ -1,13 +1,13 @@
 """Have predictions converged? R-hat and effective sample size of predictions at given inputs.
 
 For chains that agree, R-hat - 1 falls and the effective sample size grows in proportion to their
-length ``n``. A point where they are ``R`` and ``E`` now reaches its aim at about
+length ``n``. If they are ``R`` and ``E`` at a point now, it meets both limits after about
 
     n * max((R - 1) / (rhat - 1), ess / E)
 
-draws, which tells how long it will take, and which points to look at first: a run has not converged
-as soon as more of them fall short than may. Whether it has is computed from the draws alone, by
-`diagnostics.convergence`.
+draws. This predicts how long a run will take, and which points to check first: a run has not
+converged if more points miss the limits than allowed. Convergence itself is computed from the draws
+alone, by `diagnostics.convergence`.
 """
 
 import math
@@ -27,9 +27,9 @@ from tensorbnn.posterior import Posterior
 if TYPE_CHECKING:
     from tensorbnn.ensemble.ensemble import Ensemble
 
-# Given inputs that are compared: at most this many.
+# Largest number of inputs that a user may give.
 MAX_POINTS = 1000
-# Inputs that are looked at together.
+# Inputs that are checked together.
 POINTS_AT_ONCE = 8
 
 
@@ -48,7 +48,7 @@ class Converged:
         Inputs ``(rows, inputs)`` of the predictions, 1,000 at most. By default at most 100 training
         rows, evenly spaced.
     fraction
-        The share of the inputs at which all outputs must reach both.
+        The share of the inputs at which all outputs must meet both limits.
 
     Examples
     --------
@@ -83,16 +83,16 @@ class Converged:
                     f"again: give at most {MAX_POINTS:,}, such as "
                     f"`x=x[::{-(-len(rows) // MAX_POINTS)}]`"
                 )
-            # Numbers that compare, hash, and can be written to run.json.
+            # Numbers that can be compared, hashed, and written to run.json.
             object.__setattr__(self, "x", tuple(map(tuple, rows.tolist())))
 
     def estimate(self, ensemble: "Ensemble") -> "ConvergenceEstimate | None":
-        """How far the predictions of an ensemble are; ``None`` for too few draws."""
+        """The convergence of an ensemble's predictions; ``None`` for too few draws."""
         x = self._points(ensemble, ensemble.data).x
         return estimate_convergence(ensemble._by_chain(x, progress=False), self)
 
     def _points(self, model: "Posterior | Ensemble", data: Dataset | None) -> Dataset:
-        """The inputs at which predictions of a model with these training data are looked at."""
+        """The inputs at which predictions of a model with these training data are checked."""
         if self.x is not None:
             x = np.asarray(self.x, model.scaling.user_dtype(model.dtype))
             check_inputs(x, model.network, name="x")
@@ -105,7 +105,7 @@ class Converged:
         return Dataset(data.x).evenly(TRAINING_POINTS)
 
     def _allowed(self, points: int) -> int:
-        """How many of this many inputs may fall short; never all of them."""
+        """How many of this many inputs may miss the limits; never all of them."""
         return min(math.floor((1 - self.fraction) * points + 1e-9), points - 1)
 
 
@@ -122,8 +122,8 @@ class ConvergenceEstimate(NamedTuple):
         R-hat, and the lesser of bulk and tail effective sample size, ``(points,)``, of the output
         that is worst.
     exact
-        Where both are of all these draws, ``(points,)``; elsewhere they come from fewer, by the
-        proportion above.
+        Where both are computed from all these draws, ``(points,)``; elsewhere they are extrapolated
+        from fewer, as above.
     """
 
     rule: Converged
@@ -134,17 +134,17 @@ class ConvergenceEstimate(NamedTuple):
 
     @property
     def short(self) -> NDArray[np.bool_]:
-        """Where the aim is missed, ``(points,)``; NaN misses it."""
+        """Where a limit is missed, ``(points,)``; NaN misses it."""
         return ~((self.rhat < self.rule.rhat) & (self.ess >= self.rule.ess))
 
     @property
     def is_enough(self) -> bool:
-        """Whether as many points as may fall short, or fewer, do."""
+        """Whether no more points miss the limits than allowed."""
         return bool(self.short.sum() <= self.rule._allowed(len(self.rhat)))
 
     @property
     def converged(self) -> bool:
-        """Whether the aim is reached, for certain."""
+        """Whether the predictions have converged, with certainty."""
         return bool(self.exact.all()) and self.is_enough
 
     @property
@@ -163,7 +163,7 @@ class ConvergenceEstimate(NamedTuple):
 
     @property
     def progress_text(self) -> str:
-        """How far a run is, for the progress bar."""
+        """The state of convergence, for the progress bar."""
         known = self.rhat[np.isfinite(self.rhat)]
         rhat = f"R-hat up to {known.max():.3f}" if len(known) else "R-hat unknown"
         lowest = np.nan_to_num(self.ess).min()
@@ -171,7 +171,7 @@ class ConvergenceEstimate(NamedTuple):
         return text if np.isfinite(self.times_longer) else f"{text}, no telling how long"
 
     def after(self, draws: int) -> "ConvergenceEstimate":
-        """What to expect after this many draws."""
+        """The expected values after this many draws."""
         times = draws / self.draws
         return self._replace(
             draws=draws,
@@ -188,10 +188,10 @@ def estimate_convergence(
     *,
     most: int | None = None,
 ) -> ConvergenceEstimate | None:
-    """How far predictions ``(chains, draws, points, outputs)`` are; ``None`` for too few draws.
+    """The convergence of predictions ``(chains, draws, points, outputs)``; ``None`` for too few.
 
-    Points are looked at until it is known whether the aim is reached, those first that were worst
-    `before`; or, with `most`, about that many of them. Those never looked at always are.
+    Points are checked, the worst `before` first, until the answer is known; or, with `most`, about
+    that many of them. Points that were never checked are always included.
     """
     draws, points = values.shape[1:3]
     if draws < LEAST_DRAWS:

@@ -1,8 +1,8 @@
 """Run chains as tasks of an executor: submit, watch, resubmit, stop.
 
-Each task runs one chain (`tensorbnn.sampling.worker`) and writes it; here, where the run was
-started, nothing is computed. What the workers have done is read from the run directory. Where a
-worker is lost its chain is submitted again and continues from where it was last saved.
+Each task runs one chain (`tensorbnn.sampling.worker`) and writes it to the run directory. The
+process that started the run computes nothing; it reads the workers' progress from the directory. If
+a worker is lost, its chain is submitted again and continues from where it was last saved.
 """
 
 import asyncio
@@ -38,18 +38,18 @@ from tensorbnn.storage.files import write_file
 from tensorbnn.warning import warn
 
 POLL_SECONDS = 0.5
-# How often a chain is submitted while nothing of the run gets further.
+# How often a chain is submitted while the run makes no progress.
 ATTEMPTS = 3
 
 
 def make_backend(executor: Executor | None, checkpoints: Sequence[Checkpoint]) -> Backend:
-    """Where chains are advanced: by `executor`, or here."""
+    """What advances the chains: `executor`, or this process."""
     local = LocalBackend(checkpoints)
     return local if executor is None else ExecutorBackend(executor, local)
 
 
 def check_executor(executor: object) -> None:
-    """Raise unless `executor` is left out, or can run chains."""
+    """Raise unless `executor` is ``None`` or can run chains."""
     if executor is None:
         return
     if not isinstance(executor, Executor):
@@ -68,12 +68,12 @@ def check_executor(executor: object) -> None:
 
 
 def check_sendable(executor: Executor | None, run: Run) -> None:
-    """Raise where a part of a run can't be sent to the workers, before anything is started."""
+    """Raise if a part of a run can't be sent to the workers, before anything is started."""
     if executor is None or isinstance(executor, ThreadPoolExecutor):
         return
     posterior, dumps = run.posterior, pickle.dumps
     if _is_dask(executor):
-        import cloudpickle  # which Dask uses, so it is there
+        import cloudpickle  # a dependency of Dask
 
         dumps = cloudpickle.dumps
     parts = {
@@ -96,7 +96,7 @@ def check_sendable(executor: Executor | None, run: Run) -> None:
 class ExecutorBackend:
     """Runs each chain of a run directory as a task of an executor.
 
-    A run that was begun without one, whose chains learn from each other, ends that by `local`.
+    If a run was begun without an executor, `local` completes the burn-in that chains do together.
     """
 
     doing: ClassVar[str] = "starting"
@@ -106,11 +106,11 @@ class ExecutorBackend:
 
     @property
     def transitions(self) -> int:
-        """Those that all chains together have made before."""
+        """Transitions of all chains together before this call."""
         return self._local.transitions
 
     def advance(self, run: Run, stop: StopRequest, bar: Bar) -> Outcome:
-        """Take every chain to the end of the plan, or as far as it comes until `stop`."""
+        """Run every chain to the end of the plan, or until `stop`."""
         store = run.store
         if not isinstance(store, DirectoryStore):
             raise TypeError("an executor needs a run directory")
@@ -144,7 +144,7 @@ class ExecutorBackend:
         )
 
     def _keep_burn_in(self, run: Run, store: DirectoryStore) -> None:
-        """Keep where chains are that have no networks: their workers did not come to keep some."""
+        """Keep the current networks of chains that have none: their workers could not keep any."""
         for chain in range(run.plan.chains):
             drawn = run.plan.drawn(store.transitions(chain))
             if not drawn and not store.read_burn_in(chain):
@@ -154,18 +154,18 @@ class ExecutorBackend:
 
 
 class _Task(NamedTuple):
-    """A chain that is with an executor."""
+    """A chain that was submitted to an executor."""
 
     chain: int
     executor: Executor
     attempt: int
-    """How often it was submitted while nothing got further."""
+    """How often it was submitted while the run made no progress."""
     progress: int
     """Transitions of all chains when it was submitted."""
 
 
 class _Tasks:
-    """The chains of a run that are with an executor, which is replaced where it breaks."""
+    """The submitted chains of a run, and their executor, which is replaced if it breaks."""
 
     def __init__(
         self, executor: Executor, run: Run, store: DirectoryStore, stop: StopRequest
@@ -177,16 +177,16 @@ class _Tasks:
         self._own: ProcessPoolExecutor | None = None
         self._stopped = False
         self.errors: list[BaseException] = []
-        """What ended chains, and with them the run."""
+        """The errors that ended chains, and with them the run."""
         self.warnings: dict[Warning, None] = {}
-        """What workers warned of, each once, in order."""
+        """The warnings of the workers, each once, in order."""
 
     def are_running(self) -> bool:
         """Whether a worker may still be writing."""
         return bool(self._futures) or any(map(self._is_locked, self._chains))
 
     def submit(self) -> None:
-        """Give all chains that are not at their end to the executor."""
+        """Submit all incomplete chains to the executor."""
         progress = self._progress()
         for chain in self._chains:
             if not self.errors and not self._is_done(chain):
@@ -194,7 +194,7 @@ class _Tasks:
 
     def wait(self, seconds: float) -> None:
         """Wait until a chain ends, `seconds` at most, and handle those that have ended."""
-        if not self._futures:  # only for one that was cancelled, and is saving where it is
+        if not self._futures:  # a cancelled chain is still saving its state
             time.sleep(seconds)
         first = concurrent.futures.FIRST_COMPLETED
         for future in concurrent.futures.wait(self._futures, seconds, first).done:
@@ -207,17 +207,17 @@ class _Tasks:
             self._end(self._futures.pop(future), error)
 
     def stop(self) -> None:
-        """Ask all workers to stop; those that have not begun need not."""
+        """Ask all workers to stop; cancel tasks that have not begun."""
         if self._stopped:
             return
         self._stopped = True
         with contextlib.suppress(OSError):  # a full disk stops them, too
             write_file(self._store.stop_file, b"")
-        # Dask says of any task that it is cancelled; the lock of a chain tells that it is running.
+        # Dask reports any task as cancelled; the lock of a chain shows whether it is running.
         self._futures = {each: of for each, of in self._futures.items() if not each.cancel()}
 
     def close(self) -> None:
-        """Leave nothing behind: where this comes too early chains stop by themselves."""
+        """Clean up; chains that are still running stop by themselves."""
         if self._futures:
             self.stop()
         if self._own is not None:
@@ -234,7 +234,7 @@ class _Tasks:
                 self._submit(task)
             else:
                 self._fail(self._lost("`executor` is broken", error))
-        except Exception as error:  # chains that it has taken must stop, and be saved
+        except Exception as error:  # submitted chains must stop and be saved
             reason = f"{type(error).__name__}: {error}"
             self._fail(ExecutorError(self._store.path, "", reason, refused=True))
         else:
@@ -261,7 +261,7 @@ class _Tasks:
         self._stop.request()
 
     def _renew(self, broken: Executor) -> bool:
-        """Replace a pool that has broken, unless that is done already; false where it can't be."""
+        """Replace a broken pool, unless that is done already; false if it can't be replaced."""
         if broken is not self._executor:
             return True
         new = _respawn(broken)
@@ -287,14 +287,14 @@ class _Tasks:
         if not lock.file.exists():
             return False
         try:
-            lock.acquire().release()  # removes what a killed worker has left
+            lock.acquire().release()  # removes what a killed worker left behind
         except LockedError:
             return True
         return False
 
 
 class _Display:
-    """Progress as the reports of the chains tell it."""
+    """Progress according to the reports of the chains."""
 
     def __init__(self, bar: Bar, store: DirectoryStore, run: Run) -> None:
         self._bar, self._store, self._plan = bar, store, run.plan
@@ -305,7 +305,7 @@ class _Display:
         show_first(bar, {chain: each >= end for chain, each in enumerate(self._reached)})
 
     def update(self) -> None:
-        """Show what was reported since the last look."""
+        """Show what was reported since the last call."""
         reports, self._offset = self._store.new_reports(self._offset)
         for report in reports:
             self._show(report)
@@ -313,7 +313,7 @@ class _Display:
     def _show(self, report: dict[str, Any]) -> None:
         chain, transition, phase = report["chain"], report["transition"], report["phase"]
         new = transition - self._reached[chain]
-        if new <= 0:  # reported again by a chain that was taken up again
+        if new <= 0:  # reported again by a chain that was submitted again
             return
         self._reached[chain] = transition
         before, count = self._divergences[chain]
@@ -330,7 +330,7 @@ class _Display:
 
 
 def _worker_was_lost(error: BaseException) -> bool:
-    """Whether a task failed because its worker was lost, and not by itself."""
+    """Whether a task failed because its worker was lost, not by an error of its own."""
     lost = (BrokenExecutor, concurrent.futures.CancelledError, asyncio.CancelledError, LockedError)
     return isinstance(error, lost) or type(error).__module__.startswith("distributed.")
 

@@ -13,10 +13,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether chains should stop: `request` was called, the time is over, or `also` says so.
+    """Whether chains should stop: `request` was called, time is up, or `also` returns true.
 
-    Chains may run until the monotonic time `deadline`, less the seconds that `reserve` says are
-    needed afterwards.
+    Chains may run until the monotonic time `deadline`, less the seconds that `reserve` returns for
+    the work afterwards.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class StopRequest:
         self._requested, self._limited, self._also = False, False, also
         self._deadline, self._reserve = deadline, reserve
         self.signal: int | None = None
-        """The signal that came."""
+        """The signal that was received."""
 
     @property
     def requested(self) -> bool:
@@ -68,7 +68,7 @@ def catch_signals(stop: StopRequest) -> Iterator[None]:
     try:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                # None: set by another program in this process, which could not be put back.
+                # None: the handler was not set from Python, and could not be restored.
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     before[number] = signal.signal(number, handle)
         yield

@@ -1,10 +1,9 @@
 """Run chains side by side in this process.
 
-Each chain is a separate task: on a CPU one compiled program that advances a single chain is run by
-as many threads as there are cores, so that the draws of a chain do not depend on the number of
-cores; nor do they depend on how a run is cut into calls, or on where it was stopped and taken up
-again. In burn-in chains learn from each other (see `pooling`). An accelerator advances all chains
-at once.
+On a CPU, each chain is a separate task: a compiled program advances a single chain, and as many
+threads as there are cores run it. So the draws of a chain depend neither on the number of cores nor
+on how a run is divided into calls, stopped and resumed. In burn-in, chains learn from each other
+(see `pooling`). An accelerator advances all chains at once.
 """
 
 import collections
@@ -29,7 +28,7 @@ from tensorbnn.sampling.run import Run
 from tensorbnn.sampling.stopping import Outcome
 from tensorbnn.storage.store import Store
 
-# How long a thread rests when all chains that no thread runs wait for others.
+# Seconds that a thread sleeps if all chains without a thread wait for others.
 _REST_SECONDS = 0.001
 
 
@@ -52,22 +51,22 @@ class LocalBackend:
         self.checkpoints = checkpoints
 
     def cores(self) -> int:
-        """How many threads run at most; tests replace it."""
+        """The largest number of threads; tests replace it."""
         return usable_cores()
 
     @property
     def transitions(self) -> int:
-        """Those that all chains together have made."""
+        """Transitions of all chains together."""
         return sum(len(at.chains.numbers) * at.transitions for at in self.checkpoints)
 
     def advance(
         self, run: Run, stop: StopRequest, bar: Bar, *, until_pooled: bool = False
     ) -> Outcome:
-        """Run the chains from where they are to the end of the plan; one at its end stays as it is.
+        """Run the chains to the end of the plan; complete chains stay as they are.
 
-        `stop` or an error stops every chain after the call it is in, and saves where it is. So does
-        an exception in this thread, such as a second Ctrl-C, but without waiting for calls: chains
-        then continue from where they were last saved. A chain that has spent its gradients stops by
+        `stop` or an error stops every chain after its current call, and saves its state. After an
+        exception in this thread, such as a second Ctrl-C, nothing waits for calls: chains then
+        continue from where they were last saved. A chain that has spent its gradients stops by
         itself. With `until_pooled` chains stop after the last pooling round.
         """
         errors: list[BaseException] = []
@@ -86,7 +85,7 @@ class LocalBackend:
             forecast = BurnInForecast(run)
             try:
                 for thread in _start_threads(work, min(len(groups), self.cores())):
-                    while thread.is_alive():  # in short waits: a signal is answered on every system
+                    while thread.is_alive():  # short waits, so that every system handles signals
                         thread.join(timeout=0.5)
                         forecast.update(min(group.at.transitions for group in groups))
                         pooling.warn()
@@ -136,16 +135,16 @@ class LocalBackend:
         stop: StopRequest,
         dtype: DType,
     ) -> None:
-        """What a thread does: advance whichever chain waits; an error stops all chains.
+        """The work of a thread: advance any waiting chain; an error stops all chains.
 
-        Where there are more chains than threads they take turns, so that all of them grow together
-        and a run can be read and judged while it continues.
+        If there are more chains than threads, they take turns, so that all of them grow together
+        and you can analyze a run while it continues.
         """
         with precision(dtype):
             while True:
                 try:
                     calls = waiting.popleft()
-                except IndexError:  # the rest are being run by other threads
+                except IndexError:  # other threads run the rest
                     return
                 try:
                     has_worked = next(calls, None)
@@ -159,7 +158,7 @@ class LocalBackend:
 
 
 def _start_threads(work: Callable[[], None], count: int) -> list[threading.Thread]:
-    """Threads that are at work; fewer where the system allows no more."""
+    """Start threads; fewer if the system allows no more."""
     threads: list[threading.Thread] = []
     for _ in range(count):
         thread = threading.Thread(target=work, daemon=True)
@@ -174,7 +173,7 @@ def _start_threads(work: Callable[[], None], count: int) -> list[threading.Threa
 
 
 def _seconds_spent(store: Store) -> Mapping[int, float]:
-    """Seconds each chain has run for, as far as its reports say."""
+    """Seconds that each chain has run, according to its reports."""
     spent: dict[int, float] = {}
     for report in store.reports(skip_damaged=True):
         spent[report["chain"]] = max(spent.get(report["chain"], 0.0), report.get("seconds", 0.0))

@@ -1,8 +1,8 @@
-"""Predictions of a run while it continues: how far they are, and whether that is far enough.
+"""Monitor a run: estimate how far its predictions are from convergence, and decide when to stop.
 
-Whether chains are long enough is decided only when all of them are at the end of the plan, from
-their draws alone: so the end of a run depends neither on the clock nor on interruptions, unless a
-limit of time ends it. In between, a thread looks now and then, to estimate how long it will take.
+Whether chains are long enough is decided only when all of them reach the end of the plan, and from
+their draws alone. So the end of a run depends neither on the clock nor on interruptions, unless a
+time limit stops it. In between, a thread regularly estimates how long the run will take.
 """
 
 import math
@@ -35,30 +35,30 @@ from tensorbnn.storage.store import Store, with_prefix
 if TYPE_CHECKING:
     from tensorbnn.sampling.run import Run
 
-# Draws of all chains together from which on it is said how long it will take.
+# Draws of all chains together after which the remaining time is shown.
 FIRST_LOOK = 1000
-# Seconds between two looks, at least, and the most that looking may take of the time.
+# Least seconds between two estimates, and the largest share of the time that they may take.
 LOOK_SECONDS = 2.0
 LOOK_SHARE = 0.02
-# Seconds of a diagnosis as long as none was measured: at least, and as a part of those of the
+# Seconds assumed for a diagnosis until one was measured: a minimum, and a share of the time of the
 # first computation, which imports most of what it needs.
 DIAGNOSIS_SECONDS, DIAGNOSIS_SHARE = 1.0, 0.75
-# Most that is kept free for them: so many seconds, and this share of the limit.
+# Most time that is reserved for diagnoses: seconds, and a share of the limit.
 MOST_SECONDS, MOST_SHARE = 2.0, 0.1
-# Networks that are evaluated together, at most; fewer are filled up, so that one program serves.
+# Most networks that are evaluated together; fewer are padded, so that one program serves.
 BATCH = 256
 
 
 @final
 class Monitor:
-    """Looks at a run: now and then, to say how far it is, and at the ends of plans to decide.
+    """Estimates the convergence of a growing run, and decides at the end of each plan.
 
-    It is said on `bar`, and to `watch` a thread looks on between the ends.
+    Estimates are shown on `bar`. With `watch`, a thread also computes them in between.
     """
 
     def __init__(self, run: "Run", bar: Bar, *, watch: bool) -> None:
         self._run, self._until, self._bar, store = run, run.rule.until, bar, run.store
-        # Apart from the store that is written.
+        # Separate from the store that is written.
         self._store = DirectoryStore(store.root) if isinstance(store, DirectoryStore) else store
         self._known: ConvergenceEstimate | None = None
         # Seconds that a diagnosis takes, and an estimate of all points.
@@ -84,7 +84,7 @@ class Monitor:
             self._thread.join()
 
     def converged(self) -> bool:
-        """Whether the stopping rule is satisfied, as all draws say."""
+        """Whether all draws satisfy the stopping rule."""
         with self._lock:
             now = self.estimate(self._known)
             if now is None:
@@ -93,9 +93,9 @@ class Monitor:
             return now.converged
 
     def estimate(self, before: ConvergenceEstimate | None = None) -> Estimate | None:
-        """What the stopping rule says; ``None`` where there is none, or it can't tell.
+        """The estimate of the stopping rule; ``None`` without a rule or if it can't estimate.
 
-        Of every point, unless what was known `before` tells which to look at.
+        It covers every point, unless the estimate `before` shows which ones to check.
         """
         if self._until is None:
             return None
@@ -111,13 +111,13 @@ class Monitor:
         estimate = self._diagnosis if self._needed is None else self._needed
         after = self._run.diagnoses * max(estimate, self._diagnosis)
         needed = after if self._until is None else estimate + after
-        # On a busy machine the rehearsal takes long, and chains should not stop for that.
+        # On a busy machine the rehearsal can take long; chains should not stop because of it.
         return min(needed, MOST_SECONDS + MOST_SHARE * 60 * (self._run.rule.max_minutes or 0.0))
 
     def _estimate(
         self, rule: Converged, before: ConvergenceEstimate | None, most: int | None = None
     ) -> ConvergenceEstimate | None:
-        """Of all points or about `most` of them, and how long all would take."""
+        """Estimate all points or about `most` of them, and measure how long all would take."""
         began = time.monotonic()
         values = self._predictions.update()
         updated = time.monotonic()
@@ -128,11 +128,11 @@ class Monitor:
         return now
 
     def pause(self, took: float) -> float:
-        """Seconds until the next look, after one that `took` so many; tests replace it."""
+        """Seconds until the next estimate, if the last one `took` this long; tests replace it."""
         return max(LOOK_SECONDS, took / LOOK_SHARE)
 
     def _rehearse(self) -> None:
-        """Compute something small, so that less is left to do after the limit of time."""
+        """Compute something small, so that less is left to do after the time limit."""
         began = time.monotonic()
         convergence(np.random.default_rng(0).normal(size=(2, LEAST_DRAWS, 1)))
         seconds = time.monotonic() - began
@@ -173,7 +173,7 @@ class Monitor:
 
 
 class PlainEstimate(NamedTuple):
-    """What a stopping rule says that only answers yes or no."""
+    """The estimate of a stopping rule that answers only yes or no."""
 
     converged: bool
     times_longer: float = math.inf
@@ -181,7 +181,7 @@ class PlainEstimate(NamedTuple):
 
 @final
 class GrowingPredictions:
-    """Predictions at a few inputs by the networks of a run that grows: each is evaluated once.
+    """Predictions of a growing run at a few inputs; each network is evaluated once.
 
     The `store` is only read; inputs `x` ``(rows, inputs)`` are in the user's units.
     """
@@ -198,9 +198,9 @@ class GrowingPredictions:
         self._lock = threading.Lock()
 
     def update(self) -> NDArray[Any]:
-        """Look for new draws; ``(chains, draws, rows, outputs)`` that all chains have.
+        """Read new draws; returns ``(chains, draws, rows, outputs)`` that all chains have.
 
-        May be called from any thread; what was returned before stays what it was.
+        May be called from any thread; arrays that were returned before do not change.
         """
         with self._lock:
             for chain in range(len(self._counts)):

@@ -1,30 +1,30 @@
-"""How fast chains are, and how much of what comes next still fits into the time that is left.
+"""The speed of chains, and how much of what comes next fits into the remaining time.
 
-Only a run with a limit of time looks at this; how it is cut into calls does not change its draws.
+Only a run with a time limit uses this; how it is divided into calls does not change its draws.
 """
 
 import math
 from typing import NamedTuple, final
 
-# Part of the time that is planned with: chains may become slower, by other programs for example.
+# Share of the remaining time to plan for: other programs, for example, may slow chains down.
 SAFETY = 0.97
 LARGEST = 2**31 - 1
 
 
 class Budget(NamedTuple):
-    """What a call may do at most."""
+    """The limits of a call."""
 
     transitions: int
     gradients: int
-    """Below 0 without a limit of time."""
+    """Below 0 without a time limit."""
 
 
 @final
 class Pace:
-    """Seconds of a gradient and of a transition, from the calls so far.
+    """Seconds per gradient and per transition, from the calls so far.
 
-    Of a sampler that `announces` the gradients of a transition, gradients count; otherwise the
-    time that transitions took lately.
+    Gradients count if the sampler `announces` how many a transition takes; otherwise the time of
+    recent transitions does.
     """
 
     def __init__(self, *, announces: bool) -> None:
@@ -32,7 +32,7 @@ class Pace:
         self._gradient, self._transition = 0.0, 0.0
 
     def add(self, transitions: int, gradients: int, seconds: float) -> None:
-        """Take in a call."""
+        """Add the measured time of a call."""
         if transitions:
             self._transition = _slower(self._transition, seconds / transitions)
         if gradients:
@@ -51,5 +51,5 @@ class Pace:
 
 
 def _slower(before: float, latest: float) -> float:
-    """A mean that follows what becomes slower at once, and what becomes faster over some calls."""
+    """A running mean of seconds that rises at once, and falls over several calls."""
     return max(latest, (before + latest) / 2)

@@ -1,4 +1,4 @@
-"""How long and wide a run is, and where its chains start."""
+"""The length of a run, its number of chains, and where they start."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from tensorbnn.inference.target import TargetDensity
 from tensorbnn.model.checks import check_starts
 from tensorbnn.posterior import Posterior, precision
 
-# A chain restarts at a point drawn with a separate key: its first start has used those before it.
+# A chain restarts at a point drawn with a separate key: its first start has used the earlier ones.
 RESTART_KEYS = 2**31
-# Draws that one call keeps at most, however many go into a file.
+# Most draws that one call keeps, however many go into a file.
 MAX_DRAWS_PER_CALL = 1000
 # Draws of a chain in a file of the run directory.
 NETWORKS_PER_FILE = 100
@@ -29,7 +29,7 @@ CHECKPOINT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how wide a run is; `tensorbnn.sample` documents each number.
+    """The length and number of chains of a run; `tensorbnn.sample` documents each number.
 
     Its fields are also fields of ``run.json``.
     """
@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def capacity(self) -> int:
-        """Draws of a chain for which there is room in a call."""
+        """The largest number of draws of a chain in a call."""
         return min(self.networks_per_file, MAX_DRAWS_PER_CALL)
 
     def drawn(self, transitions: int) -> int:
@@ -92,7 +92,7 @@ def initial_chains(
             target = TargetDensity(posterior.model, posterior._arrays, held)
             state = sampler.init(target, positions[:, : target.dimension], plan.burn_in)
             check_state(state, size)
-            # No weak types, which a state that comes from a file does not have: compiled once.
+            # No weak types: a state from a file has none, and programs are compiled once.
             state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
             chains = range(first, first + size)
             _check_densities(chains, state.log_density)
@@ -101,9 +101,9 @@ def initial_chains(
 
 
 def restart(chains: ChainState, row: int, number: int, sampler: Sampler, plan: Plan) -> ChainState:
-    """The chains, of which that in `row` starts at another point, for the `number`-th time.
+    """The chains, with the one in `row` restarted at another point, for the `number`-th time.
 
-    It keeps what the sampler has learned together with the other chains, if it has.
+    It keeps what the sampler has learned from all chains, if anything.
     """
     key = jax.random.fold_in(chain_keys(plan)[0][chains.numbers[row]], RESTART_KEYS + number)
     positions, _ = _positions(chains.target.model, key[None], {})
@@ -114,7 +114,7 @@ def restart(chains: ChainState, row: int, number: int, sampler: Sampler, plan: P
 
 
 def are_batched() -> bool:
-    """Whether one call advances all chains; on a CPU each is alone, and depends on no other."""
+    """Whether one call advances all chains; on a CPU, each call advances one."""
     return jax.default_backend() != "cpu"
 
 

@@ -1,12 +1,12 @@
 """Pooling rounds in burn-in: chains share what they have learned, and stuck ones are restarted.
 
-Chains come together after each of the twenty rounds of burn-in. One that arrives early waits for
-the others; what it does next depends on what all shared and on nothing else, so it is the same
-however the run was cut. What a chain shared is saved with it: one that was saved before a round
-that others have left still gets it.
+Chains share after each of the twenty rounds of burn-in. A chain that arrives early waits for the
+others. What it does next depends only on what all of them shared, so it is the same wherever the
+run was interrupted. What a chain shared is saved with it, for chains that were saved before that
+round.
 
-A chain is stuck where it accepts nothing, where its log-density is NaN or infinite, or where its
-log-density stays far below that of the others.
+A chain is stuck if it accepts nothing, if its log-density is NaN or infinite, or if its log-density
+stays far below that of the others.
 """
 
 import functools
@@ -31,15 +31,15 @@ from tensorbnn.warning import ChainRestarted, CoarsePrecision, DataWarning, RunW
 
 # Rounds after which stuck chains are restarted: later, too little of burn-in is left.
 FIRST_RESTART, LAST_RESTART = 5, 14
-# A chain that accepts less than this, over two rounds, accepts nothing.
+# A chain whose acceptance is below this over two rounds accepts nothing.
 NO_ACCEPTANCE = 0.01
-# Far below: this many times the spread that the log-density of a sample has.
+# Far below: this many times the spread of the log-density of a sample.
 FAR = 10.0
 # Rounds over which log-densities are compared.
 ROUNDS_COMPARED = 3
-# Transitions after which noise is looked at.
+# Transitions after which the noise is checked.
 LEAST_WATCHED = 20
-# Log-densities that can't be told apart by less are too coarse to accept or reject by.
+# Log-densities with at least this rounding are too coarse to accept or reject proposals.
 COARSE = 0.5
 
 
@@ -50,14 +50,14 @@ class Pooling:
         self._sampler, self._plan = sampler, plan
         self._due = pooling_rounds(plan.burn_in)
         self._chains = sorted(chain for at in checkpoints for chain in at.chains.numbers)
-        # In how many rounds each chain has shared, and what.
+        # In how many rounds each chain has shared, and which values.
         self._shared: dict[int, tuple[int, NDArray[Any]]] = {}
         for at in checkpoints:
             for chain, shared in zip(at.chains.numbers, np.asarray(at.shared), strict=True):
                 self._shared[chain] = (at.rounds_done, shared)
         self._collapsed = False
         self.warnings: list[RunWarning] = []
-        """Which chains were restarted, and why; and what is wrong with all of them."""
+        """Which chains were restarted, and why; and problems of all of them."""
 
     def room(self, at: Checkpoint) -> int | None:
         """Transitions up to the next round; ``None`` after the last."""
@@ -76,12 +76,12 @@ class Pooling:
         return self._pool(at)
 
     def warn(self) -> None:
-        """Warn of what is new; by the thread that leads to the user."""
+        """Issue new warnings, from the user's thread."""
         while self.warnings:
             warn(self.warnings.pop(0))
 
     def watch_noise(self, at: Checkpoint, posterior: Posterior) -> None:
-        """Say once if the learned noise of the first of these chains has collapsed in burn-in."""
+        """Warn once if the learned noise of the first of these chains has collapsed in burn-in."""
         target, rows = at.chains.target, posterior.data
         early = at.transitions < LEAST_WATCHED or at.transitions > self._plan.burn_in
         if self._collapsed or early or rows is None or target.held_phi is not None:
@@ -126,7 +126,7 @@ class Pooling:
             shared=jnp.asarray(np.stack([self._shared[chain][1] for chain in chains])),
             sums=at.sums._replace(pooling=Sums.zero(len(chains))),
         )
-        if at.rounds_done == len(self._due) and self._chains[0] in chains:  # it speaks for all
+        if at.rounds_done == len(self._due) and self._chains[0] in chains:  # one warns for all
             warning = coarse_precision(known[:, number, 1])
             self.warnings += [] if warning is None else [warning]
         return self._restart_stuck(at, number)
@@ -154,15 +154,15 @@ class Pooling:
 
 
 def has_rounds_left(at: Checkpoint, plan: Plan) -> bool:
-    """Whether chains are still to learn from others."""
+    """Whether chains have pooling rounds left."""
     return plan.pooled and at.rounds_done < len(pooling_rounds(plan.burn_in))
 
 
 def restart_reason(own: NDArray[Any], others: NDArray[Any], dimension: int) -> str | None:
     """Why a chain should be restarted after the last round; arguments are those of `stuck_reason`.
 
-    What it shared before it was last restarted does not count, or it would be restarted before it
-    had the time to arrive. When that was follows from what all shared, as everything here does.
+    Rounds before its last restart do not count, since a restarted chain needs time to arrive. The
+    time of that restart follows from what all shared, as everything here does.
     """
     since, reason = 0, None
     for count in range(FIRST_RESTART + 1, len(own) + 1):
@@ -191,7 +191,7 @@ def stuck_reason(
         return None
     if not np.isfinite(own[-1, 1]):
         return f"had a log-density of {own[-1, 1]}"
-    # Where no chain accepts anything it is the step size, which still adapts, not where they are.
+    # If no chain accepts anything, the cause is the step size, which still adapts.
     others_move = not len(others) or bool(np.any(others[:, -2:, 0] >= NO_ACCEPTANCE))
     rounds = len(own) - since
     if rounds >= 2 and np.all(own[-2:, 0] < NO_ACCEPTANCE) and others_move:
@@ -212,7 +212,7 @@ def stuck_reason(
 
 
 def coarse_precision(log_densities: NDArray[Any]) -> CoarsePrecision | None:
-    """What to tell the user where the type of these numbers rounds them too much."""
+    """A warning if the type of these numbers rounds them too much."""
     known = log_densities[np.isfinite(log_densities)]
     if not len(known) or np.spacing(np.abs(known)).min() < COARSE:
         return None

@@ -170,7 +170,7 @@ class Reporter:
         note = f"{np.sum(call.num_gradients) / max(seconds, 1e-9):,.0f} gradients/s a core"
         if not self._bar.live:
             note = f"acceptance {np.mean(call.acceptance_rate) / count:.2f}, {note}"
-        # In burn-in trajectories may be held short, and grow later.
+        # In burn-in trajectories may be kept short, and grow later.
         growing, gradients = phase == "burn-in", float(np.sum(call.num_gradients))
         self._bar.advance(count * len(self._numbers), note, work=gradients, growing=growing)
 

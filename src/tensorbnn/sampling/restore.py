@@ -1,7 +1,7 @@
 """A run to disk and back: ``run.json`` from a run, and a run from ``run.json``.
 
 A run continues as it began. What ``run.json`` can't hold (your own metrics, data that are not kept)
-is given again, and compared as far as possible.
+must be given again, and is compared as far as possible.
 """
 
 import contextlib
@@ -55,12 +55,12 @@ def create_store(
     notes: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
-    """Make the place where a new run goes: a directory with all that says what it is, or memory."""
+    """Create the store of a new run: a directory that describes it, or memory."""
     posterior = run.posterior
     data = pack_dataset(posterior.data)
     states = [state for each in checkpoints for state in pack_checkpoint(each)]
     if path is None:
-        # What an ensemble asks of a run whose posterior is at hand.
+        # The fields that an ensemble needs if it has the posterior.
         manifest = {
             "chains": run.plan.chains,
             "burn_in": run.plan.burn_in,
@@ -101,7 +101,7 @@ def _create_directory(
     notes: Mapping[str, Any],
     overwrite: bool,
 ) -> DirectoryStore:
-    """A run directory with all that says what the run is."""
+    """A run directory with the description of a run."""
     data = pack_dataset(run.posterior.data)
     manifest = new_manifest(run.posterior, describe(run.sampler), run.plan) | {
         "until": describe(run.rule.until),
@@ -118,7 +118,7 @@ def _create_directory(
 
 
 def new_manifest(posterior: Posterior, sampler: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """What ``run.json`` says of any run that begins."""
+    """The fields of ``run.json`` at the start of any run."""
     return {
         "format": FORMAT,
         **versions(),
@@ -146,7 +146,7 @@ def restore_run(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     custom_objects: Custom | None = None,
 ) -> Run:
-    """A run on disk, from what it says of itself and what it can't; only read."""
+    """A run on disk, from its files and what they don't contain; nothing is written."""
     manifest, custom_objects = store.manifest, custom_objects or {}
     plan = Plan(**{field.name: manifest[field.name] for field in dataclasses.fields(Plan)})
     plan = plan if draws is None else dataclasses.replace(plan, draws=draws)
@@ -198,7 +198,7 @@ def continue_run(
 
 
 def take_up(run: Run) -> list[Checkpoint]:
-    """Where the chains of a run are, which is then marked as running."""
+    """The states of the chains of a run, which is then marked as running."""
     store, plan = run.store, run.plan
     checkpoints = read_checkpoints(run, store, range(plan.chains))
     drawn = max(plan.drawn(at.transitions) for at in checkpoints)
@@ -223,9 +223,9 @@ def take_up(run: Run) -> list[Checkpoint]:
 
 
 def _warn_of_oddities(run: Run, store: DirectoryStore) -> None:
-    """Warn where draws may differ in their last bits, or some can't be read."""
+    """Warn if draws may differ in their last bits, or if some can't be read."""
     _warn_of_versions(run, store)
-    try:  # full files are not needed to continue; better known now than at the end
+    try:  # full files are not needed to continue, but warn now, not at the end
         for chain in range(run.plan.chains):
             store.chunk_sizes(chain)
     except RunError as error:
@@ -233,10 +233,10 @@ def _warn_of_oddities(run: Run, store: DirectoryStore) -> None:
 
 
 def read_checkpoints(run: Run, store: Store, chains: Sequence[int]) -> list[Checkpoint]:
-    """Where these chains of a run are.
+    """The states of these chains of a run.
 
-    Running a chain from there again gives the same files again, and nothing is done for one that is
-    at its end.
+    Running a chain again from its state writes the same files, and does nothing for one that is
+    complete.
     """
     parts = (run.posterior, run.sampler, run.plan)
     with precision(run.posterior.dtype):
@@ -267,7 +267,7 @@ def restore_posterior(store: DirectoryStore, custom_objects: Custom) -> Posterio
 def make_posterior(
     store: DirectoryStore, network: Network, likelihood: Likelihood, data: Arrays | None
 ) -> Posterior:
-    """The posterior of a run on disk, whose `data` are those it was begun with, or an error."""
+    """The posterior of a run on disk with the `data` that it was begun with, or an error."""
     manifest, known = store.manifest, data or {}
     options: dict[str, Any] = {name: known[name] for name in ARRAYS if name in known}
     options |= {
@@ -289,7 +289,7 @@ def make_posterior(
 
 
 def check_same(store: DirectoryStore, posterior: Posterior | None) -> None:
-    """Raise where a posterior that is given is not that of the run."""
+    """Raise if the given posterior is not that of the run."""
     if posterior is None:
         return
     check_posterior(posterior)

@@ -1,7 +1,7 @@
-"""A run: everything that defines its chains, and the loop that takes them to their end.
+"""A run: everything that defines its chains, and the loop that runs them to their end.
 
-Chains are run to the number of draws in the plan; with a stopping rule they are made longer by a
-quarter, again and again, until it is satisfied.
+Chains run to the number of draws in the plan. With a stopping rule, the plan then grows by a
+quarter at a time until the rule is satisfied.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from tensorbnn.warning import Interrupted, warn
 
 
 class Backend(Protocol):
-    """Where chains run. It knows where they are, also between two plans."""
+    """What runs the chains. It also keeps their states between two plans."""
 
     @property
     def doing(self) -> str:
@@ -37,10 +37,10 @@ class Backend(Protocol):
 
     @property
     def transitions(self) -> int:
-        """Those that all chains together have made."""
+        """Transitions of all chains together."""
 
     def advance(self, run: "Run", stop: StopRequest, bar: Bar) -> Outcome:
-        """Take every chain to the end of the plan, or as far as it comes until `stop`."""
+        """Run every chain to the end of the plan, or until `stop`."""
 
 
 @dataclass
@@ -65,10 +65,10 @@ class Run:
         save_run(self, path, overwrite=overwrite)
 
     def run(self, backend: Backend, *, progress: bool) -> Ensemble:
-        """Take all chains to the end of the plan, and make it longer until the rule is satisfied.
+        """Run all chains to the end of the plan, and extend it until the rule is satisfied.
 
-        An interrupt or a limit stops them, with all that they have drawn saved. How that ended is
-        recorded, with a warning if it was too early, and the store is closed.
+        An interrupt or a limit stops them, and all their draws are saved. How the run ended is
+        recorded, with a warning if it ended too early, and the store is closed.
         """
         done, deadline = backend.transitions, self.rule.deadline
         total = self.plan.chains * self.plan.transitions
@@ -101,11 +101,11 @@ class Run:
         return self.store.path if isinstance(self.store, DirectoryStore) else None
 
     def is_over(self, transitions: int, gradients: int) -> bool:
-        """Whether a chain that has made and spent this many is at its end, or may spend no more."""
+        """Whether a chain with this many transitions and gradients is complete, or at a limit."""
         return transitions >= self.plan.transitions or self.rule.is_spent(gradients)
 
     def extend(self) -> None:
-        """Make the plan longer by a quarter."""
+        """Extend the plan by a quarter."""
         before = self.plan
         self.plan = dataclasses.replace(before, draws=-(-5 * before.draws // 4))
         # First the new length: readers don't look for a last report that is trimmed.
@@ -113,7 +113,7 @@ class Run:
         self.trim_reports(dict.fromkeys(range(before.chains), before.transitions))
 
     def trim_reports(self, reached: Mapping[int, int]) -> None:
-        """Leave out reports that will be written again, and those a longer run does not have.
+        """Remove reports that will be written again, and those that a longer run does not have.
 
         `reached` are transitions by chain.
         """
@@ -140,7 +140,7 @@ class Run:
             raise
 
     def _tell(self, outcome: Outcome) -> None:
-        """Raise or warn of how the run ended, where it did not come to its end."""
+        """Raise or warn if the run did not reach its end."""
         if outcome.signal is not None:
             self._answer_signal(outcome, outcome.signal)
         warning = stopped_early(outcome, self.rule, self.plan, self.path)
@@ -148,7 +148,7 @@ class Run:
             warn(warning)
 
     def _answer_signal(self, outcome: Outcome, number: int) -> None:
-        """Say how far a run came, and end the program unless Ctrl-C stopped a run in memory."""
+        """Report the draws so far, and end the program unless Ctrl-C stopped a run in memory."""
         if self.path is not None:
             resume = None if outcome.complete else Resume(self.path)
             _say(Stopped(self.path, outcome.draws, self.plan.draws, resume))

@@ -27,7 +27,7 @@ from tensorbnn.warning import (
 if TYPE_CHECKING:
     from tensorbnn.ensemble.ensemble import Ensemble
 
-# Points that a message names.
+# Most points that a message names.
 POINTS_NAMED = 5
 
 
@@ -55,12 +55,12 @@ class StoppingRule(NamedTuple):
 
     until: Until | None = None
     points: Dataset | None = None
-    """Where a `Converged` looks at predictions."""
+    """The inputs at which a `Converged` checks predictions."""
     max_minutes: float | None = None
     max_gradients: int | None = None
     """Of each chain."""
     deadline: float | None = None
-    """Monotonic time at which `max_minutes` are over."""
+    """Monotonic time at which `max_minutes` end."""
 
     @classmethod
     def checked(
@@ -88,7 +88,7 @@ class StoppingRule(NamedTuple):
         return self.max_gradients is not None or self.deadline is not None
 
     def is_spent(self, gradients: int) -> bool:
-        """Whether a chain that has spent this many gradients may spend no more."""
+        """Whether a chain has spent as many gradients as it may."""
         return self.max_gradients is not None and gradients >= self.max_gradients
 
     def limit_of(self, gradients: int) -> "Limit | None":
@@ -108,22 +108,22 @@ class Limit(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How far chains came, and how a run has ended."""
+    """How far chains got, and how a run ended."""
 
     complete: bool
-    """Whether all came to the end of the plan, and a stopping rule, if any, is satisfied."""
+    """Whether all reached the end of the plan, and a stopping rule, if any, is satisfied."""
     draws: int
-    """Draws that every one of them has."""
+    """Draws that all chains have."""
     gradients: int
-    """The most that one of them has spent."""
+    """The most gradients that a chain has spent."""
     transitions: int = 0
-    """Transitions that every one of them has made."""
+    """Transitions that all chains have made."""
     signal: int | None = None
     """The signal that stopped them."""
     limit: Limit | None = None
     """The limit that stopped them."""
     estimate: Estimate | None = None
-    """What the stopping rule says, where there is one and a limit came before it was satisfied."""
+    """The estimate of the stopping rule, if a limit came before it was satisfied."""
 
 
 def stopped_early(

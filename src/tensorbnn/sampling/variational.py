@@ -53,11 +53,10 @@ def fit_variational(
 ) -> Ensemble:
     """Fit a mean-field Gaussian to a posterior and draw networks from it: fast, and approximate.
 
-    Every parameter is an independent Gaussian, on the unconstrained scale. Their means and sds are
-    those with the highest evidence lower bound (ELBO) that AMSGrad finds, which the
-    TensorFlow Probability network of the paper's Figure 4 does, too. What the posterior knows about
-    parameters together is lost, and so are all its modes but one: a baseline to compare a sample
-    with, not a substitute for it.
+    Every parameter is an independent Gaussian, on the unconstrained scale. AMSGrad finds the means
+    and sds with the highest evidence lower bound (ELBO), as for the TensorFlow Probability network
+    of the paper's Figure 4. Dependence between parameters is lost, and so are all modes of the
+    posterior but one: a baseline to compare a sample with, not a substitute for it.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ def fit_variational(
     draws
         Networks to draw from the fitted density. They are independent.
     estimator
-        How gradients see the noise of the parameters: ``"flipout"`` (one draw, with random signs
+        How the noise of the parameters is drawn: ``"flipout"`` (one draw, with random signs
         for each row), ``"local"`` (what comes out of each dense layer is drawn, for each row), or
         ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
         same mean.
@@ -74,17 +73,17 @@ def fit_variational(
         Number of fits, each from another start; the one with the highest ELBO is kept.
     start
         Natural values by name at which the means start, as in `sample`, such as what `pretrain`
-        returned: each of the parameter's shape, or with the starts as first axis. What is left out
-        starts as the layers say.
+        returned: each of the parameter's shape, or with the starts as first axis. All others start
+        as the layers define.
     start_sd
         Where the sds start.
     cycles, epochs, patience, learning_rate, learning_rate_factor, batch_size
         As in `pretrain`, with the paper's numbers for this method. The ELBO of all rows, estimated
-        with the same random numbers each time, says when to stop and which epoch was best.
+        with the same random numbers each time, decides when to stop and which epoch was best.
     gradient_draws
-        Estimates of the likelihood that a gradient is the mean of.
+        Number of estimates of the likelihood that each gradient averages.
     sample_hyperparameters
-        Whether the Gaussian is over hyper-parameters, too; held at their start otherwise.
+        Whether the Gaussian includes hyper-parameters. If false, they are fixed at their start.
     path, store_data, overwrite
         Where the networks are saved, as in `sample`; `load` reads them, and `resume` draws more.
     seed
@@ -96,7 +95,7 @@ def fit_variational(
     -------
     Ensemble
         The networks, in one chain. `Ensemble.approximation` has the ELBO, k-hat, the history of the
-        fit, means and sds; `Ensemble.diagnose` says that this is no sample of the posterior.
+        fit, means and sds; `Ensemble.diagnose` reports that this is no sample of the posterior.
 
     References
     ----------

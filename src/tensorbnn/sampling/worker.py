@@ -1,9 +1,9 @@
-"""What a worker of an executor does: run one chain of a run directory from where it was last saved.
+"""The task of a worker of an executor: run one chain of a run directory from its saved state.
 
-Model, sampler and metrics come pickled from the process that started the run, the rest from the
-directory, of which nothing is executed. A worker holds the lock of its chain. It may die at any
-time and its chain be run again by another one, or be given twice: the files come out the same. How
-far a chain came is on the disk, so only warnings are returned.
+The process that started the run pickles model, sampler and metrics. Everything else comes from the
+directory, and nothing in it is executed. A worker holds the lock of its chain. If it dies, or a
+chain is submitted twice, another worker runs the chain again and writes the same files. Progress is
+on disk, so only warnings are returned.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class ChainTask(NamedTuple):
 
     path: Path
     coordinator: dict[str, Any] | None
-    """Who holds the lock of the run."""
+    """The holder of the lock of the run."""
     versions: dict[str, str]
     network: Network
     likelihood: Likelihood
@@ -53,13 +53,13 @@ class ChainTask(NamedTuple):
     plan: Plan
     max_gradients: int | None
     seconds: float
-    """Until the limit of time, from when the task is submitted."""
+    """Until the time limit, from when the task is submitted."""
     checkpoint_seconds: float
     data: Arrays | None
-    """The data, where the run directory does not keep them."""
+    """The data, if the run directory does not keep them."""
     patience_seconds: float = STALE_SECONDS + 2 * HEARTBEAT_SECONDS
-    """For how long a worker waits for the one before it, which may be saving its last draws, or be
-    dead without the file system knowing it."""
+    """Seconds to wait for the previous worker of the chain, which may be saving its last draws, or
+    may have died without the file system noticing."""
 
 
 def make_task(run: Run, store: DirectoryStore) -> ChainTask:
@@ -89,10 +89,10 @@ def make_task(run: Run, store: DirectoryStore) -> ChainTask:
 def run_chain(task: ChainTask, chain: int) -> list[Warning]:
     """Run one chain to its end, or until it is asked to stop; it is saved in any case.
 
-    Warnings are returned, for the process that has a user to show them to.
+    Returns warnings, which the process that started the run shows to the user.
 
-    SIGTERM, where a worker can handle it, ends the worker when the chain is saved. So does the end
-    of the process whose pool it belongs to.
+    SIGTERM, if a worker can handle it, ends the worker after the chain is saved. So does the end of
+    the process that owns its pool.
     """
     try:
         with _without_ctrl_c(), collect_warnings() as warnings:
@@ -181,7 +181,7 @@ def _is_abandoned() -> bool:
 
 @contextlib.contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C, which comes to all processes of a terminal, in those of a pool."""
+    """Ignore Ctrl-C in processes of a pool; a terminal sends it to all of its processes."""
     if not _is_child():
         yield
         return
@@ -193,7 +193,7 @@ def _without_ctrl_c() -> Iterator[None]:
 
 
 def _portable(error: Exception) -> Exception:
-    """An error that can be sent, as it is if possible."""
+    """The error if it can be pickled, otherwise one that can."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
