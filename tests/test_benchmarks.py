@@ -73,7 +73,7 @@ def test_another_number_of_steps_is_not_timed(steps):
 
 
 def test_a_part_that_fails(monkeypatch):
-    """Its own traceback is on the terminal: ours would say nothing more."""
+    """Its own traceback is on the terminal: ours would add nothing."""
     monkeypatch.setenv("XLA_FLAGS", "")
     failed = program.subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(program.subprocess, "run", lambda command, check: failed)

@@ -191,7 +191,7 @@ def test_texts_of_the_package():
 def test_pages(page):
     path = ROOT / page
     files = sorted(path.glob("*.md")) if path.is_dir() else [path]
-    others = {"classic.md", "old-runs.md", "benchmarks.md", "paper.md"}  # programs of their own
+    others = {"classic.md", "old-runs.md", "benchmarks.md", "paper.md"}  # separate programs
     found = [
         f"{file.name}: {old}"
         for file in files

@@ -128,7 +128,7 @@ def test_columns_with_noises_of_their_own_are_models_of_their_own(family, name, 
     np.testing.assert_allclose(together, sum(alone), rtol=1e-12)
 
 
-# Gradients: every activation, every prior and every likelihood stands in one of these.
+# Gradients: every activation, every prior and every likelihood is in one of these.
 FIXED = tb.Normal(0.0, 1.0)
 PRIORS = {  # activation, prior of the first weights
     "Sigmoid": (tb.Sigmoid(), tb.Normal(0.2, 0.8)),

@@ -44,7 +44,7 @@ def small(**options):
 
 @pytest.fixture
 def sampled(monkeypatch):
-    """What reaches `tb.sample`, where a sampler that compiles faster stands in."""
+    """The arguments of `tb.sample`, which gets a sampler that compiles faster."""
     seen = {}
 
     def sample(posterior, sampler, **options):

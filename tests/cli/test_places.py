@@ -23,7 +23,7 @@ SHORT = ["--hidden-layer-sizes", "3", "--chains", "2", "--burn-in", "20", "--dra
 
 
 def sample_apart(posterior, sampler, **options):
-    """Two chains that begin far from each other and hardly move: they disagree everywhere."""
+    """Two chains that start far apart and hardly move: they disagree everywhere."""
     still = tb.HMC(step_size=1e-4, num_steps=3)
     return begin_run(posterior, still, start={"dense_1.biases": [[-3.0], [3.0]]}, **options)
 

@@ -76,7 +76,7 @@ def test_import(tmp_path, capsys):
     assert main(["import", str(tmp_path / "nowhere"), str(tmp_path / "fresh")]) == 1
     assert "tensorbnn: there is no directory" in capsys.readouterr().err
     assert main(["resume", str(new)]) == 0
-    assert "one chain alone" not in capsys.readouterr().out  # there are no data to look at
+    assert "one chain alone" not in capsys.readouterr().out  # there are no data to diagnose
     assert main(["resume", str(new), "--draws", "50"]) == 1
     assert "was imported from TensorBNN" in capsys.readouterr().err
 

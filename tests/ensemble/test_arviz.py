@@ -152,7 +152,7 @@ def test_bad_input(gaussian, options, error, message):
 
 
 def test_loo_and_waic_of_a_gaussian_model():
-    """Known mean zero, n draws of the posterior of nothing: both are the sum of log-densities."""
+    """A model without unknowns: both are the sum of log-densities."""
     certain = np.broadcast_to(stats.norm.logpdf(Y[:, 0]), (2, 50, 12))
     assert waic(certain).elpd == pytest.approx(certain[0, 0].sum())
     assert waic(certain).p == pytest.approx(0, abs=1e-12)

@@ -43,7 +43,7 @@ def test_independent_chains():
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
 
 
-def test_a_but_is_not_trustworthy():
+def test_divergences_and_disagreement_are_not_trustworthy():
     values, told = np.random.default_rng(2).normal(size=(4, 500, 1, 1)), info(4, 500)
     assert diagnose(values, told).trustworthy
     astray = diagnose(values, told | {"diverging": np.ones((4, 500), int)})
@@ -95,7 +95,7 @@ def test_hyperparameters_are_diagnosed_too():
 
 
 def test_weighted_predictions_that_are_rounded_or_never_change():
-    """Nothing lies above a quantile of the first, and the second is certain: no number is odd."""
+    """Nothing lies above a quantile of the first, and the second is certain."""
     rng = np.random.default_rng(4)
     values = np.full((4, 1000, 2, 1), 494.123)
     values[:, :, 0, 0] = np.minimum(rng.normal(1, 1, (4, 1000)), 1.0)
@@ -143,7 +143,7 @@ def test_too_few_draws_are_refused():
 def test_of_an_ensemble():
     x = np.linspace(-1, 1, 5)
     network = tb.Network(tb.Dense(1), inputs=1)
-    # Noise of 0.2, as the prior of it expects: a posterior without corners.
+    # Noise of 0.2, as its prior expects: a posterior without sharp corners.
     y = 2 * x + 0.2 * np.sqrt(5 / 4) * np.array([1, -1, 0, -1, 1])
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, y)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)

@@ -1,4 +1,4 @@
-"""The verdict is of the right kind, and its findings say what is wrong, and where."""
+"""The verdict is of the right kind, and its findings report the problem and its place."""
 
 import math
 

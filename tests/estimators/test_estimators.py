@@ -177,7 +177,7 @@ def test_noise_is_new_for_each_draw_of_a_network(regressor):
     every = regressor.ensemble_.posterior_predictive(X.to_numpy(), seed=seed)[..., 0]
     np.testing.assert_allclose(few, every[chosen].T, rtol=1e-6)
     many = regressor.sample_y(X, 500, random_state=1)
-    assert len(np.unique(many[0])) > 490  # but for ties of float32
+    assert len(np.unique(many[0])) > 490  # except for ties in float32
 
 
 def test_samples_for_many_rows_are_made_in_parts(regressor, monkeypatch):

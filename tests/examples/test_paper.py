@@ -1,4 +1,4 @@
-"""`make paper`: every step runs, and what it says of the numbers follows from them."""
+"""`make paper`: every step runs, and the statements on the page follow from the numbers."""
 
 import importlib.util
 import json

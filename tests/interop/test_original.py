@@ -129,7 +129,7 @@ def other_network(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted:UserWarning")
 def test_weights_for_other_hyper_priors_are_those_of_tensorbnn(name):
-    # What is wrong with its density stands above and below the line, and cancels.
+    # The errors of its density are in the numerator and the denominator, and cancel.
     own = said(name)
     found = loaded(name).reweight(network=other_network(name), progress=False)
     new = found._weights.log_ratios[0][: int(own["numNetworks"])]

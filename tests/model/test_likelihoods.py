@@ -185,7 +185,7 @@ def test_gaussian_density_and_moments():
 
     mean, variance = gaussian.mean(outputs).item(), gaussian.variance(outputs).item()
     assert (mean, variance) == pytest.approx((1.7, 0.09), rel=1e-14)
-    # The bounds are 15 sd away; quad itself is asked for 1.5e-8.
+    # The bounds are 15 sd away; the tolerance of quad is 1.5e-8.
     assert moment(lambda y: 1.0) == pytest.approx(1.0, abs=1e-7)
     assert moment(lambda y: y) == pytest.approx(mean, abs=1e-7)
     assert moment(lambda y: (y - mean) ** 2) == pytest.approx(variance, abs=1e-7)

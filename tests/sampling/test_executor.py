@@ -1,4 +1,4 @@
-"""Chains as tasks of an executor: the bits of a run without one, whatever happens to workers."""
+"""Chains as tasks of an executor have the bits of a run without one, even if workers die."""
 
 import multiprocessing
 import os
@@ -112,7 +112,7 @@ def go_on(path, executor=None, **options):
 
 
 def contents(path):
-    """The arrays in each file of the chains; what a file says of its run names the executor."""
+    """The arrays in each file of the chains; the description of the run names the executor."""
     return {
         file.relative_to(path).as_posix(): {n: a.tobytes() for n, a in load_file(file).items()}
         for file in path.glob("chain-*/*.safetensors")

@@ -42,7 +42,7 @@ def change_a_byte(generator, content):
 
 
 def change_a_character(generator, content):
-    """In what is most likely text, into something that JSON knows, too."""
+    """Replace a character, most likely of text, by one that JSON knows, too."""
     place = generator.integers(min(len(content), 2000))
     return changed(content, place, generator.choice(list(b'0123456789-.eE[]{}",: \n\\tfn')))
 
@@ -83,7 +83,7 @@ def append(generator, content):
 
 
 def another_length_of_the_head(generator, content):
-    """The first eight bytes of a safetensors file; enormous ones, too."""
+    """Change the first eight bytes of a safetensors file, also to enormous numbers."""
     return int(2 ** generator.uniform(0, 63)).to_bytes(8, "little") + content[8:]
 
 
@@ -228,7 +228,7 @@ def test_files_that_are_missing(original, copy):
     for file in sorted(file for file in copy.rglob("*") if file.is_file()):
         content = file.read_bytes()
         file.unlink()
-        if file.name == "data.safetensors":  # they may be left out, and are then asked for
+        if file.name == "data.safetensors":  # optional, and then needed by `resume`
             with pytest.raises(ValueError, match="does not keep its data: give them"):
                 restore_checkpoints(copy)
         else:

@@ -53,7 +53,7 @@ class Life:
         return transitions(self._path) > max(self._before, 0)
 
     def wait_until_it_opens(self):
-        """Until it has made the directory, or taken the lock of the one that is there."""
+        """Wait until the process has created the directory, or locked the existing one."""
         self._wait_for_change("run.lock")
 
     def wait_until_it_samples(self):
@@ -188,7 +188,7 @@ def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):
 
 
 def fill_the_disk(folder, options, messages):
-    """For a child: sample where files may have so many bytes and no more."""
+    """For a child: sample where files may have this many bytes and no more."""
     path = folder / "run"
     whole = small_runs.draw(folder / "reference", **options)
     drawn, reports = small_runs.arrays(whole), small_runs.by_epoch(whole.reports)

@@ -511,7 +511,7 @@ def test_the_time_left_is_that_of_steps_as_they_are_now(monkeypatch):
             lines.append(log_line(bar._display.tasks[0]))
         bar.set_total(200, "R-hat 1.02")
         lines.append(log_line(bar._display.tasks[0]))
-    # 900 steps of 0.1 seconds seem to be left, and are as long as they look; then 890 of a second.
+    # After ten seconds, 900 steps of 0.1 seconds seem to be left; after twenty, 890 of a second.
     assert lines[9] == "sampling 10 %, 100 of 1,000, at least 0:01:30 left"
     assert lines[19] == "sampling 11 %, 110 of 1,000, 0:14:50 left"
     assert lines[20] == "sampling 55 %, 110 of 200, R-hat 1.02, 0:01:30 left"

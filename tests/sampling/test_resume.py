@@ -109,7 +109,7 @@ def one_transition_a_call(monkeypatch):
 
 
 def stop_after(monkeypatch, transitions):
-    """Chains stop by themselves after so many transitions, as after Ctrl-C."""
+    """Chains stop by themselves after this many transitions, as after Ctrl-C."""
 
     def stop(group):
         if group.at.transitions >= transitions:
@@ -190,7 +190,7 @@ def test_a_disk_that_is_full_from_any_write_on(hmc_reference, tmp_path, monkeypa
 
 
 def check_readable(path, reference):
-    """What was drawn can be read, or the error says that nothing was."""
+    """What was drawn can be read, or an error reports that nothing was drawn."""
     assert not list(path.rglob("*.tmp"))
     try:
         kept = tb.load(path)

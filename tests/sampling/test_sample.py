@@ -407,7 +407,7 @@ WIDE = tb.LogNormal(0.0, 0.5)
 
 @dataclass(frozen=True)
 class Factor(tb.Layer):
-    """Multiplies each input by a positive factor of its own."""
+    """Multiplies each input by its own positive factor."""
 
     prior: tb.Prior = WIDE
 

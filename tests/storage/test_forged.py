@@ -52,12 +52,12 @@ def run(original, tmp_path):
 
 @pytest.fixture(autouse=True)
 def nothing_is_sampled(monkeypatch):
-    """So that what is not refused ends at once."""
+    """So that runs that are not refused end at once."""
     monkeypatch.setattr(Run, "run", lambda self, backend, progress: self.store.close())
 
 
 def places(value, path=()):
-    """Where everything in a JSON value is."""
+    """The places of everything in a JSON value."""
     items = {dict: lambda: value.items(), list: lambda: enumerate(value)}.get(type(value), list)()
     for key, each in items:
         yield (*path, key)
@@ -168,7 +168,7 @@ def test_a_chain_that_run_json_does_not_count_is_named(run):
 
 
 def bad_arrays(array):
-    """What may stand in the place of an array of a file."""
+    """Arrays in place of an array of a file."""
     numbers = array.astype(np.float64)
     yield from (array[None], np.zeros((0,), array.dtype), np.zeros((3, 3, 3), array.dtype))
     yield from (numbers * np.nan, np.full_like(array, 1, dtype=np.uint8))
@@ -224,7 +224,7 @@ def test_a_number_that_is_none_is_refused(run):
                 read(run)
 
 
-def test_data_of_another_run_are_not_taken_for_those_of_this_one(run):
+def test_data_of_another_run_are_not_mistaken_for_those_of_this_one(run):
     file = run / "data.safetensors"
     arrays, facts = unpack(file)
     file.write_bytes(pack_arrays(arrays | {"y": arrays["y"] + 1}, facts.pop("kind"), facts))

@@ -1,4 +1,4 @@
-"""Columns become the numbers they should, the same ones for every table, or an error says why."""
+"""Columns become the right numbers, the same ones for every table, or an error explains why."""
 
 import json
 import re

@@ -66,7 +66,7 @@ def fit_variational(
         Networks to draw from the fitted density. They are independent.
     estimator
         How the noise of the parameters is drawn: ``"flipout"`` (one draw, with random signs
-        for each row), ``"local"`` (what comes out of each dense layer is drawn, for each row), or
+        for each row), ``"local"`` (the outputs of each dense layer are drawn, for each row), or
         ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
         same mean.
     num_starts
