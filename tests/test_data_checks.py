@@ -1,4 +1,4 @@
-"""What is odd about data is found where it was planted, and nowhere else."""
+"""Problems of the data are found where they were planted, and nowhere else."""
 
 import json
 import pickle
@@ -210,7 +210,7 @@ def test_error_bars_that_the_type_is_too_coarse_for():
 
 
 @pytest.mark.parametrize("sd", [1e-4, 1e-6])
-def test_the_rounding_is_of_the_size_that_is_said(sd):
+def test_the_rounding_is_of_the_reported_size(sd):
     """Against float64, at 40 places around the networks that fit: 1 / sqrt(80) is 11 %."""
     x, y = clean()
     network, theta = tb.Network(tb.Dense(10), tb.Tanh(), tb.Dense(1), inputs=3), None

@@ -1,4 +1,4 @@
-"""No public name, argument, attribute, flag, key or message has a name of before the first release.
+"""No public name, argument, attribute, flag, key or message is from before the first release.
 
 `classic` and the import of old runs are left out: they have the names of the paper's library.
 """

@@ -267,7 +267,7 @@ def test_unflatten_undoes_flatten(posterior):
             np.testing.assert_allclose(back[name], value, rtol=1e-14)
 
 
-def test_positive_values_stand_by_their_logarithm(posterior):
+def test_positive_values_are_represented_by_their_logarithm(posterior):
     theta = np.asarray(posterior.flatten(PARAMETERS))
     np.testing.assert_allclose(theta[9:12], np.log(PARAMETERS["prelu_0.slopes"]), rtol=1e-14)
     phi = np.asarray(posterior.flatten_hyperparameters(HYPERS))
@@ -345,7 +345,7 @@ def test_a_link_alone_is_no_network():
         tb.Posterior(tb.Network(tb.Sigmoid(), inputs=2), tb.Bernoulli())
 
 
-# What it says of itself.
+# Attributes.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One recipe makes the posterior of a table's columns, whoever asks for it."""
+"""The command line and the estimators make the same posterior of a table's columns."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
-"""What is odd about data, found before anything is sampled.
+"""Checks for problems with the data, made before sampling.
 
-Each check is a function of the columns alone. A check is silent where an expert could disagree: the
-limits are far beyond what real tables show by chance.
+Each check is a function of the columns alone. Checks report only what an expert would agree with:
+their limits are far beyond what real tables show by chance.
 """
 
 import math
@@ -29,19 +29,19 @@ from tensorbnn.model.checks import DType
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.scaling import Scaling
 
-# Between these, the typical size of a column suits the default priors, which are about one.
+# Columns whose typical size is between these suit the default priors, which have widths near one.
 SMALL, LARGE = 0.01, 20.0
-# A value is far outside if it is this many times the range of the others away from them.
+# A value is an extreme outlier if its distance from the others is this many times their range.
 FAR = 5.0
-# Rows below which a check says nothing, since small tables show anything by chance.
+# Checks need at least this many rows, since small tables can show anything by chance.
 LEAST_ROWS = 10
-# Rows below which noise can't be learned.
+# Learning the noise needs at least this many rows.
 LEAST_TO_LEARN = 5
-# Most values of a column of categories, and the z-score at which two of them differ.
+# Maximum number of categories in a column, and the z-score at which two of them differ.
 MOST_CATEGORIES, CLEAR = 10, 4.0
-# Rounding of an output in units of the type's epsilon: several operations, each rounded.
+# Rounding error of an output in units of the type's epsilon, after several operations.
 ROUNDINGS = 4.0
-# Rounding of a log-density from which proposals can't be judged.
+# Rounding error of a log-density that is too large to judge proposals.
 COARSE = 0.5
 
 
@@ -51,7 +51,7 @@ def check_data(
     scaling: Scaling,
     dtype: DType,
 ) -> tuple[Finding, ...]:
-    """What is odd about the rows that a posterior is built from; nothing for the prior."""
+    """Findings about the rows that a posterior is built from; none for the prior."""
     if dataset is None or dataset.y is None:
         return ()
     kept = counted_rows(dataset)
@@ -112,7 +112,7 @@ def _values(
     shift: tuple[float, ...],
     scale: tuple[float, ...],
 ) -> Iterator[Finding]:
-    """Codes for missing values, values far outside, and what the scale of the others is."""
+    """Codes for missing values, extreme outliers, and the scale of the remaining values."""
     count = values.shape[1]
     codes: dict[float, dict[int, int]] = {}
     sizes: dict[int, float] = {}
@@ -168,16 +168,16 @@ def _is_code(value: float) -> bool:
 
 
 def _far_value(values: NDArray[Any]) -> tuple[float, float, float] | None:
-    """The outermost value if it is far outside, and the ends of the rest.
+    """The most extreme value if it is an outlier, and the range of the rest.
 
-    Up to 1 % of the values, and one at least, may be far outside together.
+    Up to 1 % of the values, and at least one, may be outliers together.
     """
     if len(values) < LEAST_ROWS:
         return None
     some = values[:: -(-len(values) // 1000)]
     first, low, high, third = np.quantile(some, (0.1, 0.25, 0.75, 0.9))
     if low == high or np.ptp(values) < FAR * (third - first):
-        return None  # mostly the same value, such as 0; or nothing is far
+        return None  # mostly the same value, such as 0; or no outlier
     ordered, most = np.sort(values), max(1, len(values) // 100)
     for sign in (1, -1):
         own = ordered if sign == 1 else -ordered[::-1]
@@ -190,14 +190,14 @@ def _far_value(values: NDArray[Any]) -> tuple[float, float, float] | None:
 
 
 def _only_counts(column: NDArray[Any]) -> bool:
-    """Whether it is whole numbers that grow by one, but for rows that were left out."""
+    """Whether it holds whole numbers that increase by one, apart from gaps of omitted rows."""
     steps = np.diff(column)
     grows = bool(np.all((steps >= 1) & (steps % 1 == 0)))
     return grows and float(np.median(steps)) == 1
 
 
 def _categories(x: NDArray[Any], y: NDArray[Any], likelihood: Likelihood) -> Iterator[Finding]:
-    """Columns of few whole numbers between which the mean target turns twice or more, clearly."""
+    """Columns of few whole numbers along which the mean target clearly turns at least twice."""
     if len(x) < LEAST_ROWS or not (likelihood.real_targets or set(np.unique(y)) == {0.0, 1.0}):
         return
     for column in range(x.shape[1]):
@@ -212,7 +212,7 @@ def _categories(x: NDArray[Any], y: NDArray[Any], likelihood: Likelihood) -> Ite
 
 
 def _turns(y: NDArray[Any], place: NDArray[Any], counts: NDArray[Any]) -> int:
-    """How often the mean target of neighboring levels clearly changes its direction."""
+    """How often the mean target clearly changes direction from level to level."""
     means = np.bincount(place, y) / counts
     variances = np.bincount(place, np.square(y - means[place])) / (counts - 1)
     errors = (variances + 1e-30) / counts
@@ -230,10 +230,10 @@ def _turns(y: NDArray[Any], place: NDArray[Any], counts: NDArray[Any]) -> int:
 def _coarse(
     rows: Dataset, likelihood: Likelihood, scaling: Scaling, dtype: DType
 ) -> Iterator[Finding]:
-    """Whether rounding of outputs is felt in the log-density of the noise that is known.
+    """Whether known noise is so small that rounding of outputs affects the log-density.
 
-    An output of size ``s`` is off by about ``4 eps s``; with ``n`` residuals of about one sd the
-    log-density is off by ``4 eps s sqrt(sum_i 1 / sd_i^2)``.
+    An output of size ``s`` has a rounding error of about ``4 eps s``; with residuals of about one
+    sd, the error of the log-density is ``4 eps s sqrt(sum_i 1 / sd_i^2)``.
     """
     if not likelihood.real_targets:
         return

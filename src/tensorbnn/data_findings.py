@@ -11,7 +11,7 @@ class AboutColumns(Finding):
     argument: str
     columns: tuple[int, ...]
     of: int
-    """Number of columns that the argument has."""
+    """Number of columns of the argument."""
 
     def found(self) -> str:
         return self.said(PYTHON.columns(self.argument, self.columns, self.of), PYTHON)
@@ -21,7 +21,7 @@ class AboutColumns(Finding):
         return said if self.remedy is None else f"{said}: {words.remedy(self.remedy)}"
 
     def said(self, columns: str, words: Words) -> str:
-        """What was found, in which `columns` a front-end calls them."""
+        """The finding in words; `columns` are named as in the front-end."""
         raise NotImplementedError
 
     @property
@@ -35,7 +35,7 @@ class Unscaled(AboutColumns):
     doubtful = True
     remedy = Remedy.STANDARDIZE
     size: float
-    """The root mean square that is farthest from 1."""
+    """The root mean square farthest from 1."""
 
     def said(self, columns: str, words: Words) -> str:
         up_to = f"up to {self.size:.3g}" if self.size > 1 else f"down to {self.size:.3g}"
@@ -44,7 +44,7 @@ class Unscaled(AboutColumns):
 
 
 class Sentinel(AboutColumns):
-    """A number that probably stands for a missing value."""
+    """A number that probably marks a missing value."""
 
     doubtful = True
     remedy = Remedy.MISSING_VALUES
@@ -60,15 +60,15 @@ class Sentinel(AboutColumns):
 
 
 class FarValue(AboutColumns):
-    """A value, or a few, far outside the rest of its column."""
+    """One or a few values far outside the rest of their column."""
 
     remedy = Remedy.CHECK_VALUE
     value: float
     row: int
-    """The number by which the user knows its row."""
+    """The user's number of its row."""
     low: float
     high: float
-    """The rest of the column lies between these."""
+    """The range of the rest of the column."""
 
     def said(self, columns: str, words: Words) -> str:
         return (
@@ -87,7 +87,7 @@ class ConstantColumns(AboutColumns):
 
 
 class DuplicateColumns(AboutColumns):
-    """Inputs that are the same in every row."""
+    """Inputs that equal each other in every row."""
 
     remedy = Remedy.KEEP_ONE_COLUMN
 
@@ -129,14 +129,14 @@ class ConstantTargets(AboutColumns):
 
 
 class CoarseNoise(AboutColumns):
-    """Noise so small that the type rounds residuals too coarsely."""
+    """Noise so small that the data type can't resolve the residuals."""
 
     doubtful = True
     sd: float
     """In the units of the model."""
     dtype: str
     error: float
-    """Rounding of the log-density."""
+    """Rounding error of the log-density."""
 
     @property
     def remedy(self) -> Remedy:

@@ -1,7 +1,7 @@
-"""Exceptions with fields, from which ``str()`` is made; they survive pickling.
+"""Exceptions with fields, from which ``str()`` builds the message; they can be pickled.
 
-An option that can't be is an `OptionError`, what goes wrong with a run a `RunError`. Warnings are
-in `warning.py`.
+An invalid option raises an `OptionError`, a problem with a run a `RunError`. Warnings are in
+`warning.py`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tensorbnn.messages import PYTHON, Message, Raised, Remedy, Resume, Words
 
 
 class OptionError(Raised, ValueError):
-    """An option that is not what is `wanted`, which names other options as ``{words[name]}``."""
+    """An option is not as `wanted`, where ``{words[name]}`` names other options."""
 
     name: str
     wanted: str
@@ -25,11 +25,11 @@ class OptionError(Raised, ValueError):
 
 
 class OptionTypeError(OptionError, TypeError):
-    """An option of another type than is `wanted`."""
+    """An option of the wrong type."""
 
 
 class RunMismatchError(Raised, ValueError):
-    """An option that differs from that of the run at `path`."""
+    """An option that differs from its value in the run at `path`."""
 
     path: Path
     name: str
@@ -44,12 +44,12 @@ class RunMismatchError(Raised, ValueError):
 
 
 class PathTakenError(Raised, FileExistsError):
-    """A path that is not free for a new run."""
+    """A path that already exists, so that no new run can be created there."""
 
     path: Path
     holds: Literal["run", "current directory", "other files", "something else"]
     names: tuple[str, ...] = ()
-    """The other files in the run at `path`."""
+    """Files in the directory that don't belong to a run."""
 
     def message(self, words: Words = PYTHON) -> str:
         if self.holds == "current directory":
@@ -76,14 +76,14 @@ class PathTakenError(Raised, FileExistsError):
 
 
 class NotARunError(Raised, FileNotFoundError):
-    """A path at which there is no run."""
+    """A path that holds no run."""
 
     text = "{path} is not a run: it has no run.json"
     path: Path
 
 
 class OtherModelError(Raised, ValueError):
-    """A model that the networks of a run can't be re-weighted to."""
+    """A model to which a run can't be reweighted."""
 
     text = "{reason}, or {remedy}"
     remedy = Remedy.SAMPLE_OTHER
@@ -91,7 +91,7 @@ class OtherModelError(Raised, ValueError):
 
 
 class FewerDrawsError(Raised, ValueError):
-    """A run already has more draws of a chain than you want it to have."""
+    """A run already has more draws per chain than you requested."""
 
     text = (
         "{words[draws]} is {draws}, but {run} already has {drawn} draws of a chain: "
@@ -108,7 +108,7 @@ class FewerDrawsError(Raised, ValueError):
 
 
 class DataNotKeptError(Raised, ValueError):
-    """The run did not keep its training data, which are needed."""
+    """The run was saved without its training data, which are needed."""
 
     text = (
         "the run did not keep its training data (`store_data=False`): give them as "
@@ -117,18 +117,18 @@ class DataNotKeptError(Raised, ValueError):
 
 
 class RunError(Message, RuntimeError):
-    """A run that can't be read, written or continued."""
+    """A run can't be read, written or continued."""
 
 
 class SamplingError(RunError):
-    """A run that has nothing to predict with, though nothing is wrong with its files."""
+    """A run that can't predict, although its files are intact."""
 
 
 class NoDrawsError(Raised, SamplingError):
-    """A run without draws that can be read."""
+    """A run without readable draws."""
 
     damaged: bool
-    """Whether there are some, but in no file that all chains have."""
+    """Whether there are draws, but every file is damaged in some chain."""
 
     @property
     def text(self) -> str:
@@ -139,7 +139,7 @@ class NoDrawsError(Raised, SamplingError):
 
 
 class DamagedFileError(Raised, RunError):
-    """A file that is not what was written, or not there."""
+    """A file that is damaged or missing."""
 
     text = "{file} {reason}"
     file: Path
@@ -147,19 +147,19 @@ class DamagedFileError(Raised, RunError):
 
 
 class DescriptionError(Raised, RunError, ValueError):
-    """A description of a model, sampler or rule from which no object can be made."""
+    """A description from which a model, sampler or stopping rule can't be restored."""
 
     text = "{reason}"
     reason: str
 
 
 class DamagedDrawsError(Raised, RunError):
-    """Draws of the run at `path` that can't be read, and which can."""
+    """Some draws of the run at `path` are unreadable; the fields say which can be read."""
 
     error: DamagedFileError
     path: Path
     whole: Mapping[int, Mapping[int, int]]
-    """The sizes of the files that can be read, by number, of each chain with some that can't."""
+    """For each damaged chain, the sizes of its readable files by file number."""
     size: int
     """Draws in a full file."""
     others: int
@@ -184,7 +184,7 @@ class DamagedDrawsError(Raised, RunError):
 
 
 class DamagedStateError(Raised, RunError):
-    """A chain of the run at `path` that can't continue, because its state can't be read."""
+    """A chain of the run at `path` can't continue, because its state is unreadable."""
 
     error: DamagedFileError
     chain: int
@@ -198,7 +198,7 @@ class DamagedStateError(Raised, RunError):
 
 
 class StateError(Raised, RunError):
-    """A state that another version of the sampler has saved."""
+    """A state that was saved by another version of the sampler."""
 
     text = (
         "the state of chain {chain} was saved by another version of the sampler ({difference}), "
@@ -210,7 +210,7 @@ class StateError(Raised, RunError):
 
 
 class WriteError(Raised, RunError):
-    """A file that can't be written, such as on a full disk."""
+    """A file can't be written, for example because the disk is full."""
 
     file: Path
     reason: str
@@ -224,7 +224,7 @@ class WriteError(Raised, RunError):
 
 
 class LockedError(Raised, RunError):
-    """Somebody else is writing: the `holder` of the lock, as far as its file says."""
+    """Another process is writing; `holder` is the owner of the lock, if its file names one."""
 
     text = "{what} is being written by {who}: wait for it or stop it; {remedy}"
     remedy = Remedy.READ
@@ -253,7 +253,7 @@ class MetricError(Raised, RuntimeError):
 
 
 class ExecutorError(Raised, RunError):
-    """An executor that takes no chains (`refused`), or whose workers are lost."""
+    """An executor that rejected the chains (`refused`), or lost its workers."""
 
     path: Path
     what: str
@@ -272,7 +272,7 @@ class ExecutorError(Raised, RunError):
 
 
 class NotSharedError(Raised, RunError):
-    """A path at which a worker does not see the run."""
+    """A worker can't see the run at this path."""
 
     text = (
         "{path}, as the worker on {host} sees it, is not the run that was started: "
@@ -281,7 +281,7 @@ class NotSharedError(Raised, RunError):
     path: Path
     host: str
     is_run: bool = False
-    """Whether there is a run, which may be the one whose coordinator is gone."""
+    """Whether a run exists there, perhaps one whose coordinator has exited."""
 
     @property
     def gone(self) -> str:

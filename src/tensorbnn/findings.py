@@ -1,4 +1,4 @@
-"""The verdict on a sample as data: what was found, with its numbers, its sentence and a remedy."""
+"""The verdict on a sample as data: findings, each with its numbers, a sentence and a remedy."""
 
 import enum
 import math
@@ -11,20 +11,20 @@ from tensorbnn.messages import PYTHON, Message, Remedy, Words
 
 @dataclass_transform(frozen_default=True)
 class Finding(Message):
-    """Something that a diagnosis has found; subclasses are frozen dataclasses without a decorator.
+    """A finding of a diagnosis; subclasses become frozen dataclasses without a decorator.
 
-    `text`, or `found`, is what was found; `message` adds what to do about it.
+    `text`, or `found`, describes the finding; `message` adds what to do about it.
     """
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
 
     of_sampling: ClassVar[bool] = True
-    """Whether it is about the sample; otherwise it is about the data, or how they are fitted."""
+    """Whether it concerns the sample, rather than the data or the fit."""
 
     @property
     def doubtful(self) -> bool:
-        """Whether the sample is not to be trusted, even where chains agree."""
+        """Whether the sample can't be trusted, even if chains agree."""
         return False
 
     @property
@@ -33,11 +33,11 @@ class Finding(Message):
         return None
 
     def found(self) -> str:
-        """What was found."""
+        """The finding in words."""
         return super().message()
 
     def advice(self, words: Words = PYTHON) -> str:
-        """What was found, and what to do about it."""
+        """The finding, and what to do about it."""
         text = self.found()
         return text if self.remedy is None else f"{text}: {words.remedy(self.remedy)}"
 
@@ -45,14 +45,14 @@ class Finding(Message):
         return "but " * self.doubtful + self.advice(words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Kind and fields, for a program."""
+        """Kind and fields, for use by programs."""
         remedy = None if self.remedy is None else self.remedy.name.lower()
         kind = {"kind": type(self).__name__, "doubtful": self.doubtful}
         return {**kind, **vars(self), "remedy": remedy}
 
 
 class Agree(Finding):
-    """Chains agree about predictions, which are known well enough."""
+    """Chains agree about predictions, which are precise enough."""
 
     text = "trustworthy: {facts}"
     rhat: float
@@ -60,13 +60,13 @@ class Agree(Finding):
 
     @property
     def facts(self) -> str:
-        """The same without the judgment."""
+        """The same numbers without the judgment."""
         least = f"the ESS at least {self.ess:.0f} in bulk and tails"
         return f"R-hat is at most {self.rhat:.3f} and {least}"
 
 
 class RunLonger(Finding):
-    """Chains agree, but are too short by the factor `times`."""
+    """Chains agree, but need to be `times` as long."""
 
     times: float
     rhat: float
@@ -83,7 +83,7 @@ class RunLonger(Finding):
 
 
 class TooFewDraws(Finding):
-    """Chains are too short to be compared."""
+    """Chains are too short to compare."""
 
     draws: int
     needed: int
@@ -94,11 +94,11 @@ class TooFewDraws(Finding):
 
 
 class InBurnIn(Finding):
-    """The networks are not draws, but of burn-in, in which a limit has stopped the run."""
+    """The networks come from burn-in and are not draws, because a limit stopped the run there."""
 
     remedy = Remedy.FINISH_BURN_IN
     transition: int
-    """The transition of the chain that is farthest behind."""
+    """The transition that the slowest chain has reached."""
     burn_in: int
 
     def found(self) -> str:
@@ -109,16 +109,16 @@ class InBurnIn(Finding):
 
 
 class Disagree(Finding):
-    """Chains tell different stories at some rows."""
+    """Chains disagree at some rows."""
 
     rows: int
     of: int
     rhat: float | None
-    """The highest that is finite, if it shows the disagreement."""
+    """The highest finite one, if it shows the disagreement."""
     worst: tuple[str, ...]
-    """What the worst rows are called."""
+    """Names of the worst rows."""
     label: str
-    """What these names are: ``x =``, ``row``, ``rows``, or nothing."""
+    """What precedes these names: ``x =``, ``row``, ``rows``, or nothing."""
     odd_chain: int | None = None
     """The one chain that differs from all others."""
     is_early: bool = False
@@ -158,7 +158,7 @@ class _OfChains(Finding):
 
 
 class NotMoved(_OfChains):
-    """Chains say the same in every draw."""
+    """Chains predict the same in every draw."""
 
     remedy = Remedy.FIND_STEPS
 
@@ -169,14 +169,14 @@ class NotMoved(_OfChains):
 
 
 class OneChain(Finding):
-    """There is nothing to compare the only chain with."""
+    """There is only one chain, and nothing to compare it with."""
 
     text = "one chain alone can't show that it has converged"
     remedy = Remedy.TWO_CHAINS
 
 
 class WeightsUntrusted(Finding):
-    """The weights of networks can't be relied on."""
+    """The weights of networks can't be trusted."""
 
     text = (
         "the weights can't be trusted (k-hat {pareto_k:.2f}, limit {limit:.2g}), so neither can "
@@ -206,7 +206,7 @@ class LowAcceptance(_OfChains):
     text = "{which} accepted only {acceptance:.0%} of the proposals or less"
     remedy = Remedy.SMALLER_STEPS
     acceptance: float
-    """The highest of these chains."""
+    """The highest among these chains."""
 
 
 class SlowEnergies(_OfChains):
@@ -218,7 +218,7 @@ class SlowEnergies(_OfChains):
     )
     remedy = Remedy.LONGER_TAILS
     ebfmi: float
-    """The lowest of these chains."""
+    """The lowest among these chains."""
     limit: float
 
 
@@ -237,11 +237,11 @@ class HyperparametersDisagree(Finding):
 
 
 class EnergyErrors(Finding):
-    """A sampler rejects nothing, so that energy errors of its steps are a bias."""
+    """A sampler that rejects nothing is biased by the energy errors of its steps."""
 
     sampler: str
     error: float
-    """Exceeded in no more than the rest of the draws."""
+    """The `share` of the draws with the smallest energy errors stays below this."""
     share: float
     limit: float
     exact: str
@@ -264,12 +264,12 @@ class EnergyErrors(Finding):
 
 
 class KineticTemperature(Finding):
-    """A sampler is approximate; how far its kinetic temperature is from 1 shows its bias."""
+    """A sampler is approximate; its bias shows in a kinetic temperature that differs from 1."""
 
     sampler: str
     temperature: float
     limit: float
-    """How far from 1 it may be."""
+    """The largest acceptable difference from 1."""
 
     @property
     def doubtful(self) -> bool:
@@ -292,7 +292,7 @@ class KineticTemperature(Finding):
 
 
 class Approximate(Finding):
-    """Networks are draws of a fitted density, about which chains that agree say nothing."""
+    """Networks are draws from a fitted density, whose quality R-hat can't show."""
 
     elbo: float
     elbo_error: float
@@ -314,11 +314,11 @@ class Approximate(Finding):
 
 
 class VerdictKind(enum.Enum):
-    """What a verdict comes to."""
+    """The kinds of verdict."""
 
     TRUSTWORTHY = "trustworthy"
     USABLE = "usable"
-    """Chains agree, but there is something else to doubt."""
+    """Chains agree, but there is another reason for doubt."""
     NOT_YET = "not yet"
     DISAGREE = "disagree"
     NOT_MOVED = "not moved"
@@ -331,16 +331,16 @@ class VerdictKind(enum.Enum):
 class Verdict(Message):
     """Whether a sample can be trusted, and why.
 
-    The first line of ``str()`` is the verdict; a line follows for everything else to note.
+    The first line of ``str()`` is the verdict; each further line is a finding.
 
     Attributes
     ----------
     kind
-        What it comes to.
+        Kind of verdict.
     findings
-        What was found: about predictions first, then what else there is to note.
+        The findings, those about predictions first.
     numbers
-        How well predictions are known: the highest ``rhat`` and the lowest ``ess``.
+        Precision of the predictions: the highest ``rhat`` and the lowest ``ess``.
     """
 
     kind: VerdictKind
@@ -349,13 +349,13 @@ class Verdict(Message):
 
     @property
     def converged(self) -> bool:
-        """Whether chains agree, and nothing about them is in doubt, whatever the data are."""
+        """Whether chains agree and nothing else about the sample is in doubt."""
         doubtful = any(each.doubtful and each.of_sampling for each in self.findings)
         return self.kind in (VerdictKind.TRUSTWORTHY, VerdictKind.USABLE) and not doubtful
 
     @property
     def trustworthy(self) -> bool:
-        """Whether chains agree, predictions are known well enough, and nothing is in doubt."""
+        """Whether chains agree, predictions are precise enough, and nothing is in doubt."""
         return self.kind is VerdictKind.TRUSTWORTHY
 
     def message(self, words: Words = PYTHON) -> str:
@@ -367,7 +367,7 @@ class Verdict(Message):
 
 
 def rounded_up(factor: float) -> str:
-    """Two digits, never below `factor`.
+    """`factor` rounded up to two digits.
 
     Examples
     --------

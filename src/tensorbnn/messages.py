@@ -1,4 +1,4 @@
-"""Messages and remedies for the user, which each front-end puts in its own words."""
+"""Messages and remedies for the user, with wording that each front-end can adapt."""
 
 import contextlib
 import enum
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 
 class Remedy(enum.Enum):
-    """What to do; the value is the wording of Python."""
+    """What to do; the value is the wording for Python users."""
 
     TWO_CHAINS = "run at least two"
     FIND_STEPS = "use smaller steps, or a longer burn-in in which to find them"
@@ -64,7 +64,7 @@ class Remedy(enum.Enum):
 
 @dataclass(frozen=True)
 class Resume:
-    """Resume the run at `path`, with another value of an option if one is named."""
+    """Resume the run at `path`, optionally with a new value of one option."""
 
     path: Path | None
     """``None`` for a run in memory."""
@@ -73,7 +73,7 @@ class Resume:
 
 
 class Words:
-    """What a front-end calls options and remedies: these are the words of Python."""
+    """How a front-end names options and remedies; this class has the wording for Python."""
 
     def option(self, name: str, value: str | None = None) -> str:
         return f"`{name}`" if value is None else f"`{name}={value!r}`"
@@ -86,21 +86,21 @@ class Words:
         return f"tb.resume({run}{aim})"
 
     def point(self, row: int, name: str) -> str:
-        """What `row`, of the points at which predictions are compared, is called; `name` by us."""
+        """The label of `row`, a point at which predictions are compared; `name` by default."""
         return name
 
     def columns(self, argument: str, columns: Sequence[int], of: int) -> str:
-        """What some of the `of` columns of ``x`` or ``y`` are called."""
+        """The names of some of the `of` columns of ``x`` or ``y``."""
         if of == 1:
             return f"`{argument}`"
         return f"column{'s' * (len(columns) > 1)} {listed(list(map(str, columns)))} of `{argument}`"
 
     def in_row(self, row: int) -> str:
-        """Where a value is, as part of a sentence."""
+        """The location of a value, as part of a sentence."""
         return f" in row {row}"
 
     def reading(self, path: Path) -> str:
-        """How a run is read."""
+        """The call or command that reads a run."""
         return f"import tensorbnn as tb\nensemble = tb.load({str(path)!r})"
 
     def __getitem__(self, name: str) -> str:
@@ -108,7 +108,7 @@ class Words:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """At most this many names in a sentence.
+    """Join at most this many names for use in a sentence.
 
     Examples
     --------
@@ -123,12 +123,12 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 PYTHON = Words()
 
 words_in_use: ContextVar[Words] = ContextVar("words_in_use", default=PYTHON)
-"""Those in which a run says how to go on if it is interrupted, and names columns."""
+"""The wording in use, for example to name columns or to say how to resume a run."""
 
 
 @contextlib.contextmanager
 def use_words(words: Words) -> Iterator[None]:
-    """Use the words of a front-end inside the block."""
+    """Use the wording of a front-end inside the block."""
     token = words_in_use.set(words)
     try:
         yield
@@ -137,14 +137,14 @@ def use_words(words: Words) -> Iterator[None]:
 
 
 class Message:
-    """A message: a template, filled in with fields, in the words of a front-end.
+    """A message: a template filled in with fields, in the wording of a front-end.
 
-    In `text`, ``{name}`` is an attribute, and ``{words[name]}`` what the option `name` is called.
+    In `text`, ``{name}`` is an attribute, and ``{words[name]}`` is the name of an option.
     """
 
     @property
     def text(self) -> str:
-        """The template; none where an exception is made of a sentence."""
+        """The template; empty for an exception created from a sentence."""
         return ""
 
     def message(self, words: Words = PYTHON) -> str:
@@ -155,7 +155,7 @@ class Message:
 
 
 class _Worded(dict[str, Any]):
-    """Attributes of a message, those that are remedies or messages themselves in words."""
+    """Attributes of a message, with remedies and nested messages converted to text."""
 
     def __init__(self, of: Message, words: Words) -> None:
         super().__init__(words=words)
@@ -170,9 +170,9 @@ class _Worded(dict[str, Any]):
 
 @dataclass_transform(eq_default=False)
 class Raised(Message):
-    """An exception or warning whose fields are set once, and come back from another process.
+    """An exception or warning with fixed fields, which can be sent between processes.
 
-    Subclasses are dataclasses without a decorator.
+    Subclasses become dataclasses without a decorator.
     """
 
     __match_args__: ClassVar[tuple[str, ...]]

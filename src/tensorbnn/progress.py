@@ -1,4 +1,4 @@
-"""Progress: a live display on a terminal, a line now and then in a log."""
+"""Progress bars: live on a terminal, occasional lines of text in a log."""
 
 import collections
 import contextlib
@@ -17,28 +17,28 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.table import Column, Table
 from rich.text import Text
 
-# Most rows that are shown under a bar.
+# Maximum number of rows shown under a bar.
 MAX_ROWS = 8
-# Columns that are left out first where a terminal is too narrow for all; then come the last ones.
+# Columns dropped first if a terminal is too narrow for all; after them, the last columns go.
 SPARE = ("step size", "gradients", "accepted")
 # Seconds between two lines in a log.
 LOG_SECONDS = 30.0
-# The time left comes from the work of at most the last ten minutes, since one step may be a long
-# one, and from how much work a step was lately.
+# The remaining time is estimated from the speed over at most the last ten minutes, since a single
+# step may take long, and from the amount of work in recent steps.
 SPEED_SECONDS = 600.0
 LATELY_SECONDS = 20.0
-# Longer is shown as this, which is all that a `timedelta` has digits for.
+# Longer times are shown as this, which is close to the largest `timedelta`.
 MOST_SECONDS = 1e13
 
 
 class Bar:
-    """A progress bar on standard error, unless `show` is false or all is done before `delay`.
+    """A progress bar on standard error, unless `show` is false or the work ends before `delay`.
 
     The environment variable ``TENSORBNN_PROGRESS=0`` switches all bars off.
 
-    On a terminal the bar is live and may have rows under it. Elsewhere (a file, a batch job) it is
-    a line of text every 30 seconds and one at the end. Of `total` steps `done` were done before;
-    at the monotonic time `deadline` the work is stopped. All methods may be called from any thread.
+    On a terminal the bar is live and may have rows under it. Elsewhere (a file, a batch job), a
+    line of text is printed every 30 seconds and at the end. Of the `total` steps, `done` are
+    already complete; work stops at the monotonic time `deadline`. All methods are thread-safe.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Bar:
         self._show = show and os.environ.get("TENSORBNN_PROGRESS") != "0"
         is_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
         self.live = self._console.is_jupyter or is_terminal
-        """Whether the bar moves on a terminal and shows rows; otherwise it is lines in a log."""
+        """Whether the bar is live on a terminal and shows rows, rather than lines in a log."""
         self._began = self._logged = time.monotonic()
         self._delay, self._started = delay, False
         self._lock, self._speed = threading.Lock(), Speed()
@@ -80,8 +80,8 @@ class Bar:
     ) -> None:
         """Count `steps` more steps as done and show `note`.
 
-        Where steps differ, `work` tells how much these were, so that the time left is that of steps
-        as they were lately; where they are still `growing` it is a lower bound.
+        If steps differ in cost, `work` is the cost of these, so that the remaining time is based on
+        recent steps. If the cost is still `growing`, the remaining time is a lower bound.
         """
         with self._lock:
             self._speed.add(time.monotonic(), steps, steps if work is None else work)
@@ -93,7 +93,7 @@ class Bar:
         self._display.update(self._task, description=description)
 
     def set_total(self, total: int, standing: str) -> None:
-        """Change the number of steps in all, and say in words how far from the aim they are."""
+        """Change the total number of steps, and describe how far the run is from its goal."""
         with self._lock:
             task = self._display.tasks[0]
             task.finished_time = None
@@ -101,9 +101,9 @@ class Bar:
             self._show_when_due()
 
     def row(self, number: int, cells: Mapping[str, str]) -> None:
-        """Set row `number` of the table under the bar; `cells` are its texts by column.
+        """Set row `number` of the table under the bar; `cells` holds its text by column.
 
-        Of more than eight rows the eight that were set last are shown. In a log there are none.
+        At most eight rows are shown, the most recently set ones. A log shows no rows.
         """
         self._display.set_row(number, cells)
 
@@ -124,10 +124,10 @@ class Bar:
 
 
 class Speed:
-    """How long a step takes: by the speed of the work, and the work of a step lately."""
+    """Estimates how long a step takes, from the speed of the work and the work per recent step."""
 
     def __init__(self) -> None:
-        # Time, steps and work so far, at each addition.
+        # Time, steps and work so far, at each update.
         self._all: collections.deque[tuple[float, float, float]] = collections.deque()
         self._late: collections.deque[tuple[float, float, float]] = collections.deque()
 
@@ -140,7 +140,7 @@ class Speed:
 
     @property
     def step_seconds(self) -> float | None:
-        """Seconds of a step, as far as they are known."""
+        """Seconds per step; ``None`` while unknown."""
         (began, _, work_began), (ended, _, work_ended) = self._all[0], self._all[-1]
         steps, work = (self._late[-1][i] - self._late[0][i] for i in (1, 2))
         if not (ended > began and work_ended > work_began and steps > 0):
@@ -149,7 +149,7 @@ class Speed:
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     _standard_error().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -162,9 +162,9 @@ def log_line(task: Task) -> str:
 
 
 def rows_table(rows: Mapping[int, Mapping[str, str]], width: int) -> list[RenderableType]:
-    """The rows that were set last, in order of their numbers, under the names of their columns."""
+    """The most recently set rows, sorted by number, with column headings."""
     shown = sorted(list(rows)[-MAX_ROWS:])
-    # Columns in the order of the fullest row: some cells of others may not be known yet.
+    # Columns in the order of the fullest row: other rows may not have all cells yet.
     columns = max((rows[number] for number in shown), key=len)
     cells = {name: [rows[number].get(name, "") for number in shown] for name in columns}
     widths = _column_widths(cells, width)
@@ -182,9 +182,9 @@ def rows_table(rows: Mapping[int, Mapping[str, str]], width: int) -> list[Render
 
 
 def _column_widths(cells: Mapping[str, list[str]], width: int) -> dict[str, int]:
-    """Widths with which a table fits into `width`.
+    """Column widths with which a table fits into `width`.
 
-    Headings are folded between words; cells never are, rather are columns left out.
+    Headings wrap between words. Cells never wrap; instead, columns are dropped.
     """
     shown = dict(cells)
     while True:
@@ -198,7 +198,7 @@ def _column_widths(cells: Mapping[str, list[str]], width: int) -> dict[str, int]
 
 
 def _folded(heading: str, most: int) -> int:
-    """Width of a heading in lines of `most` letters, or of its longest word."""
+    """Width of a heading wrapped to `most` characters, or of its longest word."""
     words = max(map(len, heading.split()), default=1)
     return max(map(len, textwrap.wrap(heading, max(most, words))), default=1)
 
@@ -238,7 +238,7 @@ class _TimeColumn(ProgressColumn):
 
 
 def _time(task: Task) -> str:
-    """The time that was taken, or that is left as far as it is known."""
+    """The elapsed time, or the remaining time if it is known."""
     if task.finished:
         return f"{_hours(task.elapsed or 0.0)} in all"
     step_seconds, deadline = task.fields["step_seconds"], task.fields["deadline"]
@@ -261,9 +261,9 @@ def _standard_error() -> Console:
 
 
 class _Unfailing:
-    """A file whose reader may go away (a terminal, a pipe) or whose disk may fill up.
+    """A file whose reader may disappear (a terminal, a pipe) or whose disk may fill up.
 
-    What is shown is then lost, but not the work that it is about.
+    The output is then lost, but the work continues.
     """
 
     def __init__(self, file: TextIO) -> None:

@@ -1,7 +1,7 @@
-"""From the columns of a table to a posterior, for the command line and the estimators.
+"""Build a posterior from the columns of a table, for the command line and the estimators.
 
-Dense layers with one activation between them, standardized inputs and real targets, and a
-likelihood that suits the targets. The two front-ends differ only in the values of a `TabularModel`.
+The network has dense layers with one activation between them. Inputs and real targets are
+standardized, and the likelihood suits the targets. The two front-ends share a `TabularModel`.
 """
 
 import math
@@ -26,8 +26,8 @@ from tensorbnn.posterior import Posterior
 class Default(NamedTuple):
     """The default of an option in Python, the estimators and the command line, and its names.
 
-    The name is that of `sample`, `Posterior`, `Converged` or `HMC`. A value is ``ABSENT`` where a
-    front-end has no such option.
+    The name is an argument of `sample`, `Posterior`, `Converged` or `HMC`. A value is ``ABSENT`` if
+    a front-end lacks the option.
     """
 
     python: Any
@@ -74,16 +74,16 @@ DEFAULTS: dict[str, Default] = {
     "overwrite": Default(False, ABSENT, False),
     "progress": Default(True, False, False, "verbose", "quiet", "named by what they turn on"),
 }
-"""All defaults by name, which a test compares with the signatures and the flags."""
+"""All defaults by name; a test compares them with the signatures and the flags."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TabularModel:
     """A model of the columns of a table.
 
-    Without a `weight_prior`, each layer has its `scaled_prior`. `noise_sd` is the start of learned
-    noise, in units of the targets' standard deviations, or known noise in the targets' units, one
-    number for each target. A `likelihood` replaces the one that is chosen by the targets.
+    Without a `weight_prior`, each layer uses a `scaled_prior`. `noise_sd` is either the initial
+    value of learned noise, in units of the targets' standard deviations, or known noise in the
+    targets' units, one number for each target. A `likelihood` replaces the default one.
     """
 
     hidden_layer_sizes: tuple[int, ...]
@@ -107,9 +107,9 @@ class TabularModel:
     ) -> Posterior:
         """The posterior of rows ``x`` and targets ``y``, each ``(rows, columns)``.
 
-        All in the user's units. `y_sd` are standard deviations of the targets; `classes` is the
-        number of classes, which are numbered from 0, or ``None`` for regression. Errors call the
-        inputs `inputs_name`.
+        All values are in the user's units. `y_sd` are standard deviations of the targets; `classes`
+        is the number of classes, which are numbered from 0, or ``None`` for regression. Error
+        messages call the inputs `inputs_name`.
         """
         targets = y.shape[1]
         likelihood = self.likelihood
@@ -149,7 +149,7 @@ class TabularModel:
 
 
 def scaled_prior(inputs: int) -> Normal:
-    """A prior under which units are of order one if their inputs are, whatever their number.
+    """A prior that keeps units of order one if their inputs are, for any number of inputs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Warnings with fields, and how the library warns: at the user's line, from however deep inside."""
+"""Warnings with fields, and a `warn` that always points at the user's line of code."""
 
 import contextlib
 import math
@@ -16,7 +16,7 @@ _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=N
 
 
 def warn(warning: Warning) -> None:
-    """Warn at the line outside of this package that led here, or collect it."""
+    """Issue a warning at the caller's line outside this package, or collect it."""
     collected = _collected.get()
     if collected is not None:
         collected.append(warning)
@@ -29,7 +29,7 @@ def warn(warning: Warning) -> None:
 
 @contextlib.contextmanager
 def collect_warnings() -> Iterator[list[Warning]]:
-    """Collect what this thread warns of, for whoever has a user to tell."""
+    """Collect the warnings of this thread, so that the caller can show them to the user."""
     collected: list[Warning] = []
     token = _collected.set(collected)
     try:
@@ -43,7 +43,7 @@ def _is_ours(module: str) -> bool:
 
 
 class RunWarning(Message, UserWarning):
-    """What a user should know of a run; two that say the same are equal."""
+    """Something a user should know about a run; warnings with the same text are equal."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and str(self) == str(other)
@@ -53,11 +53,11 @@ class RunWarning(Message, UserWarning):
 
 
 class ConvergenceWarning(RunWarning):
-    """Predictions that are not known as well as was wanted."""
+    """Predictions are less precise than requested."""
 
 
 class StoppedByLimit(Raised, RunWarning):
-    """A limit has ended a run before it had all its draws."""
+    """A limit ended a run before it had all its draws."""
 
     limit: str
     value: float
@@ -76,12 +76,12 @@ class StoppedByLimit(Raised, RunWarning):
 
 
 class StoppedInBurnIn(Raised, RunWarning):
-    """A limit has ended a run in burn-in: its networks are those of burn-in."""
+    """A limit ended a run in burn-in, so it only has networks from burn-in."""
 
     limit: str
     value: float
     transitions: int
-    """Of the chain that is farthest behind."""
+    """Of the slowest chain."""
     burn_in: int
     resume: Resume
 
@@ -94,7 +94,7 @@ class StoppedInBurnIn(Raised, RunWarning):
 
 
 class BurnInTooSlow(Raised, RunWarning):
-    """Burn-in will take longer than the limit of time allows."""
+    """Burn-in will take longer than the time limit allows."""
 
     text = (
         "burn-in will take about {about}, which is more than {words[max_minutes]} ({limit:g}) "
@@ -103,7 +103,7 @@ class BurnInTooSlow(Raised, RunWarning):
     limit: float
     """In minutes."""
     minutes: float
-    """The estimate, from the start of the run."""
+    """The estimate, measured from the start of the run."""
 
     @property
     def about(self) -> str:
@@ -114,30 +114,30 @@ class BurnInTooSlow(Raised, RunWarning):
 
 
 class Point(NamedTuple):
-    """How well predictions are known at number `row` of the points that are compared."""
+    """How precise predictions are at point number `row` of those that are compared."""
 
     row: int
     name: str
     rhat: float
-    """Not finite where a chain does not move."""
+    """Not finite if a chain does not move."""
     ess: float
 
     @property
     def known(self) -> str:
-        """How well, in words."""
+        """The precision, in words."""
         if not math.isfinite(self.rhat):
             return "a chain does not move"
         return f"R-hat {self.rhat:.3f} and ESS {self.ess:,.0f}"
 
 
 class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
-    """A limit has ended a run before predictions were known as well as was wanted."""
+    """A limit ended a run before predictions had the requested precision."""
 
     rhat: float
     ess: float
     points: int
     short: int
-    """The number of `points` at which predictions are not known well; 0 if unknown."""
+    """How many of the `points` have imprecise predictions; 0 if unknown."""
     worst: Sequence[Point] = ()
     times: float | None = None
     """How many times as many draws are needed, if known."""
@@ -157,7 +157,7 @@ class StoppedUnconverged(StoppedByLimit, ConvergenceWarning):
 
 
 class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
-    """A limit has ended a run before your own stopping rule was satisfied."""
+    """A limit ended a run before your own stopping rule was satisfied."""
 
     times: float | None = None
     """How many times as many draws are needed, if known."""
@@ -168,7 +168,7 @@ class StoppedUnsatisfied(StoppedByLimit, ConvergenceWarning):
 
 
 class Interrupted(Raised, RunWarning):
-    """Ctrl-C has ended a run in memory."""
+    """Ctrl-C ended a run in memory."""
 
     text = "interrupted: the ensemble has the {draws:,} of {planned:,} draws that all chains have"
     draws: int
@@ -176,7 +176,7 @@ class Interrupted(Raised, RunWarning):
 
 
 class ChainRestarted(Raised, RunWarning):
-    """A chain was stuck in burn-in."""
+    """A chain got stuck in burn-in and was restarted."""
 
     text = (
         "chain {chain} {reason} after {after:,} transitions of burn-in, and was started again from "
@@ -188,7 +188,7 @@ class ChainRestarted(Raised, RunWarning):
 
 
 class CoarsePrecision(Raised, RunWarning):
-    """Log-densities are so large that their type rounds away what decides about proposals."""
+    """Log-densities are too large: rounding hides the differences that decide on proposals."""
 
     text = (
         "log-densities are about {size:.2g}, which {dtype} rounds to multiples of {spacing:.2g}, "
@@ -205,12 +205,12 @@ class CoarsePrecision(Raised, RunWarning):
 
 
 class DataWarning(Raised, RunWarning):
-    """Something is odd about the data, which is known before sampling."""
+    """A problem with the data that is detected before sampling."""
 
     finding: Finding
 
     def __post_init__(self) -> None:
-        self._words = words_in_use.get()  # which name columns
+        self._words = words_in_use.get()  # they name the columns
 
     def message(self, words: Words = PYTHON) -> str:
         return self.finding.advice(words)
@@ -238,14 +238,14 @@ class OtherVersion(Raised, RunWarning):
 
 
 class DamageWarning(Raised, RunWarning):
-    """A run continues, although some of it can't be read."""
+    """A run continues, although part of it can't be read."""
 
     text = "the run continues, but {error}"
     error: RunError
 
 
 class FilesLeftOut(Raised, RunWarning):
-    """Damaged files of draws are left out."""
+    """Damaged files of draws are skipped."""
 
     number: int
     first: str
@@ -256,14 +256,14 @@ class FilesLeftOut(Raised, RunWarning):
 
 
 class ReportsLeftOut(Raised, RunWarning):
-    """Damaged lines of a file of reports are left out."""
+    """Damaged lines in a file of reports are skipped."""
 
     text = "{error}: left out"
     error: DamagedFileError
 
 
 class MetricsLost(Raised, RunWarning):
-    """Metrics are no longer reported: these functions, or all on validation data if none."""
+    """These metrics are no longer reported; if none are named, all on validation data."""
 
     names: Sequence[str] = ()
 
@@ -288,11 +288,11 @@ class ReweightingWarning(Raised, RunWarning):
     worth: float
     """The effective number of networks."""
     pareto_k: float
-    """NaN where there are fewer than `needed` networks."""
+    """NaN if there are fewer than `needed` networks."""
     limit: float
     needed: int
     too_few: bool
-    """Whether more networks might do."""
+    """Whether more networks might be enough."""
 
     @property
     def reason(self) -> str:
@@ -309,7 +309,7 @@ class ReweightingWarning(Raised, RunWarning):
 
 
 class LagWarning(Raised, ConvergenceWarning):
-    """An autocorrelation was not followed until it has died down."""
+    """An autocorrelation was cut off before it had decayed."""
 
     text = (
         "the autocorrelation has not died down within {max_lag} draws at {rows} of {of} rows, so "
@@ -321,11 +321,11 @@ class LagWarning(Raised, ConvergenceWarning):
 
 
 class OriginalRunWarning(RunWarning):
-    """A run of the original TensorBNN does not say all that this library knows of a run."""
+    """A run of the original TensorBNN lacks information that this library records."""
 
 
 class NoiseAssumed(Raised, OriginalRunWarning):
-    """The run does not say how targets scatter."""
+    """The run does not record the noise of its targets."""
 
     text = (
         "the run does not say how targets scatter: tb.Gaussian(sd={sd}) is assumed. It matters for "

@@ -58,7 +58,7 @@ def test_of_ar1():
 
 
 @pytest.mark.parametrize("rho", [-0.3, -0.6, -0.95])
-def test_a_chain_that_swings_has_a_positive_length(rho):
+def test_an_alternating_chain_has_a_positive_length(rho):
     """It is worth more than independent draws; the window ends somewhere within a swing."""
     assert 0 < autocorrelation_time(ar1(rho, 4, 5000)[..., None, None]).item() < 1
 

@@ -40,7 +40,7 @@ def test_independent_chains():
     assert d.verdict.trustworthy
     np.testing.assert_allclose(d.acceptance_rate, np.linspace(0.8, 0.9, 4))
     assert d.divergences.tolist() == [1, 1, 1, 1]
-    # Energies that forget: the mean squared step is twice the variance.
+    # Uncorrelated energies: the mean squared step is twice the variance.
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
 
 
@@ -60,7 +60,7 @@ def test_ess_of_autocorrelated_chains():
     np.testing.assert_allclose(d.ess, 80_000 / 19, rtol=0.15)
     np.testing.assert_allclose(d.ess, oracles.ess(values[..., 0, 0]), rtol=0.1)
     np.testing.assert_allclose(d.mcse_mean, np.sqrt(19 / 80_000), rtol=0.1)
-    # The indicator of a tail forgets faster than the value itself.
+    # The indicator of a tail is less correlated than the value itself.
     assert np.all(d.ess_tail > d.ess)
 
 
@@ -115,7 +115,7 @@ def test_weighted_predictions_that_are_rounded_or_never_change():
 
 
 @pytest.mark.parametrize("has_weights", [False, True])
-def test_many_rows_are_looked_at_some_at_a_time(monkeypatch, has_weights):
+def test_many_rows_are_diagnosed_in_blocks(monkeypatch, has_weights):
     # Sums of such numbers have no rounding, which would decide between equal ranks.
     values = np.random.default_rng(3).integers(-(2**15), 2**15, size=(2, 50, 7, 3)) / 2**10
     weights = np.random.default_rng(4).multinomial(2**10, np.full(100, 0.01)) / 2**10

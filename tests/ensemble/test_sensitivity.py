@@ -141,7 +141,7 @@ def test_bad_criterion(ensemble):
 
 @pytest.mark.slow
 def test_a_sweep_keeps_one_prediction_at_a_time(ensemble, monkeypatch):
-    """Each keeps what all networks say, which may be many times as much as the answer."""
+    """A prediction holds the outputs of all networks, which may be far larger than the result."""
     alive, most = weakref.WeakSet(), []
     predict = type(ensemble).predict
 

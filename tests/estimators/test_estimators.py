@@ -170,7 +170,7 @@ def test_only_the_networks_that_are_drawn_are_evaluated(kind, request, monkeypat
     assert evaluated == [7, len(set(np.random.RandomState(1).choice(60, 100)))]
 
 
-def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
+def test_noise_is_new_for_each_draw_of_a_network(regressor):
     state = np.random.RandomState(1)
     chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
     few = regressor.sample_y(X, 7, random_state=1)
@@ -466,7 +466,7 @@ def test_bad_options(options, message):
 
 
 @pytest.mark.parametrize("name", ["weight_prior", "bias_prior"])
-def test_a_number_is_no_prior(name):
+def test_a_number_is_not_a_prior(name):
     with pytest.raises(TypeError, match=rf"`{name}` of Dense must be a prior .* got 0.0"):
         tb.BNNRegressor(**FEW | {name: 0.0}).fit(X, Y)
 

@@ -35,7 +35,7 @@ def make(burn_in=1000, **options):
     return tuning.init(target, burn_in, **(given | options))
 
 
-def test_chains_meet_after_equal_rounds():
+def test_chains_pool_after_equal_rounds():
     assert pooling_rounds(1000) == tuple(range(50, 1001, 50))
     assert pooling_rounds(1019) == tuple(range(50, 1001, 50))
     assert len(pooling_rounds(160)) == POOLING_ROUNDS

@@ -38,7 +38,7 @@ from tensorbnn.posterior import precision
 
 @dataclass(frozen=True)
 class Gumbel(Prior):
-    """A user's own prior, with the least that is asked of one."""
+    """A user's own prior, with only the required methods."""
 
     loc: Number = 0.0
     scale: Number = 1.0
@@ -54,7 +54,7 @@ class Gumbel(Prior):
 
 @dataclass(frozen=True)
 class Scales(Layer):
-    """A user's own layer, with positive parameters that start where it is told."""
+    """A user's own layer, with positive parameters that start at a given value."""
 
     prior: Prior
     start: float | Prior | None = None

@@ -402,6 +402,6 @@ def test_new_targets_have_the_likelihoods_moments(likelihood, dtype):
     np.testing.assert_allclose(found.std(axis=0), sd, rtol=0.05)
 
 
-def test_a_likelihood_without_sample_says_so():
+def test_a_likelihood_without_sample_has_a_clear_error():
     with pytest.raises(NotImplementedError, match="Exposed can't draw new targets: define its"):
         Exposed().sample(jax.random.key(0), jnp.asarray(OUTPUTS))

@@ -32,7 +32,7 @@ from tensorbnn.posterior import precision
 
 @dataclass(frozen=True)
 class Gumbel(Prior):
-    """A user's own prior, with the least that is asked of one."""
+    """A user's own prior, with only the required methods."""
 
     loc: Number = 0.0
     scale: Number = 1.0

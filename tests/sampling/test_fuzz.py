@@ -153,7 +153,7 @@ def flat(value):
 
 
 def check(path, file, whole, *, resumes):
-    """What is read is what was written, what is refused is refused with the name of the file."""
+    """What is read equals what was written; errors name the file."""
     began = time.monotonic()
     reading = Reading(path, resumes=resumes)
     for name, value in reading.read.items():
@@ -236,8 +236,8 @@ def test_files_that_are_missing(original, copy):
         file.write_bytes(content)
 
 
-def test_what_is_read_of_a_damaged_run_when_asked(original, copy):
-    """Of files with damage nothing is taken; draws of the others stay side by side."""
+def test_damaged_files_are_skipped_when_asked(original, copy):
+    """Damaged files are left out entirely; draws of the others stay aligned."""
     whole = small_runs.arrays(tb.load(original))
     files = sorted(copy.glob("chain-*/draws-*"))
     for seed, (file, mutate) in enumerate(itertools.product(files, MUTATIONS)):

@@ -1,4 +1,4 @@
-"""Runs that somebody forged: they are read, or refused with an error of the library, at once."""
+"""Forged runs are read, or refused at once with an error of the library."""
 
 import copy
 import json
@@ -89,7 +89,7 @@ def sign(run, manifest):
 
 
 def unpack(file):
-    """The arrays of a file, and what it says of itself."""
+    """The arrays of a file, and its metadata."""
     with safe_open(file, framework="numpy") as content:
         arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
         facts = json.loads(content.metadata()["tensorbnn"])
@@ -97,7 +97,7 @@ def unpack(file):
 
 
 def outcome(read, *arguments, **options):
-    """What a foreign error or a long wait says of `read`; ``None`` where all is well."""
+    """The problem if `read` raises a foreign error or takes too long; otherwise ``None``."""
     began = time.process_time()
     try:
         with warnings.catch_warnings():

@@ -52,7 +52,7 @@ def test_a_name_may_hold_another_separator(tmp_path):
     assert table.columns == {"depth, m": ["1"], "rock": ["clay"], "flow, l/s": ["2"]}
 
 
-def test_lines_further_down_tell_what_separates(tmp_path):
+def test_later_lines_decide_the_separator(tmp_path):
     lines = ["a, m;b, s", "1,5;2,5", "3;4,5"]
     table = read_table(written(tmp_path, "\n".join(lines)))
     assert table.columns == {"a, m": ["1,5", "3"], "b, s": ["2,5", "4,5"]}

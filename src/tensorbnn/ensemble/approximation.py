@@ -14,7 +14,7 @@ from tensorbnn.inference.mean_field import MeanField, Normals, Record
 from tensorbnn.inference.variational import ELBO_DRAWS
 from tensorbnn.storage.store import Store
 
-# Of the ratios at the draws that the ELBO is computed with.
+# For the ratios at the draws from which the ELBO is computed.
 PARETO_K_LIMIT = pareto_k_limit(ELBO_DRAWS)
 
 
@@ -26,24 +26,24 @@ class Approximation:
     Attributes
     ----------
     elbo, elbo_error
-        The evidence lower bound, ``log p(D)`` minus the divergence from the posterior, and the
-        Monte Carlo standard error of this number. Where hyper-parameters were held, both are those
-        of the model in which they are known.
+        The evidence lower bound, ``log p(D)`` minus the divergence from the posterior, and its
+        Monte Carlo standard error. If hyper-parameters were held, both refer to the model in which
+        they are known.
     pareto_k
-        k-hat of the ratios ``p(D, v) / q(v)`` at draws of the density: below 0.5 it is close to the
-        posterior, above 0.67, the limit for 1000 draws, it is not (Yao et al. 2018). ``-inf`` where
-        all ratios are the same, for then it is the posterior.
+        k-hat of the ratios ``p(D, v) / q(v)`` at draws of the density. Below 0.5 the density is
+        close to the posterior; above 0.67, the limit for 1000 draws, it is not (Yao et al. 2018).
+        ``-inf`` if all ratios are equal, which means that the density is the posterior.
     ess
-        Effective sample size of 1000 draws of the density that are weighted by these ratios to
-        stand for the posterior: 1000 where the two are the same.
+        Effective sample size of 1000 draws of the density, weighted by these ratios to represent
+        the posterior: 1000 if the two are the same.
     elbos
         ELBO from each start, ``(starts,)``; the best one is the approximation.
     history
-        Estimates of the ELBO after epochs, ``(cycles, epochs)``, all with the same random numbers,
-        by which epochs are compared; NaN where none was made, or a cycle has stopped.
+        Estimates of the ELBO after epochs, ``(cycles, epochs)``, all with the same random numbers
+        so that epochs can be compared; NaN if none was made or the cycle had stopped.
     mean, sd
-        Means and standard deviations of the Gaussian by name: of parameters and, unless they were
-        held, of hyper-parameters; of their logarithms where they must be positive.
+        Means and standard deviations of the Gaussian by name, for parameters and, unless they were
+        held, hyper-parameters. Those of positive quantities refer to their logarithms.
     """
 
     elbo: float
@@ -62,12 +62,12 @@ class Approximation:
 
     @property
     def verdict(self) -> Verdict:
-        """What to make of it: ``print(verdict)``."""
+        """Whether you can trust it: ``print(verdict)``."""
         return Verdict(VerdictKind.APPROXIMATION, (self.finding,))
 
     @property
     def finding(self) -> Approximate:
-        """How close it is to the posterior, as a verdict says it."""
+        """How close it is to the posterior, as a finding for a verdict."""
         return Approximate(self.elbo, self.elbo_error, self.pareto_k, PARETO_K_LIMIT)
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class Approximation:
 
 
 def read_approximation(store: Store, model: Model) -> Approximation | None:
-    """The density that the networks in `store` are draws of; ``None`` for a sample."""
+    """The density from which the networks in `store` were drawn; ``None`` for a sample."""
     if store.manifest["sampler"].get("type") != MeanField.__name__:
         return None
     state = store.read_state(0)
@@ -97,7 +97,7 @@ def read_approximation(store: Store, model: Model) -> Approximation | None:
 
 
 def _by_name(vector: NDArray[Any], model: Model) -> dict[str, NDArray[Any]]:
-    """Pieces of a vector over theta, or over theta and phi, as they are."""
+    """Pieces of a vector over theta, or over theta and phi, by name and without a transform."""
     named, first = {}, 0
     for entry in (*model.theta.entries, *model.phi.entries):
         if first < vector.size:

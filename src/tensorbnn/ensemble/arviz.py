@@ -21,8 +21,8 @@ Groups = dict[str, dict[str, NDArray[Any]]]
 def to_datatree(groups: Groups) -> "DataTree":
     """The container of inputs ``x``, targets ``y`` and predictions ``f``, each with rows.
 
-    Chains and draws are the first axes of what was sampled. The axis of the columns of ``y`` is
-    left out where there is only one, that of the outputs of ``f`` where training targets had none.
+    Chains and draws are the first axes of all samples. ``y`` has no column axis if it has a single
+    column; ``f`` has no output axis if the training targets were ``(rows,)``.
     """
     from arviz_base import from_dict
 
@@ -40,8 +40,8 @@ def to_datatree(groups: Groups) -> "DataTree":
 def loo(log_likelihood: NDArray[Any]) -> "ELPDData":
     """PSIS-LOO of ``(chains, draws, rows)``, by ArviZ.
 
-    The relative efficiency is that of the likelihoods themselves, averaged over rows: weights,
-    which ArviZ would take, say little about predictions.
+    The relative efficiency is computed from the likelihoods and averaged over rows, because that of
+    the network weights, which ArviZ would use, says little about predictions.
     """
     import arviz_stats
     from arviz_base import from_dict
@@ -72,8 +72,8 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
     """WAIC of ``(chains, draws, rows)`` in ArviZ's container, on the log scale.
 
     ``sum_i log mean_j p(y_i | theta_j) - sum_i var_j log p(y_i | theta_j)`` over rows ``i`` and
-    networks ``j`` (Watanabe 2010; Gelman et al. 2014). Marked with a warning where the variance of
-    a row is above 0.4, for which it can't be trusted.
+    networks ``j`` (Watanabe 2010; Gelman et al. 2014). Carries a warning if the variance of a row
+    is above 0.4, since it can't be trusted then.
     """
     from xarray import DataArray
 
@@ -100,7 +100,7 @@ def waic(log_likelihood: NDArray[Any]) -> "ELPDData":
 
 @functools.cache
 def _waic_container() -> Any:
-    """ArviZ's container of a WAIC: before arviz-stats 1 a field says so, since then a class."""
+    """ArviZ's container of a WAIC: a field marks it before arviz-stats 1, a class since then."""
     from arviz_stats.utils import ELPDData
 
     if any(field.name == "kind" for field in dataclasses.fields(ELPDData)):
@@ -111,10 +111,10 @@ def _waic_container() -> Any:
 def _without_each_row(
     log_likelihood: NDArray[Any], efficiency: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Smoothed log-weights ``(chains, draws, rows)`` for the data without a row, and its k-hat.
+    """Smoothed log-weights ``(chains, draws, rows)`` for the data without each row, and k-hat.
 
-    Where the largest weights of a row are all the same, as for a row that counts for nothing, there
-    is no tail to smooth: they stay as they are, with a k-hat of ``-inf``.
+    If the largest weights of a row are all equal, as for a row with weight 0, there is no tail to
+    smooth: they stay unchanged, with a k-hat of ``-inf``.
     """
     from arviz_stats.base import array_stats
 

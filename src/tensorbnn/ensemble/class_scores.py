@@ -1,4 +1,4 @@
-"""Scores of predicted classes, by their probabilities."""
+"""Scores of predicted class probabilities."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -15,8 +15,8 @@ from tensorbnn.ensemble.prediction import Prediction
 class Reliability(NamedTuple):
     """Predicted probabilities and observed frequencies in bins, each ``(bins,)``.
 
-    Means of the `predicted` probabilities, `observed` frequencies (both NaN in an empty bin) and
-    `counts` of predictions.
+    `predicted` are mean probabilities and `observed` frequencies (both NaN in an empty bin);
+    `counts` are numbers of predictions.
     """
 
     predicted: NDArray[Any]
@@ -32,13 +32,13 @@ class ClassScores:
     Attributes
     ----------
     log_score
-        Mean over rows of the log probability of what came true; higher is better.
+        Mean over rows of the log probability of the true class; higher is better.
     accuracy
         Fraction of targets whose class had the highest probability.
     brier
-        Mean squared distance of the probabilities from what came true; lower is better.
+        Mean squared distance between probabilities and outcomes; lower is better.
     ece
-        Expected calibration error: by how much, on average, predicted probabilities differ from
+        Expected calibration error: the average difference between predicted probabilities and
         observed frequencies.
     reliability
         Predicted probabilities and observed frequencies in bins.
@@ -58,9 +58,9 @@ class ClassScores:
 
 
 def score_classes(prediction: Prediction, known: Dataset) -> ClassScores:
-    """Scores of labels ``(rows, 1)``, or of 0 and 1 for each output, with weights of rows."""
+    """Score labels ``(rows, 1)``, or 0 and 1 for each output; rows may have weights."""
     y, weights = known.targets, known.sample_weight
-    # Rounding may go beyond 0 and 1.
+    # Rounding may lead beyond 0 and 1.
     probabilities = prediction.mean.reshape(prediction.num_rows, -1).clip(0.0, 1.0)
     return ClassScores(
         log_score=prediction.log_score(y, sample_weight=weights),
@@ -74,15 +74,15 @@ def score_classes(prediction: Prediction, known: Dataset) -> ClassScores:
 def brier(
     probabilities: ArrayLike, y: ArrayLike, *, sample_weight: NDArray[Any] | None = None
 ) -> float:
-    """Mean squared distance of probabilities from what came true; lower is better.
+    """Mean squared distance between probabilities and outcomes; lower is better.
 
     Parameters
     ----------
     probabilities
         ``(rows, outputs)``.
     y
-        One column of labels 0, 1, ... where a row's probabilities are those of its classes: the
-        squares are summed over them. Or 0 and 1 for each output: the mean over all.
+        One column of labels 0, 1, ... if the outputs are the probabilities of classes; the squares
+        are then summed over classes. Or 0 and 1 for each output; then they are averaged.
     sample_weight
         Weights of the rows ``(rows,)``.
 
@@ -112,13 +112,13 @@ def reliability(
 ) -> Reliability:
     """Predicted probabilities against observed frequencies.
 
-    For labels of several classes, the probability of the likeliest class and how often it was
-    right; for targets of 0 and 1, the probability of 1 and how often it came.
+    For labels of several classes, the probability of the most likely class and how often it was
+    right; for targets of 0 and 1, the probability of a 1 and how often it occurred.
 
     Parameters
     ----------
     probabilities, y, sample_weight
-        As for `brier`. Counts are of predictions, or the sums of their weights.
+        As for `brier`. With weights, counts are sums of weights.
     bins
         Number of bins of equal width between 0 and 1.
 

@@ -1,16 +1,16 @@
 """Can the sample be trusted? R-hat, effective sample sizes and Monte Carlo errors of predictions.
 
-Weights of a network are not identified (units can be swapped, signs flipped), so chains are
-compared by the predictions of their networks at given inputs, in function space. `verdict.py` turns
+The weights of a network are not identified (units can be swapped, signs flipped), so chains are
+compared in function space, by the predictions of their networks at given inputs. `verdict.py` turns
 the numbers into a verdict.
 
-With weights ``w_j`` of ``n`` networks, a weighted mean ``m`` errs as the plain mean of
+If ``n`` networks have weights ``w_j``, the weighted mean ``m`` has the same error as the plain mean
+of its influence function (the delta method),
 
-    z_j = n w_j (f_j - m)
+    z_j = n w_j (f_j - m),
 
-does, its influence (the delta method), and so do quantiles and standard deviations by theirs:
-chains are compared by these series, and an effective sample size is the variance of ``f`` over the
-square of the error.
+and likewise for quantiles and standard deviations. Chains are compared by these series, and an
+effective sample size is the variance of ``f`` over the squared error.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,15 +34,15 @@ from tensorbnn.findings import (
 from tensorbnn.inference.sampler import Sampler
 
 LEAST_DRAWS = 4
-# At most this many training rows are judged where no inputs are given.
+# If no inputs are given, at most this many training rows are diagnosed.
 TRAINING_POINTS = 100
 TAIL = (0.05, 0.95)
-# Predictions that are analyzed at once; each takes several float64 numbers meanwhile.
+# Number of predictions analyzed at once; each temporarily needs several float64 numbers.
 VALUES_AT_ONCE = 2**22
 
 
 class Convergence(NamedTuple):
-    """How well chains agree on some numbers, as in `Diagnosis`; all arrays have one shape."""
+    """How well chains agree on some numbers, as in `Diagnosis`; all arrays have the same shape."""
 
     rhat: NDArray[Any]
     ess: NDArray[Any]
@@ -54,20 +54,19 @@ class Convergence(NamedTuple):
 class Diagnosis:
     """Whether predictions can be trusted: R-hat, effective sample sizes, errors and a verdict.
 
-    As in a `Prediction`, the axis of outputs is left out where the training targets were
-    ``(rows,)``.
+    As in a `Prediction`, arrays have no axis of outputs if the training targets were ``(rows,)``.
 
     Attributes
     ----------
     rhat
-        Rank-normalized split R-hat of the prediction, ``(rows, outputs)``; near 1 where chains
-        agree (Vehtari et al. 2021). NaN for one chain, and for a value that never changes.
+        Rank-normalized split R-hat of the prediction, ``(rows, outputs)``; near 1 if chains agree
+        (Vehtari et al. 2021). NaN for a single chain, and for a value that never changes.
     ess
-        Bulk effective sample size over all chains, ``(rows, outputs)``: how many independent
-        networks would give the mean as precisely.
+        Bulk effective sample size over all chains, ``(rows, outputs)``: the number of independent
+        networks that would give an equally precise mean.
     ess_tail
-        Tail effective sample size, ``(rows, outputs)``: the lesser one of the 5 % and the 95 %
-        quantile, for intervals.
+        Tail effective sample size, ``(rows, outputs)``: the smaller one of the 5 % and the 95 %
+        quantile; it tells how precise intervals are.
     mcse_mean, mcse_sd
         Monte Carlo standard error of the mean and of the standard deviation over networks,
         ``(rows, outputs)``.
@@ -78,12 +77,12 @@ class Diagnosis:
     ebfmi
         Energy Bayesian fraction of missing information of each chain, ``(chains,)``: below 0.3 the
         sampler moves too slowly between levels of the density (Betancourt 2016). Computed from the
-        draws that were kept; a run that keeps only each n-th transition shows larger values.
+        saved draws; a run that saves only every n-th transition shows larger values.
     hyperparameters
-        R-hat and effective sample sizes of each hyper-parameter, by name. Predictions decide:
-        hyper-parameters that mix slowly are only noted in the verdict.
+        R-hat and effective sample sizes of each hyper-parameter, by name. The verdict depends on
+        predictions; it only mentions hyper-parameters that mix slowly.
     verdict
-        What to make of it: ``print(verdict)``.
+        Whether you can trust the sample: ``print(verdict)``.
     x
         The inputs, in your units, ``(rows, inputs)``.
     """
@@ -127,9 +126,9 @@ def diagnose(
     """Diagnose predictions ``(chains, draws, rows, outputs)`` and the sampler's records.
 
     The records `info`, `hyperparameters` by name and `weights`, which sum to one, are each
-    ``(chains, draws)``; ``acceptance_rate``, ``diverging`` (a number of transitions) or ``energy``
-    that was not recorded counts as NaN. Arrays for each row take the `output_shape` of predictions.
-    The rest is for the verdict, see `Evidence`.
+    ``(chains, draws)``; missing ``acceptance_rate``, ``diverging`` (a number of transitions) or
+    ``energy`` counts as NaN. Arrays for each row have the `output_shape` of predictions. The other
+    arguments are for the verdict; see `Evidence`.
     """
     unknown = np.full(values.shape[:2], np.nan)
     records = dict.fromkeys(("acceptance_rate", "diverging", "energy"), unknown) | dict(info)
@@ -198,7 +197,7 @@ def _unknown(
 def convergence(values: NDArray[Any], weights: NDArray[Any] | None = None) -> Convergence:
     """R-hat and effective sample sizes of ``(chains, draws, ...)``, each of the shape ``...``.
 
-    With `weights` ``(chains, draws)``, those of the weighted mean and the weighted quantiles.
+    With `weights` ``(chains, draws)``, they refer to weighted means and weighted quantiles.
 
     Examples
     --------
@@ -214,7 +213,7 @@ def _in_blocks(
     values: NDArray[Any],
     weights: NDArray[Any] | None,
 ) -> list[NDArray[Any]]:
-    """`compute` of all predictions, block by block, so that memory stays bounded."""
+    """Apply `compute` to all predictions, block by block, so that memory stays bounded."""
     columns = values.reshape(*values.shape[:2], -1)
     step = max(VALUES_AT_ONCE // (columns.shape[0] * columns.shape[1]), 1)
     blocks = (columns[:, :, first : first + step] for first in range(0, columns.shape[2], step))
@@ -246,8 +245,8 @@ def _weighted_sizes(values: NDArray[Any], weights: NDArray[Any]) -> list[NDArray
         tails.append(share * (1 - share) / np.square(_mean_error(below, weights)))
     variance = _flat_moments(values, weights)[1]
     bulk = np.asarray(variance / np.square(_mean_error(values, weights)))
-    # Where nothing lies above a quantile, as of probabilities that are all rounded to 1 there, it
-    # has no error of its own.
+    # If nothing lies above a quantile, for example because all larger probabilities are rounded to
+    # 1, that quantile has no error.
     tail = np.fmin(*tails)
     return [bulk, np.where(np.isnan(tail), bulk, tail)]
 
@@ -258,14 +257,14 @@ def _errors(values: NDArray[Any], weights: NDArray[Any] | None) -> list[NDArray[
         if weights is None:
             return [_mcse(values, each) for each in ("mean", "sd")]
         mean, variance = _flat_moments(values, weights)
-        # The variance is a mean of squares, and the sd errs by its error over twice the sd.
+        # The variance is a mean of squares; the error of the sd is its error over twice the sd.
         squares = _mean_error(np.square(values - mean), weights)
         of_sd = np.where(variance > 0, squares / (2 * np.sqrt(variance)), 0.0)
         return [_mean_error(values, weights), of_sd]
 
 
 def _influence(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    """What each draw of ``(chains, draws, ...)`` adds to a weighted mean, times their number."""
+    """The contribution of each draw to a weighted mean, times the number of draws."""
     mean = _flat_moments(values, weights)[0]
     own = weights.reshape(*weights.shape, *(1,) * (values.ndim - 2))
     return weights.size * own * (values - mean)
@@ -276,12 +275,12 @@ def _mean_error(values: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
 
 
 def _mcse(values: NDArray[Any], method: Literal["mean", "sd"]) -> NDArray[Any]:
-    """Monte Carlo standard error, in whatever unit: ArviZ takes a range below 1e-15 as none."""
+    """Monte Carlo standard error for any scale: ArviZ treats a range below 1e-15 as zero."""
     from arviz_stats.base import array_stats
 
     series = _series(values)
     exponent = np.frexp(np.ptp(series, axis=(-2, -1)))[1]
-    unit = np.ldexp(1.0, np.clip(exponent, -1022, 1023))  # a power of two: nothing is rounded
+    unit = np.ldexp(1.0, np.clip(exponent, -1022, 1023))  # a power of two avoids rounding
     return np.asarray(array_stats.mcse(series / unit[..., None, None], method=method)) * unit
 
 
@@ -293,7 +292,7 @@ def _flat_moments(values: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[
 def _ebfmi(energy: NDArray[Any]) -> NDArray[Any]:
     """Mean squared step of the energy over its variance, for each chain of ``(chains, draws)``."""
     energy = np.asarray(energy, np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):  # one that never changes gives NaN
+    with np.errstate(invalid="ignore", divide="ignore"):  # a constant energy gives NaN
         return np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 

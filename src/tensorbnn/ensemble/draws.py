@@ -19,31 +19,31 @@ Named = dict[str, NDArray[Any]]
 
 
 class Batch(NamedTuple):
-    """Some networks of an ensemble: natural values by name, the networks as first axis."""
+    """Some networks of an ensemble: natural values by name, with networks as the first axis."""
 
     parameters: dict[str, Any]
     hypers: dict[str, Any]
 
     def of_likelihood(self, likelihood: Likelihood) -> "Batch":
-        """With no other hyper-parameters than the likelihood's own, by argument name."""
+        """The batch with only the likelihood's hyper-parameters, by argument name."""
         return Batch(self.parameters, own_hypers("likelihood", likelihood, self.hypers))
 
 
 class Draws(NamedTuple):
-    """Draws of a run: those that all chains have, or some of them. The run may have more by now."""
+    """Draws that all chains of a run have, or some of them; the run may have added more since."""
 
     store: Store
     chains: tuple[int, ...]  # numbers of the chains in the run
     pieces: Mapping[int, int]  # numbers of the chunks that every chain has, and draws of each
-    steps: range  # places of the draws among those of a chain
-    in_burn_in: InBurnIn | None = None  # if the networks are not draws yet, but of burn-in
+    steps: range  # indices of the draws within a chain
+    in_burn_in: InBurnIn | None = None  # if the networks come from burn-in and are not draws
 
     @property
     def num_draws(self) -> int:
         return len(self.steps)
 
     def view(self, chains: slice | list[int], draws: slice) -> "Draws":
-        """Some of these chains and draws."""
+        """A subset of these chains and draws."""
         numbers = tuple(np.asarray(self.chains)[chains].tolist())
         return self._replace(chains=numbers, steps=self.steps[draws])
 
@@ -61,7 +61,7 @@ class Draws(NamedTuple):
                 )
 
     def read(self, prefix: str) -> Named:
-        """Arrays whose names start with `prefix`, by the rest, each ``(chains, draws, ...)``."""
+        """Arrays ``(chains, draws, ...)`` whose names start with `prefix`, which is removed."""
         chains = [_joined(list(self._chunks(chain, prefix))) for chain in self.chains]
         return {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
 
@@ -83,7 +83,7 @@ class Draws(NamedTuple):
                 yield Batch(*({name: each[own] for name, each in kind.items()} for kind in batch))
 
     def take(self, places: NDArray[np.intp]) -> Batch:
-        """The networks at `places`, counted in the order of `batches`, in that of `places`."""
+        """The networks at `places`, in that order; places are counted as in `batches`."""
         batches = list(self.batches())
         parameters, hypers = (_joined(list(each)) for each in zip(*batches, strict=True))
         return Batch(*({n: v[places] for n, v in own.items()} for own in (parameters, hypers)))
@@ -91,7 +91,7 @@ class Draws(NamedTuple):
     def last(self, chains: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Chain and draw of the last networks, one for each of `chains` new chains.
 
-        Where there are more new chains than old ones, also draws from further back.
+        If there are more new chains than old ones, earlier draws are used as well.
         """
         known = len(self.chains)
         step = max(self.num_draws // -(-chains // known), 1)
@@ -100,7 +100,7 @@ class Draws(NamedTuple):
         return chosen % known, np.maximum(self.num_draws - 1 - back, 0)
 
     def _chunks(self, chain: int, prefix: str) -> Iterator[Named]:
-        """The chosen draws in each chunk of a chain that has any."""
+        """The selected draws in each chunk of a chain that has any."""
         before = 0
         for index, size in self.pieces.items():
             start = max(self.steps.start, before + (self.steps.start - before) % self.steps.step)
@@ -111,7 +111,7 @@ class Draws(NamedTuple):
             before += size
 
     def _read_chunk(self, chain: int, index: int, prefix: str) -> Named:
-        """A piece of a chain. The chunk may have grown since its size was read."""
+        """A chunk of a chain, cut to the known size: the file may have grown since."""
         size, arrays = self.pieces[index], self.store.read_chunk(chain, index, prefix)
         if any(len(each) < size for each in arrays.values()):
             raise RunError(
@@ -122,9 +122,9 @@ class Draws(NamedTuple):
 
 
 def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
-    """The draws that all chains have by now.
+    """The draws that all chains have so far.
 
-    Chunks that are damaged in one chain are left out in all, so that draws stay side by side.
+    Chunks that are damaged in one chain are skipped in all, so that draws stay aligned.
     """
     chains, damage = store.manifest["chains"], store.damage() if skip_damaged else {}
     if damage:
@@ -144,9 +144,9 @@ def find_draws(store: Store, *, skip_damaged: bool) -> Draws:
 
 
 def _burn_in(store: Store, sizes: list[dict[int, int]]) -> Draws | None:
-    """Networks of burn-in, where a limit has stopped a run there; draws of chains that have some.
+    """Networks from burn-in if a limit stopped a run there, and draws of chains that have some.
 
-    They are copied, since they are removed as soon as there are draws.
+    They are copied, since their files are removed as soon as there are draws.
     """
     chunks = [
         store.read_chunk(chain, 0, "") if 0 in own else store.read_burn_in(chain)
@@ -165,7 +165,7 @@ def _burn_in(store: Store, sizes: list[dict[int, int]]) -> Draws | None:
 
 
 def in_order(arrays: Named, network: Network, likelihood: Likelihood) -> Named:
-    """By name in the order of the model; files have that of the alphabet, 10 before 2."""
+    """Arrays by name in the order of the model; files sort names, with 10 before 2."""
     own = (f"likelihood.{name}" for name in likelihood.numbers())
     known = [f"{name}." for name in (*network.parameters, *own)]
 

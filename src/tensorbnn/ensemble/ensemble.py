@@ -1,4 +1,4 @@
-"""The sampled networks: what they predict, and how far to trust it."""
+"""The sampled networks: what they predict, and how far you can trust it."""
 
 import importlib
 import os
@@ -37,7 +37,7 @@ from tensorbnn.model.layers import Softmax
 from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.model.network import Network
 
-# Draws of a chain whose predictions are diagnosed, at most.
+# Maximum number of draws per chain whose predictions are diagnosed.
 MOST_DIAGNOSED = 5000
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ class Ensemble(Networks):
     Methods take inputs `x` ``(rows, inputs)``, or ``(rows,)`` for a network with one input. Many
     also take `progress`, whether to show a progress bar if they take longer than a second, and the
     `seed` of the noise in new targets. `thin`, `discard` and `sel` return the same ensemble with
-    fewer draws or chains, and `reweight` returns it as it is under another model; all methods of
-    the result use only these draws, and their weights.
+    fewer draws or chains, and `reweight` returns it with weights for another model; all methods of
+    the result use only these draws and their weights.
 
     Attributes
     ----------
     network : Network
-        The network that was sampled; of a reweighted ensemble, that of the other model.
+        The network that was sampled; after `reweight`, the network of the other model.
     likelihood : Likelihood
         Its likelihood.
     scaling : Scaling
@@ -69,7 +69,7 @@ class Ensemble(Networks):
     dtype : str
         ``"float32"`` or ``"float64"``.
     num_chains, num_draws : int
-        Number of chains, and of draws of each that all chains have.
+        Number of chains, and number of draws that every chain has.
     """
 
     def predict(self, x: ArrayLike, *, progress: bool = True) -> Prediction:
@@ -107,23 +107,23 @@ class Ensemble(Networks):
         likelihood: Likelihood | None = None,
         progress: bool = True,
     ) -> "Ensemble":
-        """The ensemble under another prior, another likelihood, or both: the networks get weights.
+        """Weight the networks for another prior, another likelihood, or both.
 
         Parameters
         ----------
         network
-            The same network with other priors or hyper-priors. A number may replace a `Hyper` of
-            the run, but not the other way round: a hyper-parameter that was not sampled is missing.
+            The same network with other priors or hyper-priors. You can replace a `Hyper` of the run
+            by a number, but not a number by a `Hyper`, since the run has no draws of it.
         likelihood
-            Another likelihood of the same data, in the units of the model (standardized, where data
+            Another likelihood of the same data, in the units of the model (standardized if the data
             were standardized).
 
         Returns
         -------
         Ensemble
             The same networks, with `weights`, `ess`, `pareto_k` and `log_evidence_ratio`. All its
-            methods use the weights, or refuse if they can't. You get a `ReweightingWarning` if the
-            weights can't be trusted (k-hat above ``min(1 - 1 / log10(networks), 0.7)``).
+            methods use the weights, or raise an error if they can't. You get a `ReweightingWarning`
+            if the weights can't be trusted (k-hat above ``min(1 - 1 / log10(networks), 0.7)``).
 
         Examples
         --------
@@ -160,24 +160,24 @@ class Ensemble(Networks):
         validation: Pair | None = None,
         progress: bool = True,
     ) -> Sensitivity:
-        """How predictions at `x` move with a number of the prior or likelihood, by reweighting.
+        """How predictions at `x` depend on a number in the prior or likelihood, by reweighting.
 
         Parameters
         ----------
         names
-            The number to move, such as ``"dense_0.weights.scale"``; several, or a pattern such as
-            ``"*.weights.scale"``, are moved together. A hyper-parameter is moved as if it were a
+            The number to vary, such as ``"dense_0.weights.scale"``; several, or a pattern such as
+            ``"*.weights.scale"``, vary together. A hyper-parameter is varied as if it were a
             number; ``"dense_0.weights.scale.loc"`` is the center of its own prior.
         values
-            The values to give it, ``(n,)``.
+            The values to try, ``(n,)``.
         validation
-            Rows ``(x, y)`` that the run has not seen, to score each value by.
+            Rows ``(x, y)`` that the run has not seen, on which each value is scored.
 
         Returns
         -------
         Sensitivity
-            Means, sds, effective sizes and evidences for each value, and the best of them; values
-            at which the weights can't be trusted are marked. `plots.sensitivity` draws it.
+            Means, sds, effective sample sizes and evidence ratios for each value, and the best
+            value; values with untrustworthy weights are marked. `plots.sensitivity` draws it.
 
         Examples
         --------
@@ -194,7 +194,7 @@ class Ensemble(Networks):
         self._refuse_moved("sensitivity")
         sweep = prepare_sweep(self._model, names, values, held=self._held)
         moved = dict.fromkeys(sweep.names, sweep.values)
-        # Another likelihood than that of this ensemble, if the likelihood is moved.
+        # A likelihood that differs from that of this ensemble, if the likelihood is varied.
         others = (each for each in sweep.likelihoods if each != self.likelihood)
         other = next(others, self.likelihood)
         ratios = self._log_ratios(
@@ -207,7 +207,7 @@ class Ensemble(Networks):
             )
             for own, likelihood in zip(ratios, sweep.likelihoods, strict=True)
         )
-        # One at a time: each keeps the outputs of all networks.
+        # One at a time, since each holds the outputs of all networks in memory.
         predictions = (each.predict(x, progress=progress) for each in ensembles)
         moments, scores = [(each.mean, each.sd) for each in predictions], None
         if validation is not None:
@@ -226,13 +226,13 @@ class Ensemble(Networks):
         names: Sequence[str] | None = None,
         progress: bool = True,
     ) -> Diagnosis:
-        """Can the predictions at the rows of `x` be trusted? Numbers, and a verdict in words.
+        """Check whether you can trust the predictions at `x`: numbers, and a verdict in words.
 
-        By default `x` are the training rows, at most 100 of them, evenly spaced. After `reweight`,
-        R-hat, effective sample sizes and errors are those of weighted means, quantiles and sds. The
-        verdict calls each row of `x` by its name in `names`; by default by its inputs if these are
-        three at most, and by its number from 0 otherwise. Of chains with more than 5,000 draws,
-        predictions are diagnosed for every n-th: all of them would take minutes and say the same.
+        By default, `x` are the training rows, at most 100 of them, evenly spaced. After `reweight`,
+        R-hat, effective sample sizes and errors refer to weighted means, quantiles and sds. The
+        verdict names each row of `x` as in `names`; by default by its inputs if there are at most
+        three, and by its number from 0 otherwise. In chains with more than 5,000 draws, only every
+        n-th draw is diagnosed, since all draws would take minutes and give the same answer.
 
         Examples
         --------
@@ -275,8 +275,8 @@ class Ensemble(Networks):
         -------
         ndarray
             ``rho(n)`` for lags ``n`` of 0 to `max_lag`, ``(max_lag + 1, outputs)``, or
-            ``(max_lag + 1,)`` where `y` was ``(rows,)``. Rows whose prediction never changes have
-            none and are left out.
+            ``(max_lag + 1,)`` if `y` was ``(rows,)``. Rows whose prediction never changes have no
+            autocorrelation and are left out.
         """
         max_lag = check_count("max_lag", max_lag, least=1)
         found = autocorrelation(self._series("autocorrelation", x, progress), max_lag)
@@ -288,12 +288,12 @@ class Ensemble(Networks):
         """Integrated autocorrelation time of the predictions, averaged over the rows of `x`.
 
         ``1 + 2 sum_n rho(n)`` over lags up to the first that is at least five times the sum so far.
-        ``ensemble.thin(n)`` with ``n`` of about this many draws has nearly independent networks. By
-        default `x` are at most 100 training rows.
+        If you ``thin`` the ensemble by about this number, its networks are nearly independent. By
+        default, `x` are at most 100 training rows.
 
         Only lags up to `max_lag` are used, half the number of draws by default. You get a warning
-        if the correlation has not died down by then. Returns draws for each output,
-        ``(outputs,)``, or a number where `y` was ``(rows,)``.
+        if the correlation has not decayed by then. Returns a number of draws for each output,
+        ``(outputs,)``, or a single number if `y` was ``(rows,)``.
         """
         max_lag = None if max_lag is None else check_count("max_lag", max_lag, least=1)
         found = autocorrelation_time(self._series("autocorrelation_time", x, progress), max_lag)
@@ -310,21 +310,21 @@ class Ensemble(Networks):
         seed: int = 0,
         progress: bool = True,
     ) -> Scores | ClassScores:
-        """How well the ensemble predicts targets that it has not seen.
+        """Score predictions of targets that the ensemble has not seen.
 
-        `Scores` for numbers, `ClassScores` for a likelihood of probabilities (with a sigmoid or
-        softmax as its link, such as `Bernoulli` and `Categorical`).
+        Returns `Scores` for numbers, and `ClassScores` for a likelihood with class probabilities (a
+        sigmoid or softmax link, as in `Bernoulli` and `Categorical`).
 
         Parameters
         ----------
         y
-            Their targets, as for `Posterior`.
+            The targets, as for `Posterior`.
         y_sd
-            Error bars of the targets, as for `Posterior`. New targets then scatter by them, too.
+            Error bars of the targets, as for `Posterior`. The noise of new targets includes them.
         sample_weight
-            Weights of the rows ``(rows,)``, by which all scores are averaged.
+            Weights of the rows ``(rows,)``, for averaging all scores.
         level
-            What fraction of targets the intervals should hold whose coverage is computed.
+            Nominal level of the intervals whose coverage is computed.
 
         Examples
         --------
@@ -351,17 +351,17 @@ class Ensemble(Networks):
         return score_numbers(prediction, known, draw, level=level, seed=seed)
 
     def posterior_predictive(self, x: ArrayLike, *, seed: int = 0) -> NDArray[Any]:
-        """A new target from each network for each row of `x`, noise included.
+        """Draw a new target from each network for each row of `x`, noise included.
 
-        After `reweight`, networks are resampled in proportion to their weights: as many as there
-        are, in which a network may occur several times, each with new noise.
+        After `reweight`, the same number of networks is resampled in proportion to their weights; a
+        network may occur several times, each time with new noise.
 
         Returns
         -------
         ndarray
-            Targets ``(samples, rows, columns)`` as they are given to `Posterior`: numbers in your
-            units, class labels for `Categorical`; networks in the order of `Prediction.samples`.
-            Where `y` was ``(rows,)``, and for class labels, ``(samples, rows)``.
+            Targets ``(samples, rows, columns)`` in the form that `Posterior` takes: numbers in your
+            units, or class labels for `Categorical`. Networks are in the order of
+            `Prediction.samples`. For `y` of ``(rows,)`` and for class labels, ``(samples, rows)``.
 
         Examples
         --------
@@ -382,10 +382,10 @@ class Ensemble(Networks):
     def _predict_networks(
         self, x: ArrayLike, places: NDArray[np.intp], *, seed: int | None, progress: bool
     ) -> NDArray[Any]:
-        """What the networks at `places` predict, ``(places, rows, outputs)``, or with `seed` draw.
+        """Predictions ``(places, rows, outputs)`` of some networks, or new targets with `seed`.
 
-        As in `Prediction.samples` and `posterior_predictive`, to rounding, without the other
-        networks. A network that is drawn again gets noise of its own.
+        Equal to `Prediction.samples` and `posterior_predictive` up to rounding, but without
+        computing the other networks. A network that occurs again gets new noise.
         """
         rows = self._prepare(Dataset(x))
         if seed is not None:
@@ -414,8 +414,8 @@ class Ensemble(Networks):
         ``predictions`` (``f``, the expected targets at `x`), ``log_likelihood`` (``y``, a number
         for each training row), ``posterior_predictive`` (``y``, a new target for each training row,
         if the likelihood can `sample`), ``observed_data`` and ``constant_data``. An ensemble of the
-        prior has no data and hence only those that need none. `x` are the training inputs by
-        default.
+        prior has no data, and only the groups that need none. By default, `x` are the training
+        inputs.
 
         Examples
         --------
@@ -455,29 +455,29 @@ class Ensemble(Networks):
         """PSIS-LOO: how well each training row is predicted without it, computed by ArviZ.
 
         Returns ArviZ's `ELPDData`: ``elpd``, ``se``, ``p``, and for each row ``elpd_i`` and
-        ``pareto_k``, which says whether the row's share can be trusted (up to ``good_k``).
-        ``arviz_stats.compare`` compares several.
+        ``pareto_k``, which must be at most ``good_k`` for the result of that row to be reliable.
+        ``arviz_stats.compare`` compares several models.
         """
         return loo(self._needed_log_likelihood("loo"))
 
     def waic(self) -> "ELPDData":
-        """WAIC, in the container of `loo`, which is to be preferred: it says where it fails."""
+        """WAIC, in the same container as `loo`. Prefer `loo`, which shows where it fails."""
         return waic(self._needed_log_likelihood("waic"))
 
     def summary(self, var_names: Sequence[str] | None = None) -> "DataFrame":
-        """Hyper-parameters and parameters as a pandas table, a line for each number.
+        """Summarize hyper-parameters and parameters in a pandas table, one row for each number.
 
         Parameters
         ----------
         var_names
-            Which to show, such as ``["likelihood.sd"]``; by default all.
+            Names to show, such as ``["likelihood.sd"]``; by default all.
 
         Returns
         -------
         DataFrame
             ``mean``, ``sd``, the quantiles ``q0.025`` and ``q0.975``, ``rhat``, ``ess`` and
-            ``ess_tail``. Units of a network can be swapped, so that R-hat of its parameters may be
-            large where predictions agree: `diagnose` looks at predictions.
+            ``ess_tail``. Since units of a network can be swapped, R-hat of its parameters may be
+            large even if predictions agree; `diagnose` checks predictions instead.
 
         Examples
         --------
@@ -501,7 +501,7 @@ class Ensemble(Networks):
         Parameters
         ----------
         path
-            The directory to make.
+            The directory to create.
         overwrite
             Whether a run that is already at `path` may be replaced.
         """
@@ -536,7 +536,7 @@ class Ensemble(Networks):
             page.write_report(Path(folder) / "run in memory", path, progress=progress)
 
     def _series(self, method: str, x: ArrayLike | None, progress: bool) -> NDArray[Any]:
-        """Predictions in the order they were sampled, ``(chains, draws, rows, outputs)``."""
+        """Predictions in the order of sampling, ``(chains, draws, rows, outputs)``."""
         self._refuse_weights(method, "it is about draws in the order they were sampled")
         return self._by_chain(self._points(x).dataset.x, progress=progress)
 
@@ -549,7 +549,7 @@ class Ensemble(Networks):
         progress: bool,
         moved: Mapping[str, NDArray[Any]] | None = None,
     ) -> NDArray[Any]:
-        """With the training data if the likelihoods of the two sides differ."""
+        """Log-ratios; the training data are used only if the likelihoods of both sides differ."""
         data = None if run == other else self.data
         rows = None
         if data is not None:
@@ -572,7 +572,7 @@ class Ensemble(Networks):
         return self._by_draw(self.predict(x, progress=progress)._samples)
 
     def _log_likelihood(self, rows: Prepared) -> NDArray[Any]:
-        """Of each training row, ``(chains, draws, rows)``."""
+        """Log-likelihood of each training row, ``(chains, draws, rows)``."""
         each = log_likelihood(self.network, self._draws.batches(), rows)
         weights = rows.dataset.sample_weight
         jacobian = self.scaling.log_jacobian * (1.0 if weights is None else weights)
@@ -586,9 +586,9 @@ class Ensemble(Networks):
         first_row: int = 0,
         places: NDArray[np.intp] | None = None,
     ) -> NDArray[Any]:
-        """Noise included, ``(networks, rows, columns)``; with the error bars of the rows.
+        """New targets ``(networks, rows, columns)``, with noise and the error bars of the rows.
 
-        From all networks, or from those at increasing `places`, which may repeat.
+        They come from all networks, or from those at increasing `places`, which may repeat.
         """
         batches, numbers = self._draws.batches(), None
         if places is not None:
@@ -598,7 +598,7 @@ class Ensemble(Networks):
         return self.scaling.natural(found)
 
     def _training_rows(self) -> Prepared | None:
-        """Training data as the model takes them; ``None`` for the prior."""
+        """Training data in the units of the model; ``None`` for the prior."""
         data = self.data
         return None if data is None else self._prepare(data)
 

@@ -1,7 +1,7 @@
-"""What is odd about how a model fits its training data: its priors, its noise, its residuals.
+"""Checks of how a model fits its training data: priors, noise and residuals.
 
-Residuals are looked at where chains agree. Each check is silent unless what it finds is both large
-and far beyond chance, so that real tables, none of which is exactly Gaussian, pass.
+Residuals are checked if chains agree. A check reports only effects that are both large and far
+beyond chance, so that real tables, none of which is exactly Gaussian, pass.
 """
 
 import math
@@ -24,26 +24,26 @@ from tensorbnn.model.layout import Entry, Layout, own_hypers
 from tensorbnn.model.likelihoods import Gaussian, Likelihood
 from tensorbnn.model.scaling import Scaling
 
-# Learned noise below this share of the targets' spread is that of targets without noise.
+# Learned noise below this share of the targets' spread means that the targets have no noise.
 COLLAPSED = 1e-3
-# Draws of a prior, and the share of them beyond which a value is 4 sds of a Gaussian away.
+# Number of draws from a prior, and the tail probability that corresponds to 4 sds of a Gaussian.
 PRIOR_DRAWS, FOUR_SDS = 200_000, 3.2e-5
-# Rows below which residuals say nothing, rows looked at, and networks whose mean they are from.
+# Least and most rows for checking residuals, and most networks to average for them.
 LEAST_ROWS, MOST_ROWS, MOST_NETWORKS = 30, 2000, 400
-# Known noise that residuals exceed by this factor, and how much the noise may differ across rows.
+# Factor by which residuals may exceed known noise, and by which noise may differ across rows.
 TOO_SMALL, UNEVEN = 2.0, 2.0
 # Quantile skewness (an exponential has 0.57), and share of residuals beyond 5 robust sds.
 SKEWED, FAR_SHARE = 0.3, 0.005
-# How far beyond chance, in standard errors.
+# Least significance of a finding, in standard errors.
 CLEAR = 5.0
 
 
 class NoiseCollapse(AboutColumns):
-    """Learned noise that is nearly zero, as of targets that have none."""
+    """Learned noise that is nearly zero, as for targets without noise."""
 
     remedy = Remedy.NOISE_FLOOR
     share: float
-    """Of the targets' standard deviation."""
+    """As a share of the targets' standard deviation."""
 
     def said(self, columns: str, words: Words) -> str:
         return (
@@ -61,12 +61,12 @@ class PriorConflict(Finding):
     number: int
     of: int
     name: str
-    """The one that is farthest."""
+    """The farthest one."""
     value: float
     """Its posterior median."""
     low: float
     high: float
-    """Between these lies 95 % of its prior."""
+    """The central 95 % interval of its prior."""
 
     def found(self) -> str:
         others = f", and {self.number - 1} more such" * (self.number > 1)
@@ -77,7 +77,7 @@ class PriorConflict(Finding):
 
 
 class NoiseTooSmall(AboutColumns):
-    """Residuals are larger than the noise that was said to be known."""
+    """Residuals are larger than the noise that was declared as known."""
 
     doubtful = True
     remedy = Remedy.LEARN_NOISE
@@ -101,7 +101,7 @@ class UnevenNoise(AboutColumns):
 
 
 class SkewedResiduals(AboutColumns):
-    """Residuals reach farther to one side."""
+    """Residuals extend farther to one side."""
 
     remedy = Remedy.TRANSFORM
     skewness: float
@@ -112,7 +112,7 @@ class SkewedResiduals(AboutColumns):
 
 
 class Outliers(AboutColumns):
-    """Too many residuals are far out for a Gaussian."""
+    """Too many residuals are outliers for a Gaussian."""
 
     remedy = Remedy.HEAVY_TAILS
     rows: int
@@ -126,10 +126,10 @@ class Outliers(AboutColumns):
 
 
 class Fit(NamedTuple):
-    """What an ensemble knows of its fit."""
+    """The data about a fit that the checks need."""
 
     data: Dataset | None
-    """Training data; ``None`` where they are unknown."""
+    """Training data; ``None`` if unknown."""
     model: Model
     scaling: Scaling
     dtype: DType
@@ -142,7 +142,7 @@ class Fit(NamedTuple):
 
     @property
     def dataset(self) -> Dataset | None:
-        """The training rows that count; ``None`` where they are unknown."""
+        """The training rows with nonzero weight; ``None`` if unknown."""
         found = self.data
         return found if found is None or found.y is None else counted_rows(found)
 
@@ -151,11 +151,11 @@ class Fit(NamedTuple):
         return self.model.likelihood
 
     def about_data(self) -> tuple[Finding, ...]:
-        """What is odd about the training data."""
+        """Findings about the training data."""
         return check_data(self.dataset, self.likelihood, self.scaling, self.dtype)
 
     def about_fit(self) -> tuple[Finding, ...]:
-        """What is odd about how the model fits them."""
+        """Findings about how the model fits them."""
         rows = self.dataset
         if rows is None:
             return ()
@@ -189,7 +189,7 @@ class Fit(NamedTuple):
 def noise_collapse(
     likelihood: Likelihood, hypers: Mapping[str, float], spread: NDArray[Any]
 ) -> Iterator[NoiseCollapse]:
-    """Learned noise that has fallen to nearly nothing.
+    """Learned noise that has collapsed to nearly zero.
 
     `hypers` are values by full name, `spread` the sds of targets in the model's units
     ``(columns,)``.
@@ -206,7 +206,7 @@ def noise_collapse(
 
 
 def prior_conflict(layout: Layout, medians: Mapping[str, float]) -> Iterator[PriorConflict]:
-    """Hyper-parameters, of these posterior medians, that are 4 sds or more from their prior."""
+    """Hyper-parameters whose posterior medians are 4 sds or more from the center of their prior."""
     far = []
     for entry in layout.entries:
         draws = _prior_draws(entry, medians)
@@ -222,7 +222,7 @@ def prior_conflict(layout: Layout, medians: Mapping[str, float]) -> Iterator[Pri
 
 
 def _prior_draws(entry: Entry, medians: Mapping[str, float]) -> NDArray[Any]:
-    """Sorted draws of the prior of a hyper-parameter, those of its own at their medians."""
+    """Sorted draws of a hyper-parameter's prior, with its own hyper-parameters at their medians."""
     prior = entry.prior.bind({n: medians[f"{entry.name}.{n}"] for n in entry.prior.hypers()})
     with jax.enable_x64(True):
         draws = np.asarray(prior.sample(jax.random.key(0), (PRIOR_DRAWS,)))
@@ -232,7 +232,7 @@ def _prior_draws(entry: Entry, medians: Mapping[str, float]) -> NDArray[Any]:
 def check_residuals(
     rows: Dataset, mean: NDArray[Any], noise: NDArray[Any], *, is_known: bool
 ) -> Iterator[Finding]:
-    """Residuals that are not those of Gaussian noise, and noise that `is_known` and too small.
+    """Residuals that don't look like Gaussian noise, and known noise that is too small.
 
     `mean` are predictions and `noise` the sds of targets, both ``(rows, columns)`` in the user's
     units.
@@ -254,16 +254,16 @@ def check_residuals(
 
 
 def _unevenness(residuals: NDArray[Any], along: NDArray[Any]) -> float:
-    """The largest ratio of scatter between thirds of the rows, by one of some quantities.
+    """The largest ratio of scatter between thirds of the rows, sorted by each quantity in turn.
 
-    1 where none is clear: the relative error of a robust sd of ``n`` numbers is ``1.17 / sqrt(n)``.
+    1 if none is clear: the relative error of a robust sd of ``n`` numbers is ``1.17 / sqrt(n)``.
     """
     largest = 1.0
     for quantity in along.T:
         thirds = np.array_split(residuals[np.argsort(quantity, kind="stable")], 3)
         if len(np.unique(quantity)) < LEAST_ROWS:
             continue
-        # Outliers must not decide, nor residuals of which many are the same.
+        # Neither outliers nor residuals with many equal values must decide.
         sds = np.array([(_robust_sd(each), each.std()) for each in thirds])
         ratio = float(np.min(sds.max(axis=0) / np.maximum(sds.min(axis=0), 1e-300)))
         if math.log(ratio) > CLEAR * 1.17 * math.sqrt(2 / len(thirds[0])):

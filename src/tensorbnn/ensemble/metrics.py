@@ -1,7 +1,7 @@
-"""Metrics: one number that says how far a network's predictions are from the targets.
+"""Metrics: one number that measures how well a network predicts the targets.
 
-A metric is any function of predictions and targets, both in the user's units. The library's own
-are classes without options, so that a run can save their names.
+A metric is any function of predictions and targets, both in the user's units. The metrics of this
+library are classes without options, so that a run can save their names.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from tensorbnn.storage.manifest import describe, restore
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 """``(predictions, targets) -> float`` for one network.
 
-Predictions are expected targets; targets are as the user gave them. For a `y` of shape ``(rows,)``
+Predictions are expected targets; targets are in the user's units. For a `y` of shape ``(rows,)``
 both are ``(rows,)``, otherwise ``(rows, outputs)``; `Categorical` predicts ``(rows, classes)``.
 """
 
@@ -86,7 +86,7 @@ class MeanSquaredError(_LibraryMetric):
 class MeanAbsolutePercentageError(_LibraryMetric):
     """Mean absolute error relative to the truth, ``100 mean(|predicted - true| / |true|)``.
 
-    It is in percent, and infinite where a target is 0.
+    It is in percent, and infinite if a target is 0.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class MeanAbsolutePercentageError(_LibraryMetric):
 @final
 @dataclass(frozen=True)
 class Accuracy(_LibraryMetric):
-    """Fraction of predictions that name the right class.
+    """Fraction of correctly predicted classes.
 
     - Targets 0 and 1 in the shape of the predictions (`Bernoulli`): a probability above 0.5
       predicts a 1. Outputs are counted separately.
@@ -133,7 +133,7 @@ class Accuracy(_LibraryMetric):
 
 
 def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
-    """The user's metrics by name; a second one of a name gets the suffix ``_2``."""
+    """The user's metrics by name; a second one with the same name gets the suffix ``_2``."""
     if metrics is None:
         return {}
     if not isinstance(metrics, list | tuple):
@@ -155,7 +155,7 @@ def named_metrics(metrics: Iterable[Metric] | None) -> dict[str, Metric]:
 
 
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """Metrics by name for JSON: the library's own by class, ``None`` for the user's."""
+    """Metrics by name for JSON: the class name of the library's metrics, ``None`` for others."""
     return {
         name: describe(metric) if isinstance(metric, _LibraryMetric) else None
         for name, metric in metrics.items()
@@ -163,7 +163,7 @@ def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, Any]:
 
 
 def restore_metrics(described: Mapping[str, Any]) -> dict[str, Metric]:
-    """The library's own metrics among those that `describe_metrics` described."""
+    """The library's metrics among those that `describe_metrics` described."""
     own = (MeanSquaredError, MeanAbsolutePercentageError, Accuracy)
     known = {each.__name__: each for each in own}
     return {

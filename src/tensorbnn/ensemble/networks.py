@@ -1,4 +1,4 @@
-"""The networks of a run, or some of them: which draws and chains, with which data and weights."""
+"""The networks of a run, or a selection of them, with their data and weights."""
 
 import copy
 import dataclasses
@@ -42,7 +42,7 @@ Pair = Dataset | tuple[ArrayLike, ArrayLike]
 
 
 class Networks:
-    """Networks of a run, without what is computed from them; `Ensemble` is the subclass."""
+    """Access to the networks of a run; its subclass `Ensemble` adds predictions and diagnostics."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Networks:
         # The model that was sampled, and the weights for another one.
         self._sampled = Model(network, likelihood)
         self._weights: Weights | None = None
-        self._moved = False  # by `sensitivity`, which leaves the network as it is
+        self._moved = False  # set by `sensitivity`, which keeps the network unchanged
         self._output_shape: tuple[int, ...] = tuple(store.manifest["output_shape"])
 
     @classmethod
@@ -87,7 +87,7 @@ class Networks:
         data: Pair | None = None,
         skip_damaged: bool = False,
     ) -> Self:
-        """Read the description of a run; `custom` holds the user's own classes by name."""
+        """Read the description of a run; `custom` holds the user's classes by name."""
         manifest = store.manifest
         network, likelihood, scaling = restore_model(manifest, custom)
         model, sampler = (network, likelihood, manifest["dtype"]), sampler_class(manifest, custom)
@@ -106,7 +106,7 @@ class Networks:
 
     @property
     def in_burn_in(self) -> bool:
-        """Whether these are networks of burn-in, because a limit stopped the run there."""
+        """Whether these networks come from burn-in, because a limit stopped the run there."""
         return self._draws.in_burn_in is not None
 
     @property
@@ -143,7 +143,7 @@ class Networks:
 
     @property
     def _kept_data(self) -> Dataset | None:
-        """Training data; ``None`` also where the run did not keep them."""
+        """Training data; ``None`` also if the run was saved without them."""
         if self._given is not None:
             return self._given
         arrays, known = self._store.data(), self._store.manifest.get("data")
@@ -159,7 +159,7 @@ class Networks:
         return kept
 
     def refresh(self) -> Self:
-        """Look for draws that a run has saved since it was loaded; returns the ensemble itself."""
+        """Add draws that the run has saved since it was loaded; returns the ensemble itself."""
         if self._weights is not None:
             raise ValueError(
                 "weights belong to the draws they were computed for: refresh the ensemble that was "
@@ -173,7 +173,7 @@ class Networks:
         return self
 
     def thin(self, n: int) -> Self:
-        """The ensemble of every n-th draw of each chain.
+        """The ensemble with every n-th draw of each chain.
 
         Like `discard` and `sel`, it shares the files of the run and copies no draws.
 
@@ -212,9 +212,9 @@ class Networks:
 
     @property
     def ess(self) -> float | None:
-        """Number of equally weighted networks that are worth as much, after `reweight`.
+        """Equivalent number of equally weighted networks, after `reweight`.
 
-        ``1 / sum(weights ** 2)``. The correlation of draws is not part of it: see `diagnose`.
+        ``1 / sum(weights ** 2)``. It ignores the correlation of draws; see `diagnose`.
         """
         return None if self._weights is None else self._weights.ess
 
@@ -229,7 +229,7 @@ class Networks:
 
     @property
     def log_evidence_ratio(self) -> float | None:
-        """Log of the evidence of the other model over that of the run's, after `reweight`."""
+        """Log of the other model's evidence over that of the run's model, after `reweight`."""
         return None if self._weights is None else self._weights.log_evidence_ratio
 
     @functools.cached_property
@@ -242,7 +242,7 @@ class Networks:
     def hyperparameters(self) -> dict[str, NDArray[Any]]:
         """Hyper-parameters by name, each ``(chains, draws)``, in natural values.
 
-        After `reweight`, those that the other model has.
+        After `reweight`, only those of the other model.
         """
         model = self._sampled.network, self._sampled.likelihood
         found = in_order(self._draws.read("hyperparameters/"), *model)
@@ -253,7 +253,7 @@ class Networks:
 
     @property
     def relevances(self) -> NDArray[Any] | None:
-        """Median scales of the inputs over the largest, if the network begins with `Relevance`."""
+        """Median input scales relative to the largest, if the network begins with `Relevance`."""
         if not isinstance(self.network.layers[0], Relevance):
             return None
         scales = self.parameters["relevance_0.scales"].reshape(len(self), -1)
@@ -262,10 +262,10 @@ class Networks:
 
     @functools.cached_property
     def sample_stats(self) -> dict[str, NDArray[Any]]:
-        """What the sampler did for each draw, each ``(chains, draws)``.
+        """Statistics of the sampler for each draw, each ``(chains, draws)``.
 
-        ``acceptance_rate`` (mean over the draw's transitions), ``diverging`` (whether one of them
-        diverged), ``num_gradients`` (their sum); of the last of them ``lp``, ``energy``,
+        Over the transitions of a draw: ``acceptance_rate`` (mean), ``diverging`` (whether any
+        diverged) and ``num_gradients`` (sum). From the last transition: ``lp``, ``energy``,
         ``step_size`` and ``energy_error``, ``energy_error_rms`` or ``kinetic_temperature``, as in
         `TransitionInfo`. Empty for an imported run.
         """
@@ -274,7 +274,7 @@ class Networks:
 
     @functools.cached_property
     def _statistics(self) -> dict[str, NDArray[Any]]:
-        """The statistics as they were saved, ``diverging`` as a number of transitions."""
+        """The statistics as saved, with ``diverging`` as a number of transitions."""
         return self._draws.read("sample_stats/")
 
     @functools.cached_property
@@ -284,12 +284,12 @@ class Networks:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """Reports of the run by chain and transition, burn-in included; read anew at each use.
+        """Reports of the run by chain and transition, burn-in included; read again at each use.
 
         ``chain``, ``transition``, ``phase``; ``acceptance_rate``, ``divergences`` and
-        ``num_gradients`` (a transition) since the report before; ``step_size``, ``lp``; each metric
-        as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. ``None``
-        is what is not finite.
+        ``num_gradients`` (per transition) since the previous report; ``step_size``, ``lp``; each
+        metric as ``training.<name>`` and ``validation.<name>``; ``seconds`` since the start. Values
+        that are not finite become ``None``.
         """
         return self._store.reports(skip_damaged=self._skip_damaged)
 
@@ -318,7 +318,7 @@ class Networks:
         return Model(self.network, self.likelihood)
 
     def _prepare(self, dataset: Dataset) -> Prepared:
-        """The user's rows as the model takes them."""
+        """The user's rows in the units of the model."""
         return prepare(dataset, self.network, self.likelihood, self.scaling, self.dtype)
 
     def _with(self, **fields: Any) -> Self:
@@ -329,17 +329,17 @@ class Networks:
         return other
 
     def _forget(self) -> None:
-        """Forget what was read of the draws."""
+        """Clear everything cached from the draws."""
         for name in ("parameters", "hyperparameters", "sample_stats", "_statistics"):
             self.__dict__.pop(name, None)
 
     def _view(self, chains: slice | list[int], draws: slice) -> Self:
-        """Some of the chains and draws."""
+        """A subset of the chains and draws."""
         weights = None if self._weights is None else self._weights.view(chains, draws)
         return self._with(_draws=self._draws.view(chains, draws), _weights=weights)
 
     def _with_data(self, given: Pair) -> Self:
-        """The ensemble with the training data of the run, which did not keep them."""
+        """The ensemble with training data, for a run that was saved without them."""
         known = self._store.manifest.get("data")
         if known is None:
             raise ValueError(
@@ -355,7 +355,7 @@ class Networks:
         return self._with(_given=dataset)
 
     def _points(self, x: ArrayLike | None, names: Sequence[str] | None = None) -> Prepared:
-        """Rows at which predictions are judged: by default, some of the training rows."""
+        """Rows at which predictions are diagnosed: by default, some of the training rows."""
         if x is not None:
             return self._prepare(Dataset(x, names=names))
         data = self.data
@@ -367,7 +367,7 @@ class Networks:
         return self._prepare(Dataset(some.x, rows=some.rows, names=names))
 
     def _whole_store(self, method: str) -> Store:
-        """Where all draws of the run are; an error for some of them, or if reweighted."""
+        """The store of the run; raises if this ensemble is a subset of it or reweighted."""
         self._refuse_weights(method, "it is about the run as it was sampled")
         pieces, chains = self._draws.pieces.values(), int(self._store.manifest["chains"])
         if self._draws.steps != range(sum(pieces)) or self.num_chains < chains:
@@ -395,5 +395,5 @@ class Networks:
         return None if self._weights is None else self._weights.weights.ravel()
 
     def _by_draw(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Networks as chains and draws."""
+        """Split the axis of networks into chains and draws."""
         return values.reshape(self.num_chains, -1, *values.shape[1:])

@@ -28,22 +28,22 @@ from tensorbnn.progress import Bar
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Outputs of all networks for one block of rows take at most about this many bytes.
+# The outputs of all networks for a block of rows take at most about this many bytes.
 BLOCK_BYTES = 2**26
 
 
 class Prediction:
-    """What every network of an ensemble predicts for the rows of ``x``.
+    """Predictions of all networks of an ensemble for the rows of ``x``.
 
     Made by `Ensemble.predict`. Values are expected targets in the user's units: the network's
     outputs for a `Gaussian` likelihood (the first half of them for `HeteroscedasticGaussian`),
     probabilities for `Bernoulli` and `Categorical`, expected counts for `Poisson`. All statistics
-    are over networks with their weights, where `Ensemble.predict` was given any. Each is computed
-    on first use, block by block, so that a million rows need little more memory than the answer.
+    are over networks, weighted if the ensemble is reweighted. Each is computed on first use, block
+    by block, so that a million rows need little more memory than the result.
 
-    Shapes follow the training targets: where `y` was ``(rows,)``, the axis of outputs is left out
-    below, so that ``prediction.mean - y`` is ``(rows,)``. `Categorical` predicts
-    ``(rows, classes)`` for either shape of `y`, and without data the axis is always there.
+    Shapes follow the training targets: if `y` was ``(rows,)``, arrays have no axis of outputs, so
+    that ``prediction.mean - y`` is ``(rows,)``. `Categorical` always predicts ``(rows, classes)``,
+    and without data the axis is always present.
 
     Attributes
     ----------
@@ -87,10 +87,10 @@ class Prediction:
 
     @property
     def samples(self) -> NDArray[Any]:
-        """Value of each network, ``(samples, rows, outputs)``: chain after chain, in draw order.
+        """Prediction of each network, ``(samples, rows, outputs)``: chain by chain, in draw order.
 
-        Its size grows with the number of networks times that of rows. It is not weighted:
-        `weights` has the weights.
+        Its size grows with the number of networks times the number of rows. It is not weighted; the
+        weights are in `weights`.
         """
         return self._follow(self._samples)
 
@@ -111,25 +111,25 @@ class Prediction:
 
     @property
     def sd(self) -> NDArray[Any]:
-        """Standard deviation over networks, ``(rows, outputs)``: what more data could teach."""
+        """Standard deviation over networks, ``(rows, outputs)``, which more data would reduce."""
         return self._follow(np.sqrt(self._moments[1]))
 
     @property
     def sd_noise(self) -> NDArray[Any]:
-        """Standard deviation of the noise alone, averaged (in variance) over networks."""
+        """Standard deviation of the noise alone; its variance is averaged over networks."""
         return self._follow(np.sqrt(self._noise))
 
     @property
     def sd_total(self) -> NDArray[Any]:
         """Standard deviation of a new target, ``(rows, outputs)``: networks and noise together.
 
-        Infinite where that of the noise is, as for a `StudentTNoise` of few degrees of freedom.
+        Infinite if that of the noise is, as for a `StudentTNoise` with few degrees of freedom.
         """
         return self._follow(self._total_sd)
 
     @property
     def entropy(self) -> NDArray[Any]:
-        """Entropy of the predicted classes in nats, networks together: how unsure they are in all.
+        """Entropy of the predicted classes in nats: the total uncertainty of all networks.
 
         ``(rows,)`` for the classes of `Categorical`, ``(rows, outputs)`` for `Bernoulli`.
         """
@@ -139,9 +139,9 @@ class Prediction:
 
     @property
     def mutual_information(self) -> NDArray[Any]:
-        """The part of `entropy` on which networks differ, in nats: what more data could teach.
+        """The part of `entropy`, in nats, that more data would reduce: networks disagree.
 
-        The entropy of the mean probabilities less the mean of the networks' own entropies.
+        The entropy of the mean probabilities minus the mean entropy of the networks.
         """
         self._check_classes()
         model = self._likelihood, self.weights
@@ -156,9 +156,9 @@ class Prediction:
         probability
             One or several, between 0 and 1.
         noise
-            Whether the noise is included. With it, quantiles are those of the mixture of all
-            networks' likelihoods, exact by bisection of its distribution function (the likelihood's
-            `cdf`); those of counts are whole numbers. Without it, they are quantiles of the
+            Whether to include the noise. If so, quantiles are those of the mixture of all networks'
+            likelihoods, computed by bisection of its distribution function (the likelihood's
+            `cdf`); for counts they are whole numbers. Otherwise, they are quantiles of the
             expected target over networks. Probabilities of classes have no noise.
         """
         wanted = as_array("probability", probability).astype(np.float64)
@@ -174,9 +174,9 @@ class Prediction:
     def interval(
         self, level: float = 0.95, *, noise: bool = True
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Lower and upper end ``(rows, outputs)`` of the middle `level` of new targets.
+        """Lower and upper ends ``(rows, outputs)`` of the central `level` interval of new targets.
 
-        Without `noise`, of the middle `level` of the networks, as in `quantile`.
+        Without `noise`, the interval is over networks, as in `quantile`.
         """
         level = check_fraction("level", level, such_as="0.95")
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
@@ -186,19 +186,19 @@ class Prediction:
     def to_dataframe(
         self, quantiles: Sequence[float] = (0.025, 0.5, 0.975), *, noise: bool = True
     ) -> "DataFrame":
-        """The predictions as a pandas table, a line for each row.
+        """Convert the predictions to a pandas table with a line for each row.
 
         Parameters
         ----------
         quantiles
-            Which to compute, as columns such as ``q0.025``.
+            Quantiles to compute, as columns such as ``q0.025``.
         noise
             Whether they include the noise of new targets, as in `quantile`.
 
         Returns
         -------
         DataFrame
-            ``mean``, ``sd``, ``sd_total`` (if the noise is known) and the quantiles; of several
+            ``mean``, ``sd``, ``sd_total`` (if the noise is known) and the quantiles; for several
             outputs ``mean_0``, ``mean_1``, ...
         """
         found = {"mean": self.mean, "sd": self.sd}
@@ -215,16 +215,16 @@ class Prediction:
         edges
             Increasing bin edges ``(bins + 1,)``.
         noise
-            Whether it is the density of a new target, noise included: the probability of each bin
-            under the mixture of all networks' likelihoods, which must have a `cdf`. A target at an
-            edge is in the bin below it; for counts, put edges between them: -0.5, 0.5, ... Without
-            noise, the share of the networks in each bin. Probabilities of classes have no noise.
+            Whether to include the noise, for the density of a new target: the probability of each
+            bin under the mixture of all networks' likelihoods, which must have a `cdf`. A target at
+            an edge is in the bin below; for counts, use edges such as -0.5, 0.5, ... Without noise,
+            it is the share of networks in each bin. Probabilities of classes have no noise.
 
         Returns
         -------
         ndarray
-            Density ``(rows, outputs, bins)``: the share in a bin over the bin's width. What is
-            outside the edges is in no bin.
+            Density ``(rows, outputs, bins)``: the share in a bin divided by the bin's width. Values
+            outside the edges are in no bin.
         """
         bins = as_array("edges", edges).astype(np.float64)
         if bins.ndim != 1 or len(bins) < 2 or not np.all(np.diff(bins) > 0):
@@ -241,8 +241,8 @@ class Prediction:
     def log_predictive(self, y: ArrayLike, *, y_sd: ArrayLike | None = None) -> NDArray[Any]:
         """Log predictive density of each row's targets, ``(rows,)``.
 
-        ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included; `y` and `y_sd` are
-        given as they were to `Posterior`, and the density is per unit of `y`.
+        ``log mean_j p(y | f_j(x))`` over the networks ``j``, noise included. Pass `y` and `y_sd`
+        as to `Posterior`; the density is per unit of `y`.
         """
         model = self._network, self._likelihood, self._scaling, self._dtype
         known, likelihood = prepare_targets(Dataset(self.x, y, y_sd=y_sd), *model)
@@ -260,14 +260,14 @@ class Prediction:
         y_sd: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Mean over rows of `log_predictive`, weighted if you give weights: higher is better."""
+        """Mean over rows of `log_predictive`, optionally weighted; higher is better."""
         weights = Dataset(self.x, sample_weight=sample_weight).sample_weight
         each = self.log_predictive(y, y_sd=y_sd).astype(np.float64)
         return float(np.average(each, weights=weights))
 
     @property
     def knows_noise(self) -> bool:
-        """Whether the noise of a new target is known, as it is but for a `MeasuredGaussian`."""
+        """Whether the noise of a new target is known; only for `MeasuredGaussian` it is not."""
         return self._likelihood.knows_noise
 
     def _follow(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -276,7 +276,7 @@ class Prediction:
 
     @functools.cached_property
     def _samples(self) -> NDArray[Any]:
-        """Value of each network, ``(samples, rows, outputs)``."""
+        """Prediction of each network, ``(samples, rows, outputs)``."""
         return self._collect(lambda block: block.values, axis=1)
 
     @property
@@ -295,7 +295,7 @@ class Prediction:
     def _moments(self) -> NDArray[Any]:
         """Mean and variance over networks, ``(2, rows, outputs)``.
 
-        Where it is known, the mean variance of the noise is a third.
+        If the noise is known, its mean variance is a third entry.
         """
 
         def moments(block: _Block) -> NDArray[Any]:
@@ -313,7 +313,7 @@ class Prediction:
         mean, total, sd = self._moments[0], self._total_sd, np.sqrt(self._moments[1])
 
         def quantiles(block: _Block) -> NDArray[Any]:
-            # In the model's units, in which the likelihood is.
+            # In the units of the model, which the likelihood uses.
             unit = np.asarray(self._scaling.y_scale or 1.0)
             at = self._inside(mean[block.rows])
             own, narrow = ((each[block.rows] / unit).astype(self._dtype).T for each in (total, sd))
@@ -323,7 +323,7 @@ class Prediction:
                 np.asarray(targets.mixture_quantile(*model, each, at, own, narrow)).T
                 for each in np.atleast_1d(wanted).astype(self._dtype)
             ]
-            if self._likelihood.whole_targets:  # the bisection ends just above one
+            if self._likelihood.whole_targets:  # the bisection ends just above a whole number
                 found = [np.floor(each) for each in found]
             return self._scaling.natural(np.stack(found) if wanted.ndim else found[0])
 
@@ -336,12 +336,12 @@ class Prediction:
         return np.asarray(found, np.float64).T
 
     def _inside(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Targets ``(rows, outputs)`` of the user's as the likelihood takes them."""
+        """The user's targets ``(rows, outputs)`` in the form that the likelihood takes."""
         return self._scaling.targets(values).astype(self._dtype).T
 
     def _mixture(self, block: "_Block") -> targets.Mixture:
         own = np.full(self.num_samples, 1 / self.num_samples)
-        with np.errstate(divide="ignore"):  # a weight of 0 counts for nothing
+        with np.errstate(divide="ignore"):  # weights may be 0
             log_weights = np.log(own if self.weights is None else self.weights)
         return targets.Mixture(block.outputs, block.hypers, log_weights.astype(self._dtype))
 

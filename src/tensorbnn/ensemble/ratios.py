@@ -1,14 +1,14 @@
 """The ratio of two models' densities at the networks of a run.
 
-For networks ``theta_j`` with hyper-parameters ``phi_j``, drawn under model 1, and a model 2, the
-log of
+For networks ``theta_j`` with hyper-parameters ``phi_j``, drawn under model 1, and a model 2, this
+module computes the log of
 
     p2(D | theta_j, phi_j) p2(theta_j | phi_j) p2(phi_j)
   / p1(D | theta_j, phi_j) p1(theta_j | phi_j) p1(phi_j)
 
-Where model 2 has a number in place of a hyper-parameter ``h`` of model 1, the same ``p1(h)`` stands
-above and below the line and cancels: any normalized density of ``h`` may stand above, since
-integrating over ``h`` gives back model 2.
+If model 2 has a number in place of a hyper-parameter ``h`` of model 1, the numerator may contain
+any normalized density of ``h``, since integrating over ``h`` gives model 2 again. We choose
+``p1(h)``, which cancels.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ from tensorbnn.progress import Bar
 class Side:
     """One side of the ratio: a density of named natural values, fixed when compiled.
 
-    `theta` and `phi` hold only what does not have the same prior on both sides of the line.
+    `theta` and `phi` hold only values whose priors differ between the two sides.
     """
 
     network: Network
@@ -66,16 +66,16 @@ class Side:
 
 
 def both_sides(run: Model, other: Model, *, held: bool) -> tuple[Side, Side]:
-    """The two sides of the ratio, the run's first; or an error that says what does not fit.
+    """The two sides of the ratio, the run's first; raises if the models don't match.
 
-    `held` says that the run held its hyper-parameters, so that they had no prior.
+    `held` is whether the run held its hyper-parameters, so that they had no prior.
     """
     _check_networks(run.network, other.network)
     _check_layouts(run, other)
     sides = []
     for model, across in ((run, other), (other, run)):
         known = {entry.name: entry.prior for entry in (*across.theta.entries, *across.phi.entries)}
-        # Priors on both sides cancel, and those of hyper-parameters that are numbers in the other.
+        # Equal priors cancel, and so do those of hyper-parameters that the other model fixes.
         theta = tuple(e for e in model.theta.entries if known.get(e.name) != e.prior)
         phi = tuple(e for e in model.phi.entries if known.get(e.name, e.prior) != e.prior)
         layouts = Layout(theta), Layout(() if held else phi)
@@ -94,9 +94,9 @@ def log_ratios(
 ) -> NDArray[Any]:
     """Log-ratio of the densities of each of the `total` networks in `batches`, ``(networks,)``.
 
-    In float64, whatever the run was sampled in: of two large numbers the difference counts. `rows`
-    are the training data, where the likelihoods differ. With values ``(n,)`` by name, `moved`, that
-    the other model takes one after another, the answer is ``(n, networks)``.
+    Computed in float64 for every run, since it is a difference of two large numbers. `rows` are the
+    training data if the likelihoods differ. If `moved` holds values ``(n,)`` by name, the other
+    model takes them one after another, and the result is ``(n, networks)``.
     """
     found = []
     grid = {name: np.asarray(values, np.float64) for name, values in (moved or {}).items()}
@@ -117,7 +117,7 @@ def log_ratios(
 
 
 def _check_networks(run: Network, other: Network) -> None:
-    """Raise where two networks differ in more than their priors."""
+    """Raise if two networks differ in more than their priors."""
     if run.inputs != other.inputs:
         raise ValueError(
             f"the other network has {other.inputs} inputs, that of the run {run.inputs}: only "
@@ -161,7 +161,7 @@ def _check_layouts(run: Model, other: Model) -> None:
 
 
 def check_columns(run: Likelihood, other: Likelihood) -> None:
-    """Raise where the two are not computed from the same columns of `y`."""
+    """Raise if the two likelihoods use different columns of `y`."""
     if run.outputs_per_column != other.outputs_per_column:
         names = [type(each).__name__ for each in (other, run)]
         raise OtherModelError(

@@ -1,8 +1,8 @@
 """Reweighting: the networks of a run under another prior or likelihood.
 
-Weights are proportional to the `ratios` of two densities, whose mean is that of the evidences. The
-largest are smoothed by a generalized Pareto distribution fitted to them (PSIS), whose shape, k-hat,
-says whether the weights can be trusted (Vehtari et al. 2024, JMLR 25:72).
+Weights are proportional to the `ratios` of two densities, whose mean is the ratio of the evidences.
+The largest weights are smoothed by a generalized Pareto distribution fitted to them (PSIS). Its
+shape, k-hat, shows whether the weights can be trusted (Vehtari et al. 2024, JMLR 25:72).
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from tensorbnn.warning import ReweightingWarning, warn
 
 # With fewer networks there is no tail to fit.
 LEAST_NETWORKS = 25
-# Log-ratios that differ by less differ by rounding.
+# Smaller differences of log-ratios are due to rounding.
 NEGLIGIBLE = 1e-8
-# Where more than this share of the networks counts, the other model is not far.
+# If the effective share of the networks is larger than this, the other model is close.
 MOST = 0.5
 
 
@@ -42,7 +42,7 @@ class Weights:
         Logarithms of the ratios of the two models' densities, ``(chains, draws)``, neither smoothed
         nor normalized.
     ess
-        ``1 / sum(weights ** 2)``: the number of equally weighted networks that are worth as much.
+        ``1 / sum(weights ** 2)``: the equivalent number of equally weighted networks.
     pareto_k
         Shape of the distribution of the largest ratios. ``-inf`` if all ratios are the same, NaN
         for fewer than 25 networks.
@@ -68,19 +68,19 @@ class Weights:
 
     @property
     def finding(self) -> WeightsUntrusted | None:
-        """What a verdict says about the weights, if they can't be trusted."""
+        """The finding for a verdict if the weights can't be trusted."""
         if self.trustworthy:
             return None
         return WeightsUntrusted(self.pareto_k, self.pareto_k_limit)
 
     def view(self, chains: slice | list[int], draws: slice) -> "Weights":
-        """Weights of some of the chains and draws, smoothed anew."""
+        """Weights of a subset of the chains and draws, smoothed again."""
         return weigh(self.log_ratios[chains, draws])
 
     def resample(self, seed: int) -> NDArray[np.intp]:
-        """As many networks as there are, in proportion to their weights, in increasing order.
+        """Resample the same number of networks in proportion to their weights; sorted indices.
 
-        Systematic resampling: a network of weight ``w`` among ``n`` is taken ``n w`` times,
+        Systematic resampling takes a network with weight ``w`` among ``n`` networks ``n w`` times,
         rounded up or down.
         """
         count = len(self)
@@ -99,7 +99,7 @@ class Weights:
 def other_posterior(
     run: Model, scaling: Scaling, network: Network | None, likelihood: Likelihood | None
 ) -> Posterior:
-    """What a run is re-weighted to, without data; or an error where it takes other targets."""
+    """The model to reweight a run to, without data; raises if it needs other targets."""
     if network is None and likelihood is None:
         raise ValueError("give another `network`, another `likelihood`, or both")
     if isinstance(likelihood, Likelihood):
@@ -142,9 +142,9 @@ def weigh(ratios: NDArray[Any]) -> Weights:
 def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
     """Log-ratios ``(chains, draws)`` with their largest smoothed, ``(networks,)``, and k-hat.
 
-    By ArviZ, with a tail of ``3 sqrt(n / r)`` of ``n`` networks for the relative efficiency ``r``
-    of correlated draws. Ratios whose tail can't be fitted, since nearly all of the others are zero,
-    stay as they are, with an infinite k-hat.
+    ArviZ does it, with a tail of ``3 sqrt(n / r)`` of ``n`` networks for the relative efficiency
+    ``r`` of correlated draws. If the tail can't be fitted because nearly all other ratios are zero,
+    ratios stay unchanged, with an infinite k-hat.
     """
     from arviz_stats.base import array_stats  # imported here: it takes a second
 
@@ -154,10 +154,10 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
         return np.full_like(flat, flat.mean()), -np.inf
     if len(flat) < LEAST_NETWORKS:
         return flat, np.nan
-    with np.errstate(all="ignore"):  # what can't be fitted comes out as NaN
+    with np.errstate(all="ignore"):  # a tail that can't be fitted gives NaN
         try:
             found, pareto_k = array_stats.psislw(-shifted, r_eff=relative_efficiency(ratios))
-        except ValueError:  # the largest are all the same
+        except ValueError:  # the largest ratios are all equal
             return flat, -np.inf
     least = int(np.argmin(np.where(np.isfinite(shifted), shifted, np.inf)))
     # ArviZ has normalized them; the smallest ratio is never smoothed.
@@ -168,9 +168,9 @@ def pareto_smooth(ratios: NDArray[Any]) -> tuple[NDArray[Any], float]:
 
 
 def relative_efficiency(ratios: NDArray[Any]) -> float:
-    """Effective sample size of the mean of the ratios over their number, ``(chains, draws)``.
+    """Effective sample size of the mean of ``(chains, draws)`` ratios, divided by their number.
 
-    Below one where draws of a chain are correlated; one where it can't be known.
+    Below one if the draws of a chain are correlated; one if it can't be estimated.
     """
     from arviz_stats.base import array_stats
 
@@ -180,7 +180,7 @@ def relative_efficiency(ratios: NDArray[Any]) -> float:
 
 
 def warn_where_untrustworthy(weights: Weights) -> None:
-    """Warn where weights can't be trusted."""
+    """Warn if the weights can't be trusted."""
     if weights.trustworthy:
         return
     worth, limit = weights.ess, weights.pareto_k_limit

@@ -1,7 +1,7 @@
 """Scores of predicted numbers against targets that the networks have not seen.
 
-Numbers are scored by new targets that the networks draw, noise included. Scores of classes are in
-`class_scores.py`; metrics of single networks, for reports during a run, in `metrics.py`.
+Predictions are scored by comparing targets with new targets drawn from the networks, noise
+included. Class scores are in `class_scores.py`, metrics for reports during a run in `metrics.py`.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tensorbnn.data import Dataset
 from tensorbnn.ensemble import statistics
 from tensorbnn.ensemble.prediction import Prediction
 
-# New targets that are scored at once: networks times rows times outputs.
+# Number of new targets scored at once: networks times rows times outputs.
 VALUES_AT_ONCE = 2**22
 
 
@@ -25,7 +25,7 @@ VALUES_AT_ONCE = 2**22
 class Scores:
     """How well an ensemble predicts numbers; made by `Ensemble.evaluate`.
 
-    Where the targets are ``(rows,)``, `rmse`, `crps`, `coverage` and `sharpness` are numbers.
+    If the targets are ``(rows,)``, `rmse`, `crps`, `coverage` and `sharpness` are numbers.
 
     Attributes
     ----------
@@ -36,18 +36,18 @@ class Scores:
         Root of the mean squared error of the mean prediction, ``(outputs,)``.
     crps
         Continuous ranked probability score, ``(outputs,)``, in units of the target; lower is
-        better. The absolute error, for an ensemble without any spread.
+        better. For an ensemble without spread, it is the absolute error.
     coverage
         Fraction of targets within the intervals that should hold `level` of them, ``(outputs,)``.
     sharpness
-        Mean width of these intervals, ``(outputs,)``: of two with the right coverage, the narrower
-        is better.
+        Mean width of these intervals, ``(outputs,)``: at equal coverage, narrower intervals are
+        better.
     level
-        What the coverage should be.
+        Nominal coverage.
     pit
-        Probability integral transform of each target, in their shape: uniform between 0 and 1
-        if the ensemble is calibrated; heaped at both ends if it is too sure, in the middle if it is
-        not sure enough.
+        Probability integral transform of each target, in the shape of the targets. Uniform between
+        0 and 1 if the ensemble is calibrated; concentrated at both ends if it is overconfident, in
+        the middle if it is underconfident.
     """
 
     log_score: float
@@ -74,9 +74,9 @@ def score_numbers(
     level: float,
     seed: int,
 ) -> Scores:
-    """Scores of the targets of `known` rows, averaged with the weights of these rows.
+    """Score the targets of `known` rows, averaged with the weights of these rows.
 
-    `draw` gives new targets ``(networks, rows, outputs)`` for some rows, block by block.
+    `draw` returns new targets ``(networks, rows, outputs)`` for a block of rows.
     """
     y, weights = known.targets, known.sample_weight
     step = max(VALUES_AT_ONCE // (prediction.num_samples * y.shape[1]), 1)
@@ -119,9 +119,9 @@ def rmse(
 def crps(draws: ArrayLike, y: ArrayLike, *, weights: NDArray[Any] | None = None) -> NDArray[Any]:
     """Continuous ranked probability score of each row, ``(rows, outputs)``; lower is better.
 
-    ``E |X - y| - E |X - X'| / 2`` for independent new targets ``X``, ``X'`` of the ensemble, the
-    second expectation without pairs of a draw with itself, so that the score of few draws has no
-    bias.
+    ``E |X - y| - E |X - X'| / 2`` for independent new targets ``X``, ``X'`` of the ensemble. The
+    second expectation excludes pairs of a draw with itself, so the score is unbiased even for few
+    draws.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def crps(draws: ArrayLike, y: ArrayLike, *, weights: NDArray[Any] | None = None)
     array([[0.]])
     """
     ensemble, true = _checked(draws, y)
-    # Each draw is above those before it and below those after it, in all pairs it is part of.
+    # In its pairs, each sorted draw is above all earlier ones and below all later ones.
     if weights is None:
         count = len(ensemble)
         ordered = np.sort(ensemble, axis=0)
@@ -156,10 +156,10 @@ def pit(
 ) -> NDArray[Any]:
     """Probability integral transform of each target, ``(rows, outputs)``.
 
-    The rank of the target among the new targets of the ensemble, over their number plus one; where
-    they are equal, as counts can be, at random between the ranks. If target and new targets come
-    from one distribution it is uniform between 0 and 1, whatever the number of networks. With
-    weights, ranks are sums of weights, and their number is the effective one.
+    The rank of the target among the new targets of the ensemble, divided by their number plus one;
+    ties, as for counts, get random ranks. If target and new targets have the same distribution, it
+    is uniform between 0 and 1 for any number of networks. With weights, ranks are sums of weights,
+    and the number of new targets is the effective one.
 
     Parameters
     ----------
@@ -193,10 +193,10 @@ def interval(
     *,
     weights: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Whether each target lies in the middle `level` of the new targets, and how wide that is.
+    """Whether each target lies in the central `level` interval of the new targets, and its width.
 
-    The mean of the first over rows is the coverage, which should be `level`; of the second, the
-    sharpness.
+    The mean of the first over rows is the coverage, which should be `level`; the mean of the second
+    is the sharpness.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def interval(
     """
     ensemble, true = _checked(draws, y)
     check_fraction("level", level, such_as="0.95")
-    # Weibull's quantiles: a new draw falls below the p-quantile with probability p exactly.
+    # Weibull's quantiles: a new draw falls below the p-quantile with probability exactly p.
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     if weights is None:
         lower, upper = np.quantile(ensemble, ends, axis=0, method="weibull")

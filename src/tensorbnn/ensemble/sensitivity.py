@@ -1,8 +1,8 @@
-"""How predictions move with a number of the prior, by re-weighting, and which value is best.
+"""How predictions depend on a number in the prior, by reweighting, and which value is best.
 
-A number is named as a hyper-parameter would be, the noise ``likelihood.sd``. Moving it is
-re-weighting, with the number as an argument of the compiled density: a grid costs little more than
-a single value.
+A number has the name that it would have as a hyper-parameter, such as ``likelihood.sd``. Each value
+is one reweighting. Since the number is an argument of the compiled density, a grid costs little
+more than a single value.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ _P = TypeVar("_P", bound=Parametric)
 
 
 class Sweep(NamedTuple):
-    """The values that numbers of the model take one after another."""
+    """A grid of values for some numbers of the model."""
 
     names: tuple[str, ...]
     values: NDArray[Any]
@@ -50,23 +50,24 @@ class Choice(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """How predictions move with a number of the model; made by `Ensemble.sensitivity`.
+    """How predictions depend on a number in the model; made by `Ensemble.sensitivity`.
 
     Attributes
     ----------
     names
-        The numbers that were moved, all to the same value.
+        The numbers that were varied, all with the same value.
     values
         Their values, ``(n,)``.
     x
         Inputs ``(rows, inputs)`` of the predictions.
     mean, sd
         Mean and standard deviation over networks at each value, ``(n, rows, outputs)``, or
-        ``(n, rows)`` where the training targets were ``(rows,)``.
+        ``(n, rows)`` if the training targets were ``(rows,)``.
     ensembles
         The ensemble reweighted to each value.
     log_score
-        Mean log predictive density of validation rows at each value, ``(n,)``; ``None`` without.
+        Mean log predictive density of validation rows at each value, ``(n,)``; ``None`` if you
+        passed none.
     """
 
     names: tuple[str, ...]
@@ -87,7 +88,7 @@ class Sensitivity:
 
     @property
     def ess(self) -> NDArray[Any]:
-        """Number of equally weighted networks that are worth as much, at each value, ``(n,)``."""
+        """Equivalent number of equally weighted networks at each value, ``(n,)``."""
         return np.array([each.ess for each in self.ensembles])
 
     @property
@@ -97,19 +98,19 @@ class Sensitivity:
 
     @property
     def log_evidence_ratio(self) -> NDArray[Any]:
-        """Log of the evidence at each value over that of the run's model, ``(n,)``."""
+        """Log of the evidence at each value relative to that of the run's model, ``(n,)``."""
         return np.array([each.log_evidence_ratio for each in self.ensembles])
 
     @property
     def trustworthy(self) -> NDArray[np.bool_]:
-        """Where k-hat is at most ``min(1 - 1 / log10(networks), 0.7)``, ``(n,)``."""
+        """Whether k-hat is at most ``min(1 - 1 / log10(networks), 0.7)``, ``(n,)``."""
         return self.pareto_k <= pareto_k_limit(len(self.ensembles[0]))
 
     def best(self, by: Criterion = "evidence") -> Choice:
         """The value with the highest evidence, or the highest score of validation rows.
 
-        Only values whose weights are trustworthy are candidates. Where the best one is next to
-        others that are not, the true best may lie beyond: sample again from there.
+        Only values with trustworthy weights are candidates. If the best one is next to values with
+        untrustworthy weights, the true best may lie beyond: sample again from there.
         """
         check_choice("by", by, get_args(Criterion))
         score = self.log_evidence_ratio if by == "evidence" else self.log_score
@@ -130,7 +131,7 @@ class Sensitivity:
 def prepare_sweep(
     model: Model, wanted: str | Sequence[str], values: ArrayLike, *, held: bool
 ) -> Sweep:
-    """The sweep of numbers with these names or patterns, or an error that says what can't be."""
+    """The sweep of numbers with these names or patterns; raises if they or the values don't fit."""
     names = find_numbers(model, wanted)
     grid = _checked_values(model, names, values)
     own = [name for name in model.likelihood.numbers() if f"likelihood.{name}" in names]
@@ -141,7 +142,7 @@ def prepare_sweep(
 def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
     """Names of the model's numbers that match names or patterns such as ``*.weights.scale``.
 
-    A ``*`` stands for one part of a name, between dots.
+    A ``*`` matches one part of a name, between dots.
     """
     known = list(_owners(model))
     patterns = [wanted] if isinstance(wanted, str) else wanted
@@ -160,7 +161,7 @@ def find_numbers(model: Model, wanted: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _checked_values(model: Model, names: Sequence[str], values: ArrayLike) -> NDArray[Any]:
-    """The grid, or an error that says which value a number can't take."""
+    """The grid of values; raises if a number can't take one of them."""
     grid = as_array("values", values).astype(np.float64)
     if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid)):
         raise OptionError("values", "a list of finite numbers", values)
@@ -175,8 +176,8 @@ def _checked_values(model: Model, names: Sequence[str], values: ArrayLike) -> ND
 def _moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Side, Side]:
     """The run's density, and the same with the named numbers as arguments.
 
-    Only priors that have a moved number differ and are kept. Hyper-parameters that a moved number
-    replaces, and those of their own priors, are left out on both sides.
+    Only priors with a varied number differ and are kept. Hyper-parameters that are replaced by a
+    varied number, and those of their own priors, are left out on both sides.
     """
     changed = {name.rpartition(".")[0] for name in names}
     gone = tuple(f"{name}." for name in names)
@@ -194,12 +195,12 @@ def _moved_sides(model: Model, names: Sequence[str], *, held: bool) -> tuple[Sid
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Where both have as many dots, ``*`` can't stand for more than one part."""
+    """Whether a name matches; since dots are counted, ``*`` can't match more than one part."""
     return name.count(".") == pattern.count(".") and fnmatch.fnmatchcase(name, pattern)
 
 
 def _owners(model: Model) -> dict[str, tuple[Parametric, str]]:
-    """The prior or likelihood of each number of the model, and its name there, by full name."""
+    """The prior or likelihood that owns each number, and the number's name there, by full name."""
     entries = (*model.theta.entries, *model.phi.entries)
     owners: dict[str, Parametric] = {entry.name: entry.prior for entry in entries}
     owners["likelihood"] = model.likelihood
@@ -211,6 +212,6 @@ def _owners(model: Model) -> dict[str, tuple[Parametric, str]]:
 
 
 def _opened(name: str, owner: _P, names: Sequence[str]) -> _P:
-    """`owner` with a `Hyper` in place of each number that is moved, so that it is looked up."""
+    """`owner` with a `Hyper` in place of each varied number, so that its value is looked up."""
     own = [number for number in owner.numbers() if f"{name}.{number}" in names]
     return owner.bind(dict.fromkeys(own, Hyper(1.0)))

@@ -1,4 +1,4 @@
-"""Statistics over networks that carry weights, and over chains, as functions of arrays.
+"""Statistics over weighted networks, and over chains, as functions of arrays.
 
 The networks are the first axis. Weights are ``(networks,)`` and sum to one; ``None`` means
 equal weights, for which each function equals NumPy's of the same name.
@@ -7,11 +7,11 @@ The entropy of predicted classes is that of the mean probabilities, in nats, and
 
     H(sum_j w_j p_j) = sum_j w_j H(p_j) + mutual information
 
-over networks ``j`` with class probabilities ``p_j``. The first term is what no more data could
-remove, the second what they could.
+over networks ``j`` with class probabilities ``p_j``. More data can reduce the second term, but not
+the first.
 
-In an autocorrelation, the mean is that over all networks, and a pair never straddles two chains:
-chains that disagree show a correlation that does not decay, as intended.
+An autocorrelation uses the mean over all networks and only pairs within a chain. So chains that
+disagree show a correlation that does not decay, as intended.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from tensorbnn.model.likelihoods import Likelihood
 from tensorbnn.warning import LagWarning, warn
 
 SORTED_AT_ONCE = 2**20
-# Sokal's window: the sum of the correlations ends at the first lag of this many lengths.
+# Sokal's window: the sum of correlations ends at the first lag that is this many times the sum.
 WINDOW = 5.0
 
 
@@ -33,7 +33,7 @@ def moments(values: NDArray[Any], weights: NDArray[Any] | None) -> tuple[NDArray
     """Mean and variance over networks, in float64."""
     if weights is None:
         return values.mean(axis=0, dtype=np.float64), values.var(axis=0, dtype=np.float64)
-    # From the first network on, so that what is the same for all has no variance by rounding.
+    # Relative to the first network, so that rounding gives equal values no variance.
     mean = values[0] + average(values - values[0], weights)
     return mean, average(np.square(values - mean), weights)
 
@@ -50,7 +50,7 @@ def quantile(
 ) -> NDArray[Any]:
     """Quantiles over networks, of the shape of `wanted` and the rest of `values`.
 
-    With weights, the smallest value up to which the weights sum to the wanted probability.
+    With weights, the smallest value up to which the weights add up to the probability.
     """
     if weights is None:
         return np.quantile(values, wanted, axis=0)
@@ -72,9 +72,9 @@ def ordered(draws: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], N
 def weibull_quantile(
     draws: NDArray[Any], wanted: NDArray[Any], weights: NDArray[Any]
 ) -> NDArray[Any]:
-    """Weighted quantiles ``(wanted, rows, outputs)``, those of Weibull for equal weights.
+    """Weighted quantiles ``(wanted, rows, outputs)``; with equal weights, Weibull's quantiles.
 
-    The draw with a sum of weights up to it of ``c`` is the quantile of ``c n / (n + 1)``, where
+    A draw up to which the weights add up to ``c`` is the quantile for ``c n / (n + 1)``, where
     ``n`` is the effective number of draws; in between, quantiles are interpolated.
     """
     some = weights > 0
@@ -91,7 +91,7 @@ def weibull_quantile(
 def histogram(
     values: NDArray[Any], edges: NDArray[Any], weights: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Share of the networks in each bin, bins last; those outside the edges count in none."""
+    """Share of the networks in each bin, bins last; values outside the edges are in no bin."""
     count, bins = len(values), len(edges) - 1
     own = np.full(count, 1 / count) if weights is None else weights
     shares = [np.histogram(column, edges, weights=own)[0] for column in values.reshape(count, -1).T]
@@ -111,12 +111,12 @@ def mutual_information(
 ) -> NDArray[Any]:
     """Mutual information of class and network, of probabilities ``(networks, rows, columns)``."""
     together = entropy(average(probabilities, weights), likelihood)
-    # Never below zero but for rounding.
+    # Only rounding can make it negative.
     return np.maximum(together - average(entropy(probabilities, likelihood), weights), 0.0)
 
 
 def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
-    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation` says."""
+    """Autocorrelation of predictions ``(chains, draws, rows, outputs)``; see `Ensemble`."""
     _check_lag(max_lag, values.shape[1])
     total, count = np.zeros((max_lag + 1, values.shape[3])), np.zeros(values.shape[3])
     for row in range(values.shape[2]):
@@ -128,11 +128,10 @@ def autocorrelation(values: NDArray[Any], max_lag: int) -> NDArray[Any]:
 
 
 def autocorrelation_time(values: NDArray[Any], max_lag: int | None = None) -> NDArray[Any]:
-    """Of predictions ``(chains, draws, rows, outputs)``, as `Ensemble.autocorrelation_time` says.
+    """Autocorrelation time of predictions ``(chains, draws, rows, outputs)``; see `Ensemble`.
 
-    The sum so far is positive where the window ends (Sokal's window, which keeps noise out). A
-    chain of ``N`` draws is worth about ``N`` over this length of independent ones. NaN where no
-    prediction ever changes.
+    Sokal's window, which keeps out noise, only ends at a positive sum. A chain of ``N`` draws is
+    worth about ``N`` divided by this time independent ones. NaN if no prediction ever changes.
     """
     max_lag = max(values.shape[1] // 2, 1) if max_lag is None else max_lag
     _check_lag(max_lag, values.shape[1])
@@ -153,10 +152,10 @@ def _sorted_quantile(
     """Quantiles ``(wanted, columns)`` of each column ``(networks, columns)``."""
     order = np.argsort(columns, axis=0)
     cumulated = np.cumsum(weights[order], axis=0)
-    # Rounding must not push a sum that is meant to be equal below what is wanted.
+    # A sum that should equal the probability must not fall below it by rounding.
     goal = wanted[:, None] * cumulated[-1] * (1 - 1e-12)
     places = np.stack([(cumulated < each).sum(axis=0).clip(max=len(columns) - 1) for each in goal])
-    # At probability 0, the smallest value that has any weight.
+    # At probability 0, the smallest value with a nonzero weight.
     lowest = (cumulated <= 0).sum(axis=0)
     places = np.maximum(places, lowest)
     ranked = np.take_along_axis(columns, order, axis=0)
@@ -164,7 +163,7 @@ def _sorted_quantile(
 
 
 def _terms(probabilities: NDArray[Any]) -> NDArray[Any]:
-    """``-p log p``, zero where ``p`` is."""
+    """``-p log p``; zero where ``p`` is zero."""
     safe = np.where(probabilities > 0, probabilities, 1.0)
     return 0.0 - safe * np.log(safe)
 
@@ -174,7 +173,7 @@ def _normalized(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
     values = np.asarray(series, np.float64)
     draws = values.shape[1]
     centered = values - values.mean(axis=(0, 1))
-    # The padding with zeros keeps the end of a chain from meeting its start.
+    # Zero padding prevents wraparound from the end of a chain to its start.
     length = 1 << (draws + max_lag - 1).bit_length()  # a power of two is fast
     transform = np.fft.rfft(centered, length, axis=1)
     power = np.square(transform.real) + np.square(transform.imag)
@@ -185,9 +184,9 @@ def _normalized(series: NDArray[Any], max_lag: int) -> NDArray[Any]:
 
 
 def _lengths(rho: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Length for each output of ``(lags, outputs)``, and whether its window ended."""
+    """Autocorrelation time of each output of ``(lags, outputs)``, and whether its window ended."""
     sums = 2.0 * np.cumsum(rho, axis=0) - 1.0
-    # A chain that swings from side to side has sums that do, too; no length is negative.
+    # The sums of an antithetic chain alternate, but an autocorrelation time is never negative.
     ends = (np.arange(len(rho))[:, None] >= WINDOW * sums) & (sums > 0)
     ended = np.asarray(ends.any(axis=0))
     window = np.where(ended, np.argmax(ends, axis=0), len(rho) - 1)

@@ -2,9 +2,9 @@
 
 Given the outputs ``f_j`` of networks ``j`` with weights ``w_j``, a new target is distributed as
 ``sum_j w_j p(y | f_j)``, noise included. The variance, density, distribution function and quantiles
-of this mixture are computed from the likelihood itself; nothing is drawn. There, targets are
-``(outputs, rows)``. For single networks these are worked through one at a time, so that the answer
-is all that takes memory.
+of this mixture are computed from the likelihood without sampling; there, targets are
+``(outputs, rows)``. Results for single networks are computed one network at a time, so that only
+the result takes memory.
 """
 
 import functools
@@ -26,17 +26,17 @@ from tensorbnn.model.network import Network
 from tensorbnn.model.rows import RowLikelihood
 from tensorbnn.posterior import precision
 
-# Halvings of the interval in which a quantile is known to lie: to the last bit of the type.
+# Number of times to halve the interval around a quantile: down to the last bit of the type.
 HALVINGS = {"float32": 30, "float64": 60}
-# Doublings of an interval until a quantile lies in it; it never does where rounding keeps the
-# distribution function from reaching a probability next to 0 or 1.
+# Maximum number of times to double an interval until it contains a quantile. It never does if
+# rounding keeps the distribution function from reaching a probability next to 0 or 1.
 DOUBLINGS = 100
 
 _Named = dict[str, Array]
 
 
 class Mixture(NamedTuple):
-    """The networks of a mixture for some rows."""
+    """The outputs and weights of the networks in a mixture, for some rows."""
 
     outputs: Any  # (networks, outputs, rows)
     hypers: dict[str, Any]  # the likelihood's own by argument name, each (networks,)
@@ -58,7 +58,7 @@ def mixture_variance(likelihood: Likelihood, mixture: Mixture) -> Array:
         return jnp.broadcast_to(bound.variance(f), bound.mean(f).shape)
 
     weights = jnp.exp(mixture.log_weights)
-    # A network without weight counts for nothing, even where its variance is infinite.
+    # A network with weight 0 must not count, even if its variance is infinite.
     each = jax.vmap(variance)(mixture.outputs, mixture.hypers)
     return jnp.tensordot(weights, jnp.where(weights[:, None, None] > 0, each, 0.0), axes=(0, 0))
 
@@ -75,8 +75,8 @@ def mixture_log_density(likelihood: Likelihood, mixture: Mixture, targets: Array
 def mixture_cdf(likelihood: Likelihood, mixture: Mixture, targets: Array) -> Array:
     """Probability that a new target is at most `targets`, ``(columns, rows)``."""
 
-    # Kahan's sum: what rounding took from the total is given to the next network. Of 100,000
-    # networks in float32 it would be 0.001, more than what lies beyond many a quantile.
+    # Kahan summation corrects for rounding. With 100,000 networks in float32, the error would be
+    # 0.001, more than the tail probability of many quantiles.
     def add(
         sums: tuple[Array, Array], each: tuple[Array, _Named, Array]
     ) -> tuple[tuple[Array, Array], None]:
@@ -101,9 +101,9 @@ def mixture_quantile(
 ) -> Array:
     """The target ``(columns, rows)`` below which a new one falls with `probability`.
 
-    By bisection, from the interval that Cantelli's inequality gives for any distribution of this
-    `mean` and `sd`, each ``(columns, rows)``. Where `sd` is infinite there is none: an interval is
-    made from a `narrow` width by doubling.
+    By bisection, starting from the interval that Cantelli's inequality gives for any distribution
+    with this `mean` and `sd`, each ``(columns, rows)``. If `sd` is infinite, the interval is found
+    by doubling a `narrow` width.
     """
     share = functools.partial(mixture_cdf, likelihood, mixture)
     width = _wide_enough(share, probability, mean, narrow, jnp.isinf(sd))
@@ -144,9 +144,9 @@ def new_targets(
 ) -> NDArray[Any]:
     """A new target from each network for each row, noise included, ``(networks, rows, columns)``.
 
-    Rows with error bars get new targets with these. `first_row` is the number of the
-    first row, where `rows` are a part of all: each part has noise of its own. Noise of networks is
-    distinguished by their `numbers` ``(networks,)``, 0, 1, ... by default.
+    The noise includes the error bars of rows that have them. `first_row` is the number of the first
+    row, if `rows` are a part of all rows, so that each part gets different noise. The `numbers`
+    ``(networks,)``, by default 0, 1, ..., give each network different noise.
     """
     with precision(rows.dtype):
         inputs, key = jnp.asarray(rows.inputs.T), jax.random.fold_in(root_key(seed), first_row)
@@ -163,9 +163,9 @@ def new_targets(
 
 
 def noise_numbers(places: NDArray[np.intp], networks: int) -> NDArray[np.intp]:
-    """Numbers with which a network that is drawn again gets noise of its own.
+    """Numbers that give a network new noise each time it occurs.
 
-    `places` are those of the networks among all `networks`.
+    `places` are the indices of the networks among all `networks`.
     """
     order = np.argsort(places, kind="stable")
     ordered, times_before = places[order], np.empty_like(places)
@@ -207,7 +207,7 @@ def _new_targets(
 def _wide_enough(
     share: Callable[[Array], Array], probability: Array, center: Array, width: Array, wanted: Array
 ) -> Array:
-    """`width`, doubled where `wanted` until the quantile lies within it of the `center`."""
+    """`width`, doubled where `wanted` until the quantile is within this distance of `center`."""
 
     def is_short(width: Array) -> Array:
         beyond = (share(center - width) > probability) | (share(center + width) < probability)

@@ -1,4 +1,4 @@
-"""The verdict on a sample: which findings its numbers amount to.
+"""The verdict on a sample: turns the numbers of a diagnosis into findings.
 
 Predictions decide. Divergences, energies, acceptance and hyper-parameters add findings.
 """
@@ -31,20 +31,20 @@ from tensorbnn.findings import (
 from tensorbnn.inference.sampler import Sampler
 
 RHAT_LIMIT = 1.01
-# Above this, chains tell different stories; between the two, they are only short. Of n independent
-# draws a chain, R-hat - 1 is about 1 / n times a chi-squared over its degrees of freedom (split
-# chains have halves), which hardly exceeds the second number.
+# Above this, chains disagree; between the two limits, they are only too short. For n independent
+# draws per chain, R-hat - 1 is about 1 / n times a chi-squared variable divided by its degrees of
+# freedom (for the halves of split chains), which rarely exceeds the second number.
 DISAGREEMENT = 1.05
 CHANCE = 3.5
 ESS_LIMIT = 400.0
 DIVERGENCE_LIMIT = 0.01
 EBFMI_LIMIT = 0.3
 ACCEPTANCE_LIMIT = 0.1
-# At most, however many networks there are: above, weights converge too slowly.
+# The limit for any number of networks: above it, weights converge too slowly.
 PARETO_K_LIMIT = 0.7
-# Draws a chain for which second halves can say something.
+# Least number of draws per chain for which comparing second halves makes sense.
 LEAST_DRAWS = 20
-# Rows named in a verdict, and rows compared to find an odd chain.
+# Rows named in a verdict, and rows compared to find a chain that differs.
 ROWS_NAMED = 4
 ROWS_COMPARED = 16
 
@@ -52,25 +52,25 @@ Rhat = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 class Evidence(NamedTuple):
-    """What a verdict rests on."""
+    """The data on which a verdict is based."""
 
     values: NDArray[Any]  # predictions (chains, draws, rows, outputs); weighted: their influences
     rhat: NDArray[Any]  # (rows, outputs)
-    ess: NDArray[Any]  # the lesser of bulk and tail, (rows, outputs)
+    ess: NDArray[Any]  # the smaller of bulk and tail, (rows, outputs)
     acceptance_rate: NDArray[Any]  # (chains,)
     diverging: NDArray[Any]  # divergent transitions that led to each draw, (chains, draws)
     ebfmi: NDArray[Any]  # (chains,)
     hyper_rhat: Mapping[str, float]
-    points: Dataset | None = None  # the rows, which are named by their numbers without them
-    untrusted: WeightsUntrusted | None = None  # if weights of networks are not to be trusted
+    points: Dataset | None = None  # the rows; without them, rows are named by their numbers
+    untrusted: WeightsUntrusted | None = None  # if weights of networks can't be trusted
     sampler: type[Sampler] | None = None
     sample_stats: Mapping[str, NDArray[Any]] = MappingProxyType(
         {}
     )  # its records, each (chains, draws)
-    approximation: Approximate | None = None  # where draws are not of the posterior, but of this
-    about_data: tuple[Finding, ...] = ()  # what is odd about the training data
-    too_early: Finding | None = None  # why these are no draws of the posterior yet
-    about_fit: Callable[[], tuple[Finding, ...]] = tuple  # and about how the model fits them
+    approximation: Approximate | None = None  # if draws come from an approximate density
+    about_data: tuple[Finding, ...] = ()  # findings about the training data
+    too_early: Finding | None = None  # why these are not yet draws of the posterior
+    about_fit: Callable[[], tuple[Finding, ...]] = tuple  # findings about how the model fits them
 
 
 def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
@@ -88,7 +88,7 @@ def judge(evidence: Evidence, rhat: Rhat) -> Verdict:
     if kind is VerdictKind.TRUSTWORTHY and any(each.doubtful for each in findings):
         kind = VerdictKind.USABLE
     worst, least = float(evidence.rhat.max()), float(evidence.ess.min())
-    if isinstance(decisive, Agree | RunLonger):  # but for predictions that are certain
+    if isinstance(decisive, Agree | RunLonger):  # these exclude predictions that are certain
         worst, least = decisive.rhat, decisive.ess
     known = {"rhat": worst, "ess": least}
     return Verdict(kind, findings, {n: each for n, each in known.items() if math.isfinite(each)})
@@ -116,9 +116,9 @@ def have_moved(values: NDArray[Any]) -> NDArray[np.bool_]:
 def without_certain(
     values: NDArray[Any], rhat: NDArray[Any], ess: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """R-hat and ESS for which a prediction that is the same for every network is no trouble.
+    """R-hat and ESS in which a prediction that is the same for every network does no harm.
 
-    Of chains that move such a prediction is certain, not stuck.
+    If the chains move otherwise, such a prediction is certain, not stuck.
     """
     certain = np.ptp(values, axis=(0, 1)) == 0
     return np.where(certain, 1.0, rhat), np.where(certain, np.inf, ess)
@@ -145,7 +145,7 @@ def _on_predictions(evidence: Evidence, rhat: Rhat) -> Finding:
     worst, least = float(known.max()), float(ess.min())
     if worst < RHAT_LIMIT and least >= ESS_LIMIT:
         return Agree(worst, least)
-    # For chains that agree, R-hat - 1 falls and the ESS grows in proportion to their length.
+    # If chains agree, the ESS grows in proportion to their length, and R-hat - 1 falls likewise.
     times = max((worst - 1) / (RHAT_LIMIT - 1), ESS_LIMIT / least)
     return RunLonger(times, worst, least, RHAT_LIMIT, ESS_LIMIT)
 
@@ -163,7 +163,7 @@ def _disagreement(evidence: Evidence, rhat: Rhat) -> Disagree:
 
 
 def _reason(values: NDArray[Any], rhat: Rhat) -> tuple[bool, int | None]:
-    """Whether only the first halves disagree, and if not, the one chain that differs if any."""
+    """Whether only the first halves disagree; if not, the chain that differs, if there is one."""
     chains, draws = values.shape[:2]
     halves = values[:, draws // 2 :]
     if halves.shape[1] >= LEAST_DRAWS and np.all(rhat(halves) < _limit(halves)):
@@ -175,9 +175,9 @@ def _reason(values: NDArray[Any], rhat: Rhat) -> tuple[bool, int | None]:
 
 
 def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
-    """What there is to note besides predictions."""
+    """Findings about everything but predictions."""
     if evidence.sampler is not None and evidence.sample_stats:
-        # The bias of one that is not exact, which no number here shows.
+        # The bias of an approximate sampler, which no other number here shows.
         yield from evidence.sampler.findings(evidence.sample_stats)
     if evidence.untrusted is not None:
         yield evidence.untrusted
@@ -188,12 +188,12 @@ def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
     if low.any():
         yield LowAcceptance(*_chosen(low), float(evidence.acceptance_rate[low].max()))
     slow = evidence.ebfmi < EBFMI_LIMIT
-    # A sampler that is not exact rejects nothing: its energies are not what E-BFMI is about.
+    # E-BFMI does not apply to the energies of an approximate sampler, which rejects nothing.
     if slow.any() and (evidence.sampler is None or evidence.sampler.exact):
         yield SlowEnergies(*_chosen(slow), float(evidence.ebfmi[slow].min()), EBFMI_LIMIT)
     limit = _limit(evidence.values)
     apart = {name: each for name, each in evidence.hyper_rhat.items() if each >= limit}
-    if apart and not np.any(evidence.rhat >= limit):  # else there is more to worry about
+    if apart and not np.any(evidence.rhat >= limit):  # otherwise predictions are the main problem
         worst = max(apart, key=lambda name: apart[name])
         yield HyperparametersDisagree(
             len(apart), len(evidence.hyper_rhat), float(apart[worst]), worst
@@ -201,17 +201,17 @@ def _on_sampling(evidence: Evidence) -> Iterable[Finding]:
 
 
 def _limit(values: NDArray[Any]) -> float:
-    """The R-hat from which chains disagree: what so few draws show by chance is not enough."""
+    """The R-hat from which chains disagree; higher for few draws, where it can occur by chance."""
     return max(DISAGREEMENT, 1 + CHANCE / values.shape[1])
 
 
 def _chosen(chains: NDArray[np.bool_]) -> tuple[tuple[int, ...], int]:
-    """The chosen chains, and how many there are."""
+    """The selected chains, and the number of all chains."""
     return tuple(np.flatnonzero(chains).tolist()), len(chains)
 
 
 def _names(rows: NDArray[Any], points: Dataset | None) -> tuple[str, list[str]]:
-    """What these names are, and those of the first rows."""
+    """A prefix for the names of rows, and the names of the first rows."""
     named = rows[:ROWS_NAMED].tolist()
     if points is None or (points.names is None and points.x.shape[1] > INPUTS_SHOWN):
         return "rows" if len(rows) > 1 else "row", list(map(str, named))
