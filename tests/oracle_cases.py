@@ -192,8 +192,8 @@ def linear_with_measured_noise(x, y, sds, *, prior: tb.Prior | None = None) -> C
         return known
 
     likelihood = tb.MeasuredGaussian(1.0 if prior is None else tb.Hyper(1.0, prior))
-    prior = tb.Normal(0.0, 1.0)
-    posterior = linear_posterior(x, y, likelihood, prior, prior, y_sd=sds)
+    normal = tb.Normal(0.0, 1.0)
+    posterior = linear_posterior(x, y, likelihood, normal, normal, y_sd=sds)
     return Case(posterior, statistics, least_ess=1000)
 
 

@@ -155,7 +155,9 @@ def test_no_time(folder, tmp_path, capsys):
 def test_hardly_any_time(folder, tmp_path, capsys, monkeypatch):
     """Fewer draws than can be diagnosed are a fit that was too short."""
     few = tb.sample(
-        quality.make_posterior("plane", np.ones((3, 2)), np.arange(3.0)),
+        quality.make_posterior(
+            "plane", *np.split(np.random.default_rng(0).normal(size=(6, 3)), [2], 1)
+        ),
         tb.HMC(step_size=0.01, num_steps=1),
         burn_in=0,
         draws=2,

@@ -10,6 +10,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.ensemble import diagnostics
 from tensorbnn.ensemble.diagnostics import convergence, diagnose
+from tensorbnn.findings import TooFewDraws, VerdictKind
 
 _spec = importlib.util.spec_from_file_location(
     "oracles", Path(__file__).parents[1] / "oracles" / "oracles.py"
@@ -135,9 +136,10 @@ def test_many_rows_are_diagnosed_in_blocks(monkeypatch, has_weights):
     assert parts.verdict == whole.verdict
 
 
-def test_too_few_draws_are_refused():
-    with pytest.raises(ValueError, match="at least 4 draws a chain, got 3"):
-        diagnose(RNG.normal(size=(2, 3, 1, 1)), info(2, 3))
+def test_too_few_draws_are_a_finding():
+    found = diagnose(RNG.normal(size=(2, 3, 1, 1)), info(2, 3))
+    assert found.verdict.kind is VerdictKind.NOT_YET
+    assert TooFewDraws in map(type, found.verdict.findings)
 
 
 def test_of_an_ensemble():
@@ -154,7 +156,7 @@ def test_of_an_ensemble():
     assert np.all(d.rhat < 1.02)
     assert set(d.hyperparameters) == set(ensemble.hyperparameters)
     assert d.ebfmi.shape == (3,)
-    with pytest.raises(ValueError, match="`names` must be one for each of the 1 rows of `x`"):
+    with pytest.raises(ValueError, match="`names` must be one name for each of the 1 rows"):
         ensemble.diagnose([0.0], names=["a", "b"])
     thinned = ensemble.thin(2).diagnose([0.0])
     np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1]).ess)

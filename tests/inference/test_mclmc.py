@@ -93,6 +93,6 @@ def test_times_follow_the_width_of_the_posterior():
 
 def test_one_parameter_is_too_few():
     network = tb.Network(tb.PReLU(), inputs=1)
-    posterior = tb.Posterior(network, tb.Gaussian(sd=1.0), [1.0], [1.0])
+    posterior = tb.Posterior(network, tb.Gaussian(sd=1.0), [0.5, 1.0], [1.0, 0.5])
     with pytest.raises(ValueError, match=r"needs at least two parameters, but this .* use tb.HMC"):
         tb.sample(posterior, tb.MCLMC(), sample_hyperparameters=False, progress=False)

@@ -118,7 +118,7 @@ def test_everything_downstream_works(ensemble):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         assert len(ensemble.reweight(network=other)) == 400
-    plots.bands(prediction, X)
+    plots.bands(prediction)
     plots.trace(ensemble, 0.5)
     plots.hyperparameters(ensemble)
     plt.close("all")

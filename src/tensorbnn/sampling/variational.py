@@ -113,7 +113,7 @@ def fit_variational(
     >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
     >>> ensemble = tb.fit_variational(posterior, draws=200, progress=False)
     >>> ensemble.approximation.trustworthy, ensemble.predict(x).mean.shape
-    (True, (20, 1))
+    (True, (20,))
     """
     check_posterior(posterior)
     options = MeanField(
