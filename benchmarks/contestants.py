@@ -164,7 +164,7 @@ def target_and_positions(
     """The density that tensorbnn samples, and the positions of `chains` chains."""
     described = posterior(workload, hierarchical=hierarchical)
     described.engine = engine
-    target = TargetDensity(described.model, described.data, None)
+    target = TargetDensity(described.model, described._arrays, None)
     hypers = jnp.asarray(described.flatten_hyperparameters(described.model.start_hypers()))
     positions = []
     for chain in range(chains):

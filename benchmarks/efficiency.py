@@ -227,7 +227,7 @@ def _numpyro(case: Case) -> Found:
         case.posterior.network, case.posterior.likelihood, case.posterior.x, case.posterior.y,
         standardize=case.posterior.scaling, engine="jax",
     )  # fmt: skip
-    target = TargetDensity(described.model, described.data, phi)
+    target = TargetDensity(described.model, described._arrays, phi)
     kernel = NUTS(potential_fn=lambda q: -target.log_density(q))
     mcmc = MCMC(
         kernel, num_warmup=case.burn_in, num_samples=case.draws, num_chains=CHAINS,

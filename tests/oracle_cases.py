@@ -1,4 +1,4 @@
-"""Posteriors whose exact answers are known, and the rule by which a sample of them is judged.
+"""Posteriors whose exact answers are known, and the rule that a sample of them must pass.
 
 The rule is that of tests/oracles/CASES.md. Draws come from several chains, in float64. A case
 passes if every statistic lies within its Monte Carlo error of the truth (at a false-alarm rate of
@@ -82,7 +82,7 @@ def check(case: Case, sampler=None, *, draws: int = 2000, thin: int = 1, seed: i
 
 
 def outputs(ensemble: tb.Ensemble, x) -> np.ndarray:
-    """What the networks say at the rows of `x`: ``(rows, chains, draws)``, last output."""
+    """Outputs of the networks at the rows of `x`: ``(rows, chains, draws)``, last output."""
     values = ensemble.predict(x, progress=False)._samples[..., -1]
     return np.moveaxis(values.reshape(CHAINS, -1, values.shape[-1]), -1, 0)
 
@@ -141,7 +141,7 @@ def linear_with_learned_noise(x, y, noise_prior: tb.Prior, exact_prior, *, start
 
 
 def linear_with_noises_of_columns(x, ys, noise_prior: tb.Prior, exact_prior) -> Case:
-    """Columns with weights and a noise of their own: the exact answer of each alone."""
+    """Columns with their own weights and noise: the exact answer of each alone."""
     log_prior = oracles.noise_logpdf(*exact_prior)
     exact = [oracles.linreg_noise(x, y, log_prior) for y in np.transpose(ys)]
 
@@ -192,8 +192,8 @@ def linear_with_measured_noise(x, y, sds, *, prior: tb.Prior | None = None) -> C
         return known
 
     likelihood = tb.MeasuredGaussian(1.0 if prior is None else tb.Hyper(1.0, prior))
-    prior = tb.Normal(0.0, 1.0)
-    posterior = linear_posterior(x, y, likelihood, prior, prior, y_sd=sds)
+    normal = tb.Normal(0.0, 1.0)
+    posterior = linear_posterior(x, y, likelihood, normal, normal, y_sd=sds)
     return Case(posterior, statistics, least_ess=1000)
 
 
@@ -270,7 +270,7 @@ def gamma_precision_prior(units, width, df) -> Case:
 
 
 def independent_prior(prior, truth) -> Case:
-    """Weights under `prior` and a scale under it, each by itself, as `truth` of SciPy says."""
+    """Weights under `prior` and a scale under it, each separately, against `truth` of SciPy."""
     wanted = (0.05, 0.3, 0.5, 0.9)
     scale = tb.Normal(0.0, prior)
 
@@ -435,7 +435,7 @@ def _hierarchical(numbers):
     return linear_with_hierarchical_prior(*_given("lin_hier", "X", "y"), sd=0.5, **numbers)
 
 
-# Every case, by what is believed and what is known: for samplers that are held to all of them.
+# Every case, by model and data, for samplers that must pass all of them.
 CASES: dict[str, Callable[[], Case]] = {
     "linear": lambda: linear_with_known_noise(*_given("lin_fixed", "X", "y", "xs"), sd=0.4),
     "linear, noise learned": lambda: _learned_noise(tb.HalfNormal(1.0), ("halfnormal", 1.0)),

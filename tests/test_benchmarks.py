@@ -1,4 +1,4 @@
-"""The benchmark runs, and says what it found."""
+"""The benchmark runs, and reports its results."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_another_number_of_steps_is_not_timed(steps):
 
 
 def test_a_part_that_fails(monkeypatch):
-    """Its own traceback is on the terminal: ours would say nothing more."""
+    """Its own traceback is on the terminal: ours would add nothing."""
     monkeypatch.setenv("XLA_FLAGS", "")
     failed = program.subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(program.subprocess, "run", lambda command, check: failed)
@@ -102,7 +102,7 @@ def test_numbers(cell, text):
 
 
 def test_only_a_whole_run_replaces_the_results(tmp_path, monkeypatch):
-    """Some parts, a smoke test, or another instruction set are saved where one says."""
+    """Some parts, a smoke test, or another instruction set are saved at a given path."""
     table = Table("growth-width", "t", "", ("width", "a", "b", "c", "d"), [(1, 2, 3, 4, 5.0)])
     seen, saved = [], []
 
@@ -126,7 +126,7 @@ def test_only_a_whole_run_replaces_the_results(tmp_path, monkeypatch):
     assert len(saved) == 2
 
 
-def test_what_is_missing_is_said_at_once(tmp_path, monkeypatch):
+def test_what_is_missing_is_reported_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
     with pytest.raises(SystemExit, match=r"there is no concrete\.csv in"):
         main(["--data", str(tmp_path)])

@@ -52,7 +52,7 @@ def test_a_split_is_disjoint_complete_and_seeded():
             data.split(fraction)
 
 
-def test_rows_are_called_by_few_inputs_or_by_number():
+def test_rows_are_named_by_few_inputs_or_by_number():
     assert tb.Dataset([0.25]).row_name(0) == "x = 0.25"
     assert tb.Dataset(X).row_name(1) == "x = (2, 3)"
     assert tb.Dataset(np.zeros((3, 4)), rows=[7, 8, 9]).row_name(2) == "row 9"

@@ -1,4 +1,4 @@
-"""What is odd about data is found where it was planted, and nowhere else."""
+"""Problems of the data are found where they were planted, and nowhere else."""
 
 import json
 import pickle
@@ -49,7 +49,7 @@ def changed(column, to, rows=slice(None)):
 
 
 def categories(effects, rows=ROWS, seed=3):
-    """Whole numbers as a second input, each with an effect of its own on the targets."""
+    """Whole numbers as a second input, each with its own effect on the targets."""
     x, y = clean(rows, 2)
     levels = np.random.default_rng(seed).integers(0, len(effects), rows)
     x[:, 1] = levels
@@ -138,7 +138,7 @@ def test_one_value_far_outside(argument, sign):
 def test_how_far_is_far():
     x, y = clean()
     rest = np.delete(x[:, 1], 17)
-    inner = np.sort(rest)[2:]  # but for the lowest 1 %
+    inner = np.sort(rest)[2:]  # except for the lowest 1 %
     limit = inner[-1] + 5 * (inner[-1] - inner[0])
     for value, is_far in ((limit - 0.1, False), (limit + 0.1, True)):
         x[17, 1] = value
@@ -210,7 +210,7 @@ def test_error_bars_that_the_type_is_too_coarse_for():
 
 
 @pytest.mark.parametrize("sd", [1e-4, 1e-6])
-def test_the_rounding_is_of_the_size_that_is_said(sd):
+def test_the_rounding_is_of_the_reported_size(sd):
     """Against float64, at 40 places around the networks that fit: 1 / sqrt(80) is 11 %."""
     x, y = clean()
     network, theta = tb.Network(tb.Dense(10), tb.Tanh(), tb.Dense(1), inputs=3), None

@@ -28,7 +28,7 @@ FENCE = re.compile(r"^( *)(```+)(.*)$")
 # [text](target) and ![text](target); the text may go over a line.
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 SOURCES = sorted(path.relative_to(ROOT) for path in ROOT.glob("src/**/*.py"))
-# The indent of the title, and the line after the first line of what it says.
+# The indent of the title, and the line after the first line of the description.
 RETURNS = re.compile(r"^( *)Returns\n *-+\n.*\n(.*)$", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 

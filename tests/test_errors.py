@@ -298,7 +298,7 @@ def test_the_text(raised, text):
 @pytest.mark.parametrize(
     "raised", [each for each, _ in TEXTS], ids=lambda each: type(each).__name__
 )
-def test_it_comes_back_from_another_process(raised):
+def test_it_survives_a_trip_to_another_process(raised):
     raised.add_note("in chain 3")
     found = pickle.loads(pickle.dumps(raised))
     assert type(found) is type(raised)
@@ -333,7 +333,7 @@ def test_front_ends_have_their_own_words():
     assert inside.message(Own()).endswith(Remedy.READ.value)
 
 
-def test_warnings_that_say_the_same_are_equal():
+def test_warnings_with_equal_fields_are_equal():
     both = [warning.ChainRestarted(1, "was stuck", 10), warning.ChainRestarted(1, "was stuck", 10)]
     assert len(dict.fromkeys(both)) == 1
     assert both[0] != warning.ChainRestarted(2, "was stuck", 10)

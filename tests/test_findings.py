@@ -1,4 +1,4 @@
-"""What is found is said once, in words; a verdict puts findings together."""
+"""The text of every finding, and of a verdict, which combines findings."""
 
 import inspect
 import json
@@ -155,7 +155,7 @@ def test_the_text(finding, text):
     assert pickle.loads(pickle.dumps(finding)) == finding
 
 
-def test_a_verdict_says_all_that_was_found():
+def test_a_verdict_lists_all_findings():
     verdict = Verdict(VerdictKind.USABLE, (Agree(1.0, 500.0), Divergences(0.1)), {"rhat": 1.0})
     divergences = verdict.findings[1]
     line = f"usable with care: {verdict.findings[0].facts}"

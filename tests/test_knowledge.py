@@ -1,7 +1,7 @@
-"""Who may know what, held over the strings and calls of the package.
+"""Which code may know what, checked in the strings and calls of the package.
 
-Words of the command line stay in it, names of samplers stay with them, and nobody reads what the
-library says to find out what happened: errors, warnings and verdicts have types and fields.
+Words of the command line stay in it, names of samplers stay with them, and no code searches
+messages to find out what happened: errors, warnings and verdicts have types and fields.
 """
 
 import ast
@@ -43,7 +43,7 @@ def found(tree, pattern):
 
 
 def said(tree):
-    """Whether an expression is what the library says: the text of an exception or a verdict."""
+    """Whether an expression is a message: the text of an exception or a verdict."""
     raised = {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)} - {None}
     raised |= {"verdict", "warning"}
 
@@ -73,7 +73,7 @@ def said(tree):
 
 
 def parsed(tree):
-    """Lines on which something searches what the library says."""
+    """Lines that search messages."""
     is_said = said(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
@@ -108,7 +108,7 @@ def test_samplers_are_named_where_they_are_written(name):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_nobody_searches_what_the_library_says(name):
+def test_no_code_searches_messages(name):
     assert not list(parsed(TREES[name]))
 
 

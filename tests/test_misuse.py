@@ -37,7 +37,7 @@ KINDS = {
     "tensorbnn": OBJECTS,
     "Sampler": OBJECTS,
 }
-# Switches take whatever has a truth value; names of rows, metrics and executors have own tests.
+# Switches take any truth value; names of rows, metrics and executors have their own tests.
 LEFT_OUT = {"self", "progress", "noise", "overwrite", "store_data", "executor", "metrics", "names",
             "sample_hyperparameters", "rows", "until", "k"}  # fmt: skip
 

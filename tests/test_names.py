@@ -1,4 +1,4 @@
-"""No public name, argument, attribute, flag, key or message has a name of before the first release.
+"""No public name, argument, attribute, flag, key or message is from before the first release.
 
 `classic` and the import of old runs are left out: they have the names of the paper's library.
 """
@@ -191,7 +191,7 @@ def test_texts_of_the_package():
 def test_pages(page):
     path = ROOT / page
     files = sorted(path.glob("*.md")) if path.is_dir() else [path]
-    others = {"classic.md", "old-runs.md", "benchmarks.md", "paper.md"}  # programs of their own
+    others = {"classic.md", "old-runs.md", "benchmarks.md", "paper.md"}  # separate programs
     found = [
         f"{file.name}: {old}"
         for file in files

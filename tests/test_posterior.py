@@ -128,7 +128,7 @@ def test_columns_with_noises_of_their_own_are_models_of_their_own(family, name, 
     np.testing.assert_allclose(together, sum(alone), rtol=1e-12)
 
 
-# Gradients: every activation, every prior and every likelihood stands in one of these.
+# Gradients: every activation, every prior and every likelihood is in one of these.
 FIXED = tb.Normal(0.0, 1.0)
 PRIORS = {  # activation, prior of the first weights
     "Sigmoid": (tb.Sigmoid(), tb.Normal(0.2, 0.8)),
@@ -267,7 +267,7 @@ def test_unflatten_undoes_flatten(posterior):
             np.testing.assert_allclose(back[name], value, rtol=1e-14)
 
 
-def test_positive_values_stand_by_their_logarithm(posterior):
+def test_positive_values_are_represented_by_their_logarithm(posterior):
     theta = np.asarray(posterior.flatten(PARAMETERS))
     np.testing.assert_allclose(theta[9:12], np.log(PARAMETERS["prelu_0.slopes"]), rtol=1e-14)
     phi = np.asarray(posterior.flatten_hyperparameters(HYPERS))
@@ -345,7 +345,7 @@ def test_a_link_alone_is_no_network():
         tb.Posterior(tb.Network(tb.Sigmoid(), inputs=2), tb.Bernoulli())
 
 
-# What it says of itself.
+# Attributes.
 
 
 @pytest.mark.parametrize(

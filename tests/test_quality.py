@@ -35,7 +35,7 @@ def write(file, header, table):
     np.savetxt(file, table, delimiter=",", header=header, comments="")
 
 
-def test_a_run_goes_on_where_it_was(folder, tmp_path, capsys, monkeypatch):
+def test_a_run_continues_where_it_stopped(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(quality.HIDDEN, "UCI", (5,))
     arguments = ["--data", str(folder), "--sets", "plane", "--burn-in", "160"]
     arguments += ["--minutes", "5", "--out", str(tmp_path / "out")]
@@ -63,7 +63,7 @@ def test_a_run_goes_on_where_it_was(folder, tmp_path, capsys, monkeypatch):
 
 
 def test_scores(folder, monkeypatch):
-    """Those of targets divided by the unit, from what each network says and how noisy it is."""
+    """Those of targets divided by the unit, from the output and the noise of each network."""
     monkeypatch.setitem(quality.HIDDEN, "UCI", (5,))
     made, sample = [], tb.sample
     monkeypatch.setattr(tb, "sample", lambda *a, **k: made.append(sample(*a, **k)) or made[-1])
@@ -155,7 +155,9 @@ def test_no_time(folder, tmp_path, capsys):
 def test_hardly_any_time(folder, tmp_path, capsys, monkeypatch):
     """Fewer draws than can be diagnosed are a fit that was too short."""
     few = tb.sample(
-        quality.make_posterior("plane", np.ones((3, 2)), np.arange(3.0)),
+        quality.make_posterior(
+            "plane", *np.split(np.random.default_rng(0).normal(size=(6, 3)), [2], 1)
+        ),
         tb.HMC(step_size=0.01, num_steps=1),
         burn_in=0,
         draws=2,
@@ -185,13 +187,13 @@ def test_half_a_fit_is_none(folder, tmp_path, capsys, monkeypatch):
         (["--minutes", "-3"], "must be a positive number, got -3"),
     ],
 )
-def test_options_that_can_not_be(folder, capsys, words, message):
+def test_invalid_options(folder, capsys, words, message):
     with pytest.raises(SystemExit):
         quality.main(["--data", str(folder), *words])
     assert message in capsys.readouterr().err
 
 
-def test_folders_that_can_not_be_used(folder, tmp_path):
+def test_invalid_folders(folder, tmp_path):
     splits = folder / "plane.splits.csv"
     for sets, message in [
         (None, "has none of yacht.csv, boston.csv"),

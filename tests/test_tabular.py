@@ -1,4 +1,4 @@
-"""One recipe makes the posterior of a table's columns, whoever asks for it."""
+"""The command line and the estimators make the same posterior of a table's columns."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_command_line_and_estimator_agree(tmp_path, monkeypatch):
         posteriors.append(posterior)
         raise KeyboardInterrupt
 
-    for function in ("tensorbnn.cli.fit.begin_run", f"{base.__name__}.sample"):
+    for function in ("tensorbnn.cli.fit.begin_run", f"{base.__name__}.begin_run"):
         monkeypatch.setattr(function, keep)
     columns = dict(zip("abcy", [*X.T, X[:, 0] ** 2, *Y.T], strict=True))
     file = str(write(tmp_path / "t.csv", columns))

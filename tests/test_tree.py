@@ -1,4 +1,4 @@
-"""Files, functions and the way to a transition are short enough to be read."""
+"""Files, functions and the call stack of a transition are short enough to be read."""
 
 import ast
 import traceback
@@ -67,7 +67,7 @@ def frames():
     return [each.name for each in traceback.extract_stack() if SOURCE.as_posix() in each.filename]
 
 
-def test_the_way_to_a_transition_is_short(monkeypatch):
+def test_the_call_stack_of_a_transition_is_short(monkeypatch):
     """In the calling thread, which compiles, and in those that run the chains."""
     compiling, running = [], []
 

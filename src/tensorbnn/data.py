@@ -295,7 +295,7 @@ def as_dataset(name: str, given: Dataset | tuple[ArrayLike, ArrayLike]) -> Datas
 
 @contextlib.contextmanager
 def in_argument(name: str) -> Iterator[None]:
-    """Say of what is wrong with `x` and `y` which argument they are part of."""
+    """Errors about `x` and `y` also name the argument that they belong to."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -330,8 +330,8 @@ def prepare_targets(
     weights = given.sample_weight
     if weights is None:
         return np.column_stack(columns).astype(dtype), of_rows
-    # In place of what stands in rows that do not count, such as 1e30 for what is missing: even a
-    # gradient times zero may be NaN there.
+    # Replace the values of rows that do not count, such as 1e30 for missing ones: even a gradient
+    # times zero may be NaN there.
     own = np.column_stack(columns)
     own[weights == 0] = own[np.argmax(weights > 0)]
     return np.column_stack([own, weights]).astype(dtype), of_rows

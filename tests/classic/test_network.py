@@ -44,7 +44,7 @@ def small(**options):
 
 @pytest.fixture
 def sampled(monkeypatch):
-    """What reaches `tb.sample`, where a sampler that compiles faster stands in."""
+    """The arguments of `tb.sample`, which gets a sampler that compiles faster."""
     seen = {}
 
     def sample(posterior, sampler, **options):
@@ -324,7 +324,7 @@ TEXTS = np.array(["a", 1.0, None, 2.0, 3.0], dtype=object)
         (TEXTS, "`{}` must hold numbers"),
     ],
 )
-def test_data_that_are_no_numbers_are_named(name, bad, message):
+def test_data_that_are_not_numbers_are_named(name, bad, message):
     names = ("trainX", "trainY", "validateX", "validateY")
     data = dict.fromkeys(names, np.linspace(-1, 1, 5)) | {name: bad}
     with pytest.raises((TypeError, ValueError), match=message.format(name)):

@@ -1,4 +1,4 @@
-"""The listings of the paper, in order, as they are printed but for slips, and for paths."""
+"""The listings of the paper, in order, as printed except for misprints and paths."""
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ corrLength = network.autoCorrelationLength(inputData,
                                            75) #nmax
 """
 
-# The slips: `network` is the class there, and a comma is missing.
+# The misprints: `network` is the class there, and a comma is missing.
 SLIPS = {
     "network.train(": "model.train(",
     '{"dense2": Dense2}\n': '{"dense2": Dense2},\n',

@@ -1,4 +1,4 @@
-"""The paper's `predictor`, on runs of TensorBNN and against what TensorBNN said of them."""
+"""The paper's `predictor` on runs of TensorBNN, against TensorBNN's own results."""
 
 import itertools
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def old(name, **options):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_old_programs_get_what_they_got(name):
+def test_results_are_those_of_tensorbnn(name):
     network, own = old(name), said(name)
     count = int(own["numNetworks"])
     assert network.numNetworks >= count

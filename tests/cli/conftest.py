@@ -1,4 +1,4 @@
-"""Small runs that the commands are tried on, made by the command line itself."""
+"""Small runs for tests of the commands, made by the command line itself."""
 
 import os
 

@@ -26,7 +26,7 @@ def browse(page, *options):
     assert program, f"this check needs one of {', '.join(BROWSERS)}: install Chromium"
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     flags += ["--enable-logging=stderr", "--virtual-time-budget=5000"]
-    # Chromium is to ask the network for nothing of its own, and to leave no profile behind.
+    # Chromium should not use the network for its own purposes, and should leave no profile behind.
     flags += ["--no-first-run", "--disable-background-networking"]
     flags += ["--disable-component-update", "--disable-sync"]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

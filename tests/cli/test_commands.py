@@ -89,7 +89,7 @@ def test_predicted_classes(inside, capsys):
     assert {"sd_low", "q0.025_low", "entropy", "mutual_information"} <= set(written)
 
 
-def test_diagnose_says_by_its_exit_code(inside, capsys):
+def test_diagnose_sets_its_exit_code(inside, capsys):
     found = result(capsys, "diagnose", "prices", code=3)  # 60 networks are too few
     store = DirectoryStore(Path("prices"))
     points = training_points(store)
@@ -130,7 +130,7 @@ def test_info(inside, capsys):
     assert "price of prices.csv from size, color" in text
 
 
-def test_info_of_a_run_that_goes_on_or_was_killed(inside, capsys, tmp_path):
+def test_info_of_a_run_that_is_running_or_was_killed(inside, capsys, tmp_path):
     shutil.copytree("prices", tmp_path / "run")
     store = DirectoryStore.open_to_write(tmp_path / "run")
     store.update(status="running")
@@ -207,7 +207,7 @@ def test_targets_of_a_run_of_python(tmp_path, monkeypatch, capsys, likelihood, o
             assert message in capsys.readouterr().err
 
 
-def test_an_imported_run_is_judged_by_a_table(tmp_path, monkeypatch, capsys):
+def test_an_imported_run_is_diagnosed_on_a_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     old = Path(__file__).parents[1] / "data" / "original" / "gauss_partial"
     assert main(["import", str(old), "run", "--likelihood", "Gaussian(sd=0.1)"]) == 0

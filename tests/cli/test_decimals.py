@@ -46,7 +46,7 @@ def test_the_same_predictions(folder, capsys):
     assert commas["depth"] == ["1.234", "2.345"]
 
 
-def test_the_run_says_so(folder, capsys):
+def test_the_run_reports_them(folder, capsys):
     table = DirectoryStore(folder / "run").manifest["notes"]["table"]
     assert table["decimal"] == ","
     data = [str(folder / "data.csv"), "--out", str(folder / "page.html")]
@@ -56,7 +56,7 @@ def test_the_run_says_so(folder, capsys):
     assert len(found["rhat"]) == 20
 
 
-def test_what_is_not_sure(folder, capsys):
+def test_ambiguous_commas(folder, capsys):
     mixed = folder / "mixed.csv"
     mixed.write_text("rock;depth;flow\nclay;1,5;2\nchalk;1.5;3\n")
     fit = ["fit", str(mixed), "--target", "flow", "--out", str(folder / "mixed"), "--quiet"]
@@ -77,7 +77,7 @@ def test_what_is_not_sure(folder, capsys):
     assert "column 'flow' has '3.5' in data row 2; write all" in capsys.readouterr().err
 
 
-def test_columns_that_are_no_numbers(tmp_path, capsys, monkeypatch):
+def test_columns_that_are_not_numbers(tmp_path, capsys, monkeypatch):
     def stop(posterior, **options):
         noted.append(options["notes"]["table"])
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Commands name what is odd about a table by its columns, in lines and in JSON."""
+"""Commands report findings about a table by the names of its columns, as text and as JSON."""
 
 import json
 

@@ -33,7 +33,7 @@ def lines(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 3, ROWS).round(3)
-    # Half of the points are nearly worthless: to take all as equal would be far off.
+    # Half of the points are nearly worthless: a fit that treats all as equal would be far off.
     sd = np.where(np.arange(ROWS) % 2, 400, 5) * rng.uniform(0.5, 2, ROWS).round(3)
     y = (500 + 30 * x + sd * rng.normal(size=ROWS)).round(3)
     columns = {"y_sd": sd, "x": x, "y": y}
@@ -101,7 +101,7 @@ def test_the_posterior_is_that_of_weighted_least_squares(at_lines, capsys):
     assert ess > 200
     assert np.all(np.abs(found - mean) < 5 * spread / np.sqrt(ess))
     assert np.all(np.abs(found_sd / spread - 1) < 5 / np.sqrt(2 * ess))
-    # A fit that takes all rows as equal would be told apart.
+    # A fit that treats all rows as equal would differ.
     plain = center[1] + scale[1] * at @ np.linalg.lstsq(design(x), (y - center[1]) / scale[1])[0]
     assert np.any(np.abs(plain - mean) > 20 * spread / np.sqrt(ess))
 
@@ -168,7 +168,7 @@ def test_what_fit_prints(at_lines, tmp_path, capsys):
 
 
 def test_predictions(at_lines, capsys):
-    """A table may have the target and its error, which are not looked at."""
+    """A table may have the target and its error, which are ignored."""
     found = result(capsys, "predict", "lines", "zero.csv", "--out", "p.csv", "--overwrite")
     assert found["columns"] == ["mean", "sd", "q0.025", "q0.5", "q0.975"]
     options = ["--out", "p.csv", "--overwrite", "--with-inputs"]
@@ -243,7 +243,7 @@ def test_reports(at_lines, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_going_on(at_lines, tmp_path, capsys):
+def test_resume(at_lines, tmp_path, capsys):
     run = str(tmp_path / "run")
     shutil.copytree("lines", run)
     assert result(capsys, "resume", run, "--draws", "260")["draws"] == 260

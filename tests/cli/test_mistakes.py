@@ -106,7 +106,7 @@ def test_one_line(inside, capsys, arguments, message):
         ([*PREDICT, "--quantiles", "5"], "numbers between 0 and 1"),
     ],
 )
-def test_options_that_cannot_be(inside, capsys, arguments, message):
+def test_invalid_options(inside, capsys, arguments, message):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
@@ -140,7 +140,7 @@ def test_a_run_of_another_version_or_damaged(inside, tmp_path, capsys):
     assert "is damaged or was changed" in damaged
 
 
-def test_odd_tables(tmp_path, monkeypatch, capsys):
+def test_unusual_tables(tmp_path, monkeypatch, capsys):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -233,8 +233,8 @@ def test_a_directory_in_place_of_a_file_to_write(inside, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_place_that_can_not_be_written_is_called_as_it_was_given(inside, tmp_path, capsys):
-    """The temporary name under which a file is written says nothing to its user."""
+def test_an_unwritable_path_is_named_as_it_was_given(inside, tmp_path, capsys):
+    """The temporary name under which a file is written means nothing to the user."""
     long = tmp_path / ("x" * 240 + ".csv")  # with more than that a name is too long for a disk
     assert main(["predict", "prices", "new.csv", "--out", str(long), "--quiet"]) == 1
     assert capsys.readouterr().err == f"tensorbnn: {long} can't be written: File name too long\n"

@@ -1,4 +1,4 @@
-"""What the documentation says of the command line is so: commands parse, options are all there."""
+"""The documentation of the command line is right: commands parse, and no option is missing."""
 
 import re
 import shlex

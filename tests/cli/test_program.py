@@ -39,7 +39,7 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert pixels.shape[0] > 500
     assert pixels.std() > 0.05
     assert len(tb.load(out / "run")) == 20
-    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)  # what is shown is shown at once
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)  # show progress at once
     assert main([*arguments, "--quiet"]) == 0  # the demo may replace its own run
     assert not capsys.readouterr().err
 
@@ -76,7 +76,7 @@ def test_import(tmp_path, capsys):
     assert main(["import", str(tmp_path / "nowhere"), str(tmp_path / "fresh")]) == 1
     assert "tensorbnn: there is no directory" in capsys.readouterr().err
     assert main(["resume", str(new)]) == 0
-    assert "one chain alone" not in capsys.readouterr().out  # there are no data to look at
+    assert "one chain alone" not in capsys.readouterr().out  # there are no data to diagnose
     assert main(["resume", str(new), "--draws", "50"]) == 1
     assert "was imported from TensorBNN" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_a_name_of_two_lines_is_one_line():
     assert as_text({"data": "flow from depth\n(m)"}) == "data         flow from depth (m)"
 
 
-def test_a_warning_is_told_once(capsys):
+def test_a_warning_is_shown_once(capsys):
     with warnings_as_lines(CommandLine()):
         for row in range(3):
             warnings.warn("overflow", stacklevel=1)

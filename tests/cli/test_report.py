@@ -94,7 +94,7 @@ def test_the_page(inside, tmp_path, capsys, run, figures, said):
     words = "".join(page.words)
     for each in [*said, f"tensorbnn fit {run}.csv --out {run} --target"]:
         assert each in words
-    # It asks for nothing from elsewhere and runs nothing.
+    # It loads nothing from elsewhere and runs nothing.
     assert "script" not in {tag for tag, _ in page.found}
     assert all(source.startswith("data:") for source in pictures + page.all("link", "href"))
     assert not re.search(r"url\(|@import", text)

@@ -135,7 +135,7 @@ def make_pickle(name):
 
 
 def predictions(name):
-    """What a run or an estimator says at `AT`."""
+    """The predictions of a run or an estimator at `AT`."""
     if name in PICKLES:
         estimator = pickle.loads((FOLDER / f"{name}.pickle").read_bytes())
         predict = getattr(estimator, "predict_proba", estimator.predict)

@@ -98,7 +98,7 @@ def test_tiles_change_neither_value_nor_gradient(likelihood, rows, monkeypatch):
     @jax.jit
     def value_and_grad(parameters, hypers, data):
         def log_likelihood(parameters, hypers):
-            # The factor makes sure that the gradient is multiplied by what comes after.
+            # The factor ensures that the gradient is multiplied by that of later operations.
             return 3 * forward.log_likelihood(NETWORK, likelihood, parameters, hypers, data)
 
         return jax.value_and_grad(log_likelihood, argnums=(0, 1))(parameters, hypers)

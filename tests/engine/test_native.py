@@ -63,7 +63,7 @@ def targets(likelihood, rows, outputs, rng):
 
 
 def compiled(posterior):
-    """Likelihood and gradient, without the prior, that would hide errors."""
+    """Likelihood and gradient, without the prior, which would hide errors."""
 
     def log_likelihood(theta, phi):
         return posterior.model.log_likelihood(theta, phi, posterior._arrays)
@@ -214,7 +214,7 @@ def test_extreme_parameters(activation, likelihood, dtype):
     for size in (30.0, 1e3, 1e10, 1e30, np.inf, -np.inf, np.nan):
         theta = rng.normal(size=ours.num_parameters)
         theta = theta * size if np.isfinite(size) else np.where(theta > 1, size, theta)
-        if isinstance(activation, tb.PReLU):  # its slopes stand by their logarithm
+        if isinstance(activation, tb.PReLU):  # its slopes are given by their logarithms
             theta[9:12] = np.clip(theta[9:12], -50, 50)
         with np.errstate(over="ignore", invalid="ignore"):
             expected, (slope, _) = reference(theta.astype(dtype), phi.astype(dtype))
@@ -265,7 +265,7 @@ def test_threads_change_no_bit(rows):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_many_chains(dtype, likelihood):
-    """With few rows chains stand along the lanes; each is as it is alone, to rounding."""
+    """With few rows there is one chain per lane; each is the same as alone, to rounding."""
     rng = np.random.default_rng(2)
     network = tb.Network(
         tb.Dense(6), tb.PReLU(), tb.Dense(7), tb.Tanh(), tb.Dense(5), tb.Softmax(), tb.Dense(2),
@@ -417,7 +417,7 @@ def test_the_environment_chooses_the_instruction_set(name):
     assert run(ASK, TENSORBNN_INSTRUCTION_SET=name).stdout == f"None {name}\n"
 
 
-def test_the_environment_may_be_wrong():
+def test_invalid_environment_variables():
     out = run(ASK, TENSORBNN_INSTRUCTION_SET="mmx").stdout
     assert (
         "TENSORBNN_INSTRUCTION_SET: the instruction set 'mmx' is unavailable: choose from " in out

@@ -96,7 +96,7 @@ def test_rows_in_tiles_too(estimator, monkeypatch):
     assert posterior._arrays.tile_targets.shape == (2, 1, 16)  # and eight rows more
     found = estimates(posterior, estimator, 8000)
     assert agree(found, exact_linear())
-    # Tiles have noise of their own: their errors do not add up to more than those of all at once.
+    # Tiles have independent noise: together, their errors are no larger than those of one tile.
     monkeypatch.undo()
     assert found[:, 0].var() < 1.2 * estimates(linear(), estimator, 8000)[:, 0].var()
 
@@ -127,7 +127,7 @@ def test_noise_by_row_scatters_less(posterior, estimator):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_mirror_image_has_all_noise_reflected(estimator):
-    """The log-likelihood of a line is quadratic: what is odd in the noise cancels in a pair."""
+    """The log-likelihood of a line is quadratic: terms odd in the noise cancel in a pair."""
     pair = [estimates(linear(), estimator, 50, side=side) for side in (1.0, -1.0)]
     of_means = slice(1, 4)
     mean = (pair[0] + pair[1])[:, of_means] / 2

@@ -103,7 +103,7 @@ def targets(network, dtype, *, held, rows=11, likelihood=GAUSSIAN):
 @pytest.mark.parametrize("held", [False, True], ids=["sampled", "held"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "likelihood"), LIKELIHOODS)
-def test_trajectories_follow_each_other(name, likelihood, dtype, held):
+def test_trajectories_agree(name, likelihood, dtype, held):
     """One chain, and more than there are lanes, each with its own step size and count."""
     rng = np.random.default_rng(1)
     chains = 20

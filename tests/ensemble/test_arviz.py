@@ -1,4 +1,4 @@
-"""ArviZ's container holds what the ensemble says, and ArviZ can work with it."""
+"""ArviZ's container holds the results of the ensemble, and ArviZ can work with it."""
 
 import warnings
 
@@ -152,7 +152,7 @@ def test_bad_input(gaussian, options, error, message):
 
 
 def test_loo_and_waic_of_a_gaussian_model():
-    """Known mean zero, n draws of the posterior of nothing: both are the sum of log-densities."""
+    """A model without unknowns: both are the sum of log-densities."""
     certain = np.broadcast_to(stats.norm.logpdf(Y[:, 0]), (2, 50, 12))
     assert waic(certain).elpd == pytest.approx(certain[0, 0].sum())
     assert waic(certain).p == pytest.approx(0, abs=1e-12)
@@ -161,7 +161,7 @@ def test_loo_and_waic_of_a_gaussian_model():
 
 
 def test_loo_of_rows_that_have_no_tail():
-    """A row of weight 0, and one about which a stuck chain says the same again and again."""
+    """A row of weight 0, and one for which a stuck chain repeats a single value."""
     rng = np.random.default_rng(2)
     plain = rng.normal(-1, 0.2, (4, 500, 6))
     some = plain.copy()
@@ -180,7 +180,7 @@ def test_loo_and_waic_of_a_weight_of_zero():
     weights = np.r_[0.0, np.ones(11)]
     ensemble = sampled(1, tb.Gaussian(sd=0.3), Y[:, 0], sample_weight=weights)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 80 draws are too few, and it says so
+        warnings.simplefilter("ignore")  # 80 draws are too few, which gives a warning
         assert ensemble.loo().elpd_i[0] == 0.0
     assert ensemble.waic().elpd_i[0] == 0.0
 
@@ -223,7 +223,7 @@ def test_waic_and_loo_agree_with_exact_leave_one_out():
 def test_arviz_works_on_it(single):
     tree = single.to_arviz()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 80 draws are too few, and it says so
+        warnings.simplefilter("ignore")  # 80 draws are too few, which gives a warning
         found, own = arviz_stats.loo(tree), single.loo()
         assert found.elpd == pytest.approx(own.elpd, abs=0.5)
         assert single.waic().n_data_points == own.n_data_points == 12

@@ -58,8 +58,8 @@ def test_of_ar1():
 
 
 @pytest.mark.parametrize("rho", [-0.3, -0.6, -0.95])
-def test_a_chain_that_swings_has_a_positive_length(rho):
-    """It is worth more than independent draws; the window ends somewhere within a swing."""
+def test_an_alternating_chain_has_a_positive_length(rho):
+    """It is worth more than independent draws; the window ends somewhere within a period."""
     assert 0 < autocorrelation_time(ar1(rho, 4, 5000)[..., None, None]).item() < 1
 
 
@@ -76,7 +76,7 @@ def test_agrees_with_emcee_within_its_bias():
         walkers = grouped.transpose(1, 0, 2, 3).reshape(draws, grouped.shape[0], -1)
         length = np.mean(emcee.autocorr.integrated_time(walkers, tol=5))
         # Within the window of five lengths the bias is at most 5 * 9 / 3000 of each term, and
-        # chains that have a mean of their own lack about 9 / 3000 of the variance.
+        # chains with their own means lack about 9 / 3000 of the variance.
         np.testing.assert_allclose(autocorrelation_time(grouped), length, rtol=0.03)
 
 

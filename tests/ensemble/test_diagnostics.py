@@ -10,6 +10,7 @@ import pytest
 import tensorbnn as tb
 from tensorbnn.ensemble import diagnostics
 from tensorbnn.ensemble.diagnostics import convergence, diagnose
+from tensorbnn.findings import TooFewDraws, VerdictKind
 
 _spec = importlib.util.spec_from_file_location(
     "oracles", Path(__file__).parents[1] / "oracles" / "oracles.py"
@@ -39,11 +40,11 @@ def test_independent_chains():
     assert d.verdict.trustworthy
     np.testing.assert_allclose(d.acceptance_rate, np.linspace(0.8, 0.9, 4))
     assert d.divergences.tolist() == [1, 1, 1, 1]
-    # Energies that forget: the mean squared step is twice the variance.
+    # Uncorrelated energies: the mean squared step is twice the variance.
     np.testing.assert_allclose(d.ebfmi, 2, rtol=0.25)
 
 
-def test_a_but_is_not_trustworthy():
+def test_divergences_and_disagreement_are_not_trustworthy():
     values, told = np.random.default_rng(2).normal(size=(4, 500, 1, 1)), info(4, 500)
     assert diagnose(values, told).trustworthy
     astray = diagnose(values, told | {"diverging": np.ones((4, 500), int)})
@@ -59,7 +60,7 @@ def test_ess_of_autocorrelated_chains():
     np.testing.assert_allclose(d.ess, 80_000 / 19, rtol=0.15)
     np.testing.assert_allclose(d.ess, oracles.ess(values[..., 0, 0]), rtol=0.1)
     np.testing.assert_allclose(d.mcse_mean, np.sqrt(19 / 80_000), rtol=0.1)
-    # The indicator of a tail forgets faster than the value itself.
+    # The indicator of a tail is less correlated than the value itself.
     assert np.all(d.ess_tail > d.ess)
 
 
@@ -95,7 +96,7 @@ def test_hyperparameters_are_diagnosed_too():
 
 
 def test_weighted_predictions_that_are_rounded_or_never_change():
-    """Nothing lies above a quantile of the first, and the second is certain: no number is odd."""
+    """Nothing lies above a quantile of the first, and the second is certain."""
     rng = np.random.default_rng(4)
     values = np.full((4, 1000, 2, 1), 494.123)
     values[:, :, 0, 0] = np.minimum(rng.normal(1, 1, (4, 1000)), 1.0)
@@ -114,7 +115,7 @@ def test_weighted_predictions_that_are_rounded_or_never_change():
 
 
 @pytest.mark.parametrize("has_weights", [False, True])
-def test_many_rows_are_looked_at_some_at_a_time(monkeypatch, has_weights):
+def test_many_rows_are_diagnosed_in_blocks(monkeypatch, has_weights):
     # Sums of such numbers have no rounding, which would decide between equal ranks.
     values = np.random.default_rng(3).integers(-(2**15), 2**15, size=(2, 50, 7, 3)) / 2**10
     weights = np.random.default_rng(4).multinomial(2**10, np.full(100, 0.01)) / 2**10
@@ -135,15 +136,16 @@ def test_many_rows_are_looked_at_some_at_a_time(monkeypatch, has_weights):
     assert parts.verdict == whole.verdict
 
 
-def test_too_few_draws_are_refused():
-    with pytest.raises(ValueError, match="at least 4 draws a chain, got 3"):
-        diagnose(RNG.normal(size=(2, 3, 1, 1)), info(2, 3))
+def test_too_few_draws_are_a_finding():
+    found = diagnose(RNG.normal(size=(2, 3, 1, 1)), info(2, 3))
+    assert found.verdict.kind is VerdictKind.NOT_YET
+    assert TooFewDraws in map(type, found.verdict.findings)
 
 
 def test_of_an_ensemble():
     x = np.linspace(-1, 1, 5)
     network = tb.Network(tb.Dense(1), inputs=1)
-    # Noise of 0.2, as the prior of it expects: a posterior without corners.
+    # Noise of 0.2, as its prior expects: a posterior without sharp corners.
     y = 2 * x + 0.2 * np.sqrt(5 / 4) * np.array([1, -1, 0, -1, 1])
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.2)), x, y)
     ensemble = tb.sample(posterior, chains=3, burn_in=300, draws=400, progress=False)
@@ -154,7 +156,7 @@ def test_of_an_ensemble():
     assert np.all(d.rhat < 1.02)
     assert set(d.hyperparameters) == set(ensemble.hyperparameters)
     assert d.ebfmi.shape == (3,)
-    with pytest.raises(ValueError, match="`names` must be one for each of the 1 rows of `x`"):
+    with pytest.raises(ValueError, match="`names` must be one name for each of the 1 rows"):
         ensemble.diagnose([0.0], names=["a", "b"])
     thinned = ensemble.thin(2).diagnose([0.0])
     np.testing.assert_array_equal(thinned.ess, convergence(values[:, ::2, 1]).ess)

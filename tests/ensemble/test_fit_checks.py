@@ -1,4 +1,4 @@
-"""What is odd about a fit is found where it was planted, and not in good fits."""
+"""Problems of a fit are found where they were planted, and not in good fits."""
 
 import json
 import math
@@ -44,7 +44,7 @@ def test_gaussian_noise_is_as_it_should_be(rows):
 
 
 @pytest.mark.parametrize("rows", [200, 2000])
-def test_a_little_off_is_no_finding(rows):
+def test_a_small_deviation_is_not_reported(rows):
     for seed in range(20):
         assert residuals(lambda rng, x: rng.standard_t(20, size=len(x)), rows, seed) == []
         assert residuals(lambda rng, x: rng.normal(size=len(x)) * (1 + x / 5), rows, seed) == []

@@ -1,4 +1,4 @@
-"""The metrics by hand; their names; what is no metric."""
+"""The metrics against values by hand, their names, and invalid metrics."""
 
 import functools
 
@@ -131,7 +131,7 @@ def test_a_second_metric_of_a_name_gets_a_number():
     ],
     ids=str,
 )
-def test_what_is_no_metric(metrics, message):
+def test_invalid_metrics(metrics, message):
     with pytest.raises(TypeError, match=message):
         named_metrics(metrics)
 

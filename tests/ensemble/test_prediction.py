@@ -292,7 +292,7 @@ def test_what_a_likelihood_does_not_have(gaussian, bernoulli):
         gaussian.predict(NEW).mutual_information  # noqa: B018
     with pytest.raises(NotImplementedError, match=r"Bernoulli does not have: define its `cdf"):
         tb.Bernoulli().cdf(np.zeros(1), np.zeros(1))
-    # Probabilities have no noise of their own.
+    # Probabilities have no additional noise.
     p = bernoulli.predict(NEW)
     np.testing.assert_array_equal(p.quantile(0.3), p.quantile(0.3, noise=False))
     np.testing.assert_array_equal(p.density([0, 1]), p.density([0, 1], noise=False))

@@ -1,4 +1,4 @@
-"""What results look like when they are printed: a line, however many rows they are about."""
+"""Results are printed as one line, however many rows they have."""
 
 import numpy as np
 import pytest

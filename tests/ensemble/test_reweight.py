@@ -151,7 +151,7 @@ def prior_draws():
 
 
 @pytest.mark.filterwarnings("default")
-def test_weights_of_infinite_variance_warn_and_say_what_to_do(prior_draws):
+def test_weights_of_infinite_variance_give_a_warning_with_advice(prior_draws):
     truth = oracles.reweight_linear(
         np.zeros((0, 1)), [], 0.1, {"w_sd": 1.0, "b_sd": 1.0}, {"w_sd": 4.0, "b_sd": 4.0}
     )
@@ -197,7 +197,7 @@ def test_the_limit_of_k_hat_depends_on_the_number_of_networks():
         (10, math.nan, 9.0, "10 networks are too few to tell, 25 are needed: more draws may"),
     ],
 )
-def test_few_networks_are_not_taken_for_a_model_that_is_far(networks, pareto_k, worth, says):
+def test_few_networks_are_not_mistaken_for_a_distant_model(networks, pareto_k, worth, says):
     w = dataclasses.replace(weigh(np.zeros((1, networks))), pareto_k=pareto_k, ess=worth)
     with pytest.warns(UserWarning, match=f"{says}.*: sample it, starting from here, by tb.sample"):
         warn_where_untrustworthy(w)

@@ -164,7 +164,7 @@ def test_bad_input(call, message):
 
 @pytest.fixture(scope="module")
 def prior():
-    """Independent networks of the prior, each with a noise of its own."""
+    """Independent networks of the prior, each with its own noise."""
     network = tb.Network(tb.Dense(3), tb.Tanh(), tb.Dense(2), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.3)), dtype="float64")
     return tb.sample(posterior, chains=2, burn_in=200, draws=1000, progress=False)

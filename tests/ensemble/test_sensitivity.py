@@ -71,7 +71,7 @@ def test_the_noise_is_moved_with_its_likelihood(ensemble):
 
 
 def test_the_order_of_the_values_does_not_matter(ensemble):
-    """The run's own value, where it came first, made all others look like it."""
+    """The run's own value may come first: it must not make all others look the same."""
     values = np.array([0.5, 0.45, 0.6])
     found = ensemble.sensitivity(X[:2], "likelihood.sd", values)
     np.testing.assert_array_equal(found.ensembles[0].weights, np.full((4, 2000), 1 / 8000))
@@ -141,7 +141,7 @@ def test_bad_criterion(ensemble):
 
 @pytest.mark.slow
 def test_a_sweep_keeps_one_prediction_at_a_time(ensemble, monkeypatch):
-    """Each keeps what all networks say, which may be many times as much as the answer."""
+    """A prediction holds the outputs of all networks, which may be far larger than the result."""
     alive, most = weakref.WeakSet(), []
     predict = type(ensemble).predict
 

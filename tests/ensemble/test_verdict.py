@@ -1,4 +1,4 @@
-"""The verdict is of the right kind, and its findings say what is wrong, and where."""
+"""The verdict is of the right kind, and its findings report the problem and its place."""
 
 import math
 
@@ -81,7 +81,7 @@ def test_trustworthy():
     assert found.numbers == {"rhat": agree.rhat, "ess": agree.ess}
 
 
-def test_run_longer_says_how_much():
+def test_run_longer_estimates_how_much():
     """50 draws of each of 4 chains are worth about 200, half of what is needed."""
     values = noise(draws=50)
     d = diagnose(values, info(4, 50))
@@ -105,18 +105,18 @@ def test_running_that_much_longer_is_enough():
 
     short = verdict(walk(1000))
     assert isinstance(short.findings[0], RunLonger)
-    # Twice what it says, for the factor is itself an estimate.
+    # Twice the estimate, since the factor is uncertain.
     assert verdict(walk(int(2000 * short.findings[0].times))).trustworthy
 
 
 @pytest.mark.parametrize("draws", [10, 20, 50, 200])
-def test_few_draws_are_not_taken_for_disagreement(draws):
+def test_few_draws_are_not_mistaken_for_disagreement(draws):
     """Chains of independent draws disagree by chance only: in less than one of a hundred runs."""
     found = [verdict(noise(draws=draws, rows=5, seed=seed)) for seed in range(60)]
     assert sum(each.kind is VerdictKind.DISAGREE for each in found) <= 2
 
 
-def test_the_odd_chain_is_named():
+def test_the_outlying_chain_is_named():
     values = noise()
     values[2, :, 1:] += 3
     found = verdict(values, X)
@@ -128,7 +128,7 @@ def test_the_odd_chain_is_named():
     assert disagree.remedy is Remedy.ODD_CHAIN
 
 
-def test_two_and_two_is_no_odd_chain():
+def test_two_against_two_has_no_outlying_chain():
     values = noise()
     values[:2, :, 1] += 3
     (found,) = verdict(values, X).findings
@@ -136,7 +136,7 @@ def test_two_and_two_is_no_odd_chain():
     assert found.remedy is Remedy.SEPARATE_MODES
 
 
-def test_neither_of_two_chains_is_the_odd_one():
+def test_neither_of_two_chains_is_outlying():
     values = noise(chains=2)
     values[0] += 3
     assert verdict(values).findings[0].remedy is Remedy.SEPARATE_MODES
@@ -240,7 +240,7 @@ def test_hyperparameters_are_only_noted():
     assert len(verdict(apart, hypers=hypers).findings) == 1
 
 
-def test_mclmc_is_said_to_be_inexact():
+def test_mclmc_is_reported_as_inexact():
     """By the 95 % quantile of the chain that errs most: the bias is in the tails."""
     error = np.full((4, 500), 0.004)
     error[:, ::25] = 5.0
@@ -255,7 +255,7 @@ def test_mclmc_is_said_to_be_inexact():
         assert len(verdict(noise(), sampler=sampler, energy_error=error).findings) == 1
 
 
-def test_sghmc_is_said_to_be_approximate():
+def test_sghmc_is_reported_as_approximate():
     noisy = np.random.default_rng(0).normal(0.0, 0.2, (4, 500))
     few = np.random.default_rng(0).normal(0.2, 2.0, (4, 500))  # not known well enough
     wild = np.random.default_rng(0).exponential(3000.0, (4, 500)).cumsum(axis=1)  # nor can it be

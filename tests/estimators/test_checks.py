@@ -1,8 +1,8 @@
 """All of scikit-learn's own checks; `make test` runs those that compile little, `make soak` all.
 
-They fit data sets of a few rows, nearly each of another shape, for which everything is compiled
-anew: hence networks, chains and a sampler that cost next to nothing. Float64, since weights of rows
-are compared with repeated rows to seven digits.
+They fit data sets of a few rows, nearly all of different shapes, and everything is compiled again
+for each: hence networks, chains and a sampler that cost next to nothing. Float64, since weights
+of rows are compared with repeated rows to seven digits.
 """
 
 import os
@@ -30,7 +30,7 @@ SMALL = {
     "dtype": "float64",
     "random_state": 0,
 }
-# Those that fit nothing or next to nothing, and the one with the most to say.
+# Those that fit nothing or next to nothing, and the most informative one.
 IN_EVERY_TEST = {
     "check_estimator_cloneable",
     "check_estimator_tags_renamed",

@@ -170,14 +170,14 @@ def test_only_the_networks_that_are_drawn_are_evaluated(kind, request, monkeypat
     assert evaluated == [7, len(set(np.random.RandomState(1).choice(60, 100)))]
 
 
-def test_noise_is_of_the_network_and_new_where_it_comes_again(regressor):
+def test_noise_is_new_for_each_draw_of_a_network(regressor):
     state = np.random.RandomState(1)
     chosen, seed = state.choice(60, 7, replace=False), state.randint(2**31 - 1)
     few = regressor.sample_y(X, 7, random_state=1)
     every = regressor.ensemble_.posterior_predictive(X.to_numpy(), seed=seed)[..., 0]
     np.testing.assert_allclose(few, every[chosen].T, rtol=1e-6)
     many = regressor.sample_y(X, 500, random_state=1)
-    assert len(np.unique(many[0])) > 490  # but for ties of float32
+    assert len(np.unique(many[0])) > 490  # except for ties in float32
 
 
 def test_samples_for_many_rows_are_made_in_parts(regressor, monkeypatch):
@@ -466,7 +466,7 @@ def test_bad_options(options, message):
 
 
 @pytest.mark.parametrize("name", ["weight_prior", "bias_prior"])
-def test_a_number_is_no_prior(name):
+def test_a_number_is_not_a_prior(name):
     with pytest.raises(TypeError, match=rf"`{name}` of Dense must be a prior .* got 0.0"):
         tb.BNNRegressor(**FEW | {name: 0.0}).fit(X, Y)
 

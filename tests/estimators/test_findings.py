@@ -1,4 +1,4 @@
-"""Estimators name what is odd about the data by the names of the features."""
+"""Estimators report findings about the data by the names of the features."""
 
 import numpy as np
 import pandas as pd

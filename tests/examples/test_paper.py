@@ -1,4 +1,4 @@
-"""`make paper`: every step runs, and what it says of the numbers follows from them."""
+"""`make paper`: every step runs, and the statements on the page follow from the numbers."""
 
 import importlib.util
 import json
@@ -36,7 +36,7 @@ class Pretended:
         self._mean, self._sd = mean, sd
 
     def predict(self, x, progress=True):
-        self.mean, self.sd = self._mean(x)[:, None], self._sd(x)[:, None]
+        self.mean, self.sd = self._mean(x), self._sd(x)
         return self
 
 

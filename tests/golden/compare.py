@@ -163,7 +163,7 @@ def compare_scenario(name):
 
 
 def files_of(folder, *, within_runs):
-    """Relative paths of all files; those of run directories only where they are asked for."""
+    """Relative paths of all files; those of run directories only if requested."""
     files = {file for file in folder.rglob("*") if file.is_file()}
     if not within_runs:
         runs = {file.parent for file in files if file.name == "run.json"}

@@ -400,10 +400,10 @@ def tensorbnn(folder, name, *arguments):
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
     facts = {OLD_FACTS.get(key, key): value for key, value in json.loads(done.stdout).items()}
-    for key in ("rhat", "ess"):  # follows the shape of `y` by now
+    for key in ("rhat", "ess"):  # now follows the shape of `y`
         if isinstance(facts.get(key), list):
             facts[key] = np.reshape(facts[key], (len(facts[key]), -1)).tolist()
-    facts["verdict"] = {}  # in other words by now
+    facts["verdict"] = {}  # its wording has changed
     save_json(folder / f"{name}.json", {"code": done.returncode, **facts})
 
 

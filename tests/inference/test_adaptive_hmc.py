@@ -125,7 +125,7 @@ def draw(sampler=SMALL, **options):
 
 def test_adaptation_ends_with_burn_in():
     info = draw(STEADY, burn_in=100, draws=50).sample_stats
-    for name in ("step_size", "num_steps"):
+    for name in ("step_size", "num_gradients"):
         assert np.all(info[name] == info[name][:, :1])
     low, high = SMALL.step_size_min, SMALL.step_size_max
     assert np.all((info["step_size"] >= 0.999 * low) & (info["step_size"] <= 1.001 * high))

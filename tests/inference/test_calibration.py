@@ -1,6 +1,6 @@
 """Simulation-based calibration: parameters from the prior, data from them, and their ranks.
 
-If a posterior is sampled rightly, the rank of what made the data among draws given the data is
+If a posterior is sampled correctly, the rank of what made the data among draws given the data is
 uniform (Talts et al. 2018). Everything enters at once: priors, hyper-priors, transforms, Jacobians,
 likelihood, sampler and its adaptation. The networks that make the data are drawn and evaluated by
 NumPy alone.

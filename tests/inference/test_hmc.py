@@ -200,7 +200,7 @@ def test_trajectory_length_gives_the_number_of_steps():
 
 
 def test_divergence_is_reported_and_rejected():
-    """A step far too large ends in infinity; the chain stays where it is and says so."""
+    """A step far too large ends in infinity; the chain stays where it is and reports it."""
     ensemble = run_linear(tb.HMC(step_size=50.0, num_steps=40), burn_in=0, draws=20)
     assert np.all(ensemble.sample_stats["diverging"] == 1)
     assert np.all(ensemble.sample_stats["acceptance_rate"] == 0)

@@ -1,4 +1,4 @@
-"""MCLMC: small bias at its default steps, a large one at large steps, and both are said."""
+"""MCLMC: small bias at its default steps, a large one at large steps, and both are reported."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_bias_does_not_show_at_default_steps(name):
     cases.check(cases.CASES[name](), tb.MCLMC(), draws=LONGER.get(name, 5000))
 
 
-def test_bias_shows_at_large_steps_and_the_verdict_fears_it():
+def test_bias_shows_at_large_steps_and_in_the_verdict():
     case = cases.CASES["linear"]()
     run = tb.sample(
         case.posterior, tb.MCLMC(step_size=0.2), burn_in=200, draws=5000, progress=False
@@ -65,7 +65,7 @@ def test_steps_reach_the_target_energy_error():
     assert 1.5 < sizes[0] / sizes[1] < 4
 
 
-def test_the_verdict_says_that_it_is_not_exact(tmp_path):
+def test_the_verdict_reports_that_it_is_not_exact(tmp_path):
     """Also of a run that was read from disk."""
     tb.sample(
         small_posterior(),
@@ -93,6 +93,6 @@ def test_times_follow_the_width_of_the_posterior():
 
 def test_one_parameter_is_too_few():
     network = tb.Network(tb.PReLU(), inputs=1)
-    posterior = tb.Posterior(network, tb.Gaussian(sd=1.0), [1.0], [1.0])
+    posterior = tb.Posterior(network, tb.Gaussian(sd=1.0), [0.5, 1.0], [1.0, 0.5])
     with pytest.raises(ValueError, match=r"needs at least two parameters, but this .* use tb.HMC"):
         tb.sample(posterior, tb.MCLMC(), sample_hyperparameters=False, progress=False)

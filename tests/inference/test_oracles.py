@@ -214,7 +214,7 @@ class TestOtherNumbers:
         rng = np.random.default_rng(seed)
         x, sd = np.sort(rng.uniform(-2, 2, 8)), rng.uniform(0.2, 0.5)
         xs = np.array([-3.0, 0.0, 1.0])
-        # Tanh only: the two modes of a single tanh unit say the same, those of a single ReLU or
+        # Tanh only: the two modes of a single tanh unit are equal, those of a single ReLU or
         # sigmoid unit do not, and no sampler of one trajectory crosses between them.
         for sds in ((1.0, 1.0, 1.0, 1.0), tuple(rng.uniform(0.5, 2.0, 4).tolist())):
             y = np.tanh(1.5 * x + 0.3) + sd * rng.normal(size=8)

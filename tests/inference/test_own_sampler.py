@@ -10,6 +10,7 @@ import pytest
 
 import tensorbnn as tb
 from tensorbnn.findings import EnergyErrors
+from tests.sampling.small_runs import arrays, assert_same_arrays
 
 ROOT = Path(__file__).parents[2]
 X = np.linspace(-1, 1, 5)
@@ -42,7 +43,7 @@ def files(path):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
+def test_a_run_that_is_stopped_and_resumed_is_bit_identical(own, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     reference = draw(own.Metropolis(step_size=0.3), whole)
     with pytest.warns(UserWarning, match="max_gradients"):
@@ -59,7 +60,7 @@ def test_a_run_that_is_cut_and_resumed_is_bit_identical(own, tmp_path):
 
 
 class Rough(tb.HMC):
-    """A sampler that says of itself that it is biased."""
+    """A sampler that declares that it is biased."""
 
     exact = False
 
@@ -68,7 +69,7 @@ class Rough(tb.HMC):
         return (EnergyErrors("Rough", float(info["acceptance_rate"].max()), 0.9, 0.0, "HMC"),)
 
 
-def test_the_verdict_asks_it_too(tmp_path):
+def test_the_verdict_includes_its_findings(tmp_path):
     """Also of a run that is loaded, where the class is given."""
     mine = draw(Rough(step_size=0.1, num_steps=3), tmp_path / "run")
     again = tb.load(tmp_path / "run", custom_objects={"Rough": Rough})
@@ -83,7 +84,8 @@ def test_workers_import_it(own, tmp_path):
     draw(own.Metropolis(), tmp_path / "here")
     with ThreadPoolExecutor(2) as executor:
         draw(own.Metropolis(), tmp_path / "workers", executor=executor)
-    assert files(tmp_path / "workers") == files(tmp_path / "here")
+    workers, here = (arrays(tb.load(tmp_path / each)) for each in ("workers", "here"))
+    assert_same_arrays(workers, here)
 
 
 def test_the_page_shows_the_example():
@@ -92,7 +94,7 @@ def test_the_page_shows_the_example():
     assert code[code.index("class MetropolisState") :] in page
 
 
-def test_a_lookalike_must_subclass_sampler(own):
+def test_a_similar_class_must_subclass_sampler(own):
     class Duck:
         init, step = own.Metropolis.init, own.Metropolis.step
 

@@ -225,7 +225,7 @@ def test_the_split_is_seeded_and_its_rows_only_judge():
 
 
 def test_batches_of_equal_rows_equal_the_full_gradient():
-    """The likelihood of a batch stands for that of all rows; the prior counts once."""
+    """The likelihood of a batch represents that of all rows; the prior counts once."""
     posterior = linear(np.tile(X[:1], (ROWS, 1)), np.tile(Y[:1], ROWS))
     start = {"dense_0.weights": np.zeros((2, 1)), "dense_0.biases": [0.0]}
     options = {"start": start, "cycles": 1, "learning_rate": 1e-3}

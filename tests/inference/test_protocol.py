@@ -1,4 +1,4 @@
-"""Every sampler keeps the protocol of `tensorbnn.inference.sampler`, and says what it did."""
+"""Every sampler keeps the protocol of `tensorbnn.inference.sampler`, and reports what it did."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -301,7 +301,7 @@ def test_numbers_recompile_nothing_and_adaptation_ends_with_burn_in(name):
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "hmc"])
 def test_a_step_far_too_large_leaves_finite_draws(name):
-    """Given steps are used as they are; what fails is not made, and said to be divergent."""
+    """Given steps are used as they are; failed ones are rejected and reported as divergent."""
     sampler = dataclasses.replace(SAMPLERS[name], step_size=50.0)
     run = draw(sampler, burn_in=0, draws=10)
     assert all(np.all(np.isfinite(each)) for each in run.parameters.values())

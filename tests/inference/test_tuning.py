@@ -35,7 +35,7 @@ def make(burn_in=1000, **options):
     return tuning.init(target, burn_in, **(given | options))
 
 
-def test_chains_meet_after_equal_rounds():
+def test_chains_pool_after_equal_rounds():
     assert pooling_rounds(1000) == tuple(range(50, 1001, 50))
     assert pooling_rounds(1019) == tuple(range(50, 1001, 50))
     assert len(pooling_rounds(160)) == POOLING_ROUNDS
@@ -51,7 +51,7 @@ def fitting(acceptance, steps, number):
 
 @pytest.mark.slow
 def test_step_size_is_exact_where_errors_are_normal():
-    """With acceptance 2 Phi(-c step^2), whatever c of each chain and round: the next step fits."""
+    """With acceptance 2 Phi(-c step^2), for any c of each chain and round: the next step fits."""
     rng = np.random.default_rng(0)
     c = np.exp(rng.normal(0, 0.2, size=(6, POOLING_ROUNDS))) * 3000.0
     steps = np.broadcast_to(np.exp(rng.uniform(-0.3, 0.3, size=POOLING_ROUNDS)) * 0.006, c.shape)
@@ -164,7 +164,7 @@ def test_a_length_does_not_stay_short_where_steps_have_grown(monkeypatch):
 
 @pytest.mark.slow
 def test_a_length_becomes_longer_in_the_end(monkeypatch):
-    """Rounds are too short to see what is slow, whatever they say; steps have a limit."""
+    """Rounds are too short to show slow motion, whatever their scores; steps have a limit."""
     tiny = np.full(POOLING_ROUNDS, 1e-5)
     tried, found = search(
         monkeypatch, lambda length: 1 / length, tiny, end=tuning.LAST, many_steps=4000

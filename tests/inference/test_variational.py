@@ -1,4 +1,4 @@
-"""The ELBO is the one of the formula, and the fitted Gaussian the best there is.
+"""The ELBO has the right value, and the fitted Gaussian is the best one.
 
 Where the mean log-likelihood under a Gaussian has a closed form, or is a sum of integrals over one
 variable, so has the ELBO: `best` maximizes it by SciPy. What is fitted errs by the random numbers
@@ -223,7 +223,7 @@ def test_a_prior_is_fitted_number_by_number():
 
 
 def test_batches_stand_for_all_rows():
-    """Equal rows: every batch has the loss of all of them, but for the noise."""
+    """Equal rows: every batch has the loss of all of them, except for the noise."""
     x, y = np.tile(X[:1], (ROWS, 1)), np.tile(Y[:1], ROWS)
     posterior = line(x, y)
     with precision("float64"):

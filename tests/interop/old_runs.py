@@ -1,4 +1,4 @@
-"""Runs of TensorBNN, with what TensorBNN itself said of them."""
+"""Runs of TensorBNN, with TensorBNN's own results for them."""
 
 import functools
 import shutil
@@ -17,7 +17,7 @@ NOISE = {"gauss_tanh", "gauss_nohyper", "gauss_partial", "prelu"}
 
 @functools.cache
 def said(name):
-    """What TensorBNN said: predictions, parameters, weights and so on."""
+    """TensorBNN's results: predictions, parameters, weights and so on."""
     with np.load(DATA / f"{name}.npz", allow_pickle=False) as found:
         return dict(found)
 

@@ -1,4 +1,4 @@
-"""Old runs: what TensorBNN said of them, where it was right, and what the paper says elsewhere."""
+"""Old runs against TensorBNN where its results are right, and against the paper elsewhere."""
 
 import json
 import warnings
@@ -64,7 +64,7 @@ def test_networks_of_a_file_that_was_not_filled_are_not_lost(name, seen, there):
     assert own["numNetworks"] == seen
     assert len(ensemble) == there
     last = ensemble.parameters["dense_0.weights"][0, -1].T
-    if name == "gauss_partial":  # it went on for some epochs
+    if name == "gauss_partial":  # it continued for some epochs
         text = (DATA / name / "0.2.txt").read_text().split()
         assert last.ravel().tolist() == [float(np.float32(word)) for word in text[-5:]]
     else:
@@ -129,7 +129,7 @@ def other_network(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted:UserWarning")
 def test_weights_for_other_hyper_priors_are_those_of_tensorbnn(name):
-    # What is wrong with its density stands above and below the line, and cancels.
+    # The errors of its density are in the numerator and the denominator, and cancel.
     own = said(name)
     found = loaded(name).reweight(network=other_network(name), progress=False)
     new = found._weights.log_ratios[0][: int(own["numNetworks"])]
@@ -210,7 +210,7 @@ def test_slopes_of_squareprelu_have_one_density():
     assert found == pytest.approx(new - old, rel=1e-9, abs=1e-9)
 
 
-def test_negative_slopes_of_prelu_are_told_and_can_not_be_weighed():
+def test_negative_slopes_of_prelu_are_reported_and_can_not_be_reweighted():
     with pytest.warns(UserWarning, match=r"negative values in 101 of 101 networks"):
         ensemble = tb.load_original(DATA / "prelu", likelihood=tb.Gaussian(sd=0.1))
     layers = list(ensemble.network.layers)

@@ -145,7 +145,7 @@ def spoil(content, rng):
     return bytes(changed)
 
 
-def test_whatever_is_in_the_files_is_read_or_told(tmp_path):
+def test_damaged_files_are_read_or_have_a_clear_error(tmp_path):
     path = copied("gauss_partial", tmp_path / "old")
     whole, rng = read_run(path), np.random.default_rng(0)
     files = sorted(path.glob("*.txt"))

@@ -1,4 +1,4 @@
-"""The list of the model's classes is whole, and adding one touches the files that we say."""
+"""The list of the model's classes is complete, and a new class needs changes in few files."""
 
 import inspect
 import os
@@ -51,7 +51,7 @@ def test_no_class_is_left_out(base, listed):
 
 
 def skeleton(name):
-    """The class of this name in CONTRIBUTING, as it stands in the library."""
+    """The class of this name in CONTRIBUTING, with its name in the library."""
     pattern = rf"^(?:@[^\n]*\n)+class {name}\(.*?(?=^\S)"
     found = re.search(pattern, CONTRIBUTING, re.MULTILINE | re.DOTALL)
     return found[0].rstrip().replace("tb.", "") + "\n"

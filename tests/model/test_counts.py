@@ -10,7 +10,7 @@ import tensorbnn as tb
 from tensorbnn.posterior import precision
 
 POISSON = tb.Poisson()
-# One weight and no bias to speak of, so that the posterior is a curve over one number.
+# One weight and a negligible bias, so that the posterior is a curve over one number.
 WEIGHT = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1e-4)), inputs=1)
 X = np.array([-1.0, 0.5, 1.0, 1.5, 2.0])
 Y = np.array([0, 1, 3, 2, 6])
@@ -126,13 +126,13 @@ def test_posterior_of_one_weight(tmp_path):
     ess = ensemble.diagnose([1.2], progress=False).ess[0]
     assert ess > 500
     assert abs(prediction.mean[0] - mean) < 5 * sd / np.sqrt(ess)
-    # The fourth moment says how well a variance is known.
+    # The fourth moment gives the error of a variance.
     spread = np.sqrt((mass @ (new - mean) ** 4 - sd**4) / ess)
     assert abs(prediction.sd[0] ** 2 - sd**2) < 5 * spread
     np.testing.assert_allclose(
         prediction.sd_total**2, prediction.sd**2 + prediction.mean, rtol=1e-5
     )
-    # Quantiles are those of the mixture of the networks' Poissons: whole, and the first to reach.
+    # Quantiles are those of the mixture of the networks' Poissons: the first counts to reach them.
     own = prediction.samples[:, 0].astype(float)
     share = np.array([stats.poisson.cdf(count, own).mean() for count in range(30)])
     levels = [0.05, 0.5, 0.95]

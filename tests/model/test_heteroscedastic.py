@@ -144,7 +144,7 @@ def _exact_noise(groups):
     first, second = (np.exp(each - each.max()) for each in own)
     steps = [stats.norm.pdf(axis[:, None], axis, 3) for axis in (mean, head)]
     prior = stats.norm.pdf(mean, 0, 3)[:, None] * stats.norm.pdf(head, 0, 3)
-    # Of each group: its likelihood and prior, and what the other one says about it.
+    # For each group: its likelihood and prior, and what follows about it from the other one.
     mass = (
         prior * first * (steps[0] @ second @ steps[1]),
         second * (steps[0].T @ (prior * first) @ steps[1]),

@@ -38,7 +38,7 @@ from tensorbnn.posterior import precision
 
 @dataclass(frozen=True)
 class Gumbel(Prior):
-    """A user's own prior, with the least that is asked of one."""
+    """A user's own prior, with only the required methods."""
 
     loc: Number = 0.0
     scale: Number = 1.0
@@ -54,7 +54,7 @@ class Gumbel(Prior):
 
 @dataclass(frozen=True)
 class Scales(Layer):
-    """A user's own layer, with positive parameters that start where it is told."""
+    """A user's own layer, with positive parameters that start at a given value."""
 
     prior: Prior
     start: float | Prior | None = None
@@ -285,7 +285,7 @@ def test_priors_of_one_name_are_kept_apart():
 
 # Standard coordinates.
 
-# Priors of three numbers, each in a layer of its own.
+# Priors of three numbers, each in its own layer.
 FAMILIES = [
     Normal(2, 3),
     Cauchy(-1.0, 0.5),
@@ -307,7 +307,7 @@ TRUNCATED = {  # each family, with scales below and above the start
     "c": Normal(0.0, Hyper(0.5, Laplace(1.0, 0.2))),
     "d": Normal(0.0, Hyper(0.5, Normal(0.0, 1.0))),
 }
-NESTED = {  # three levels: each stands on those below it
+NESTED = {  # three levels: each depends on those below it
     "a": Normal(
         Hyper(0.0, Cauchy(Hyper(0.1, Normal(0.0, 0.5)), Hyper(0.4))),
         Hyper(1.0, Normal(Hyper(0.5, Laplace()), Hyper(2.0, LogNormal(0.0, Hyper(0.5))))),

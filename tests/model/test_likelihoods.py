@@ -185,7 +185,7 @@ def test_gaussian_density_and_moments():
 
     mean, variance = gaussian.mean(outputs).item(), gaussian.variance(outputs).item()
     assert (mean, variance) == pytest.approx((1.7, 0.09), rel=1e-14)
-    # The bounds are 15 sd away; quad itself is asked for 1.5e-8.
+    # The bounds are 15 sd away; the tolerance of quad is 1.5e-8.
     assert moment(lambda y: 1.0) == pytest.approx(1.0, abs=1e-7)
     assert moment(lambda y: y) == pytest.approx(mean, abs=1e-7)
     assert moment(lambda y: (y - mean) ** 2) == pytest.approx(variance, abs=1e-7)
@@ -402,6 +402,6 @@ def test_new_targets_have_the_likelihoods_moments(likelihood, dtype):
     np.testing.assert_allclose(found.std(axis=0), sd, rtol=0.05)
 
 
-def test_a_likelihood_without_sample_says_so():
+def test_a_likelihood_without_sample_has_a_clear_error():
     with pytest.raises(NotImplementedError, match="Exposed can't draw new targets: define its"):
         Exposed().sample(jax.random.key(0), jnp.asarray(OUTPUTS))

@@ -86,7 +86,7 @@ def test_equal_deviations_are_one_gaussian(standardize):
 @pytest.mark.slow
 @pytest.mark.parametrize("standardize", [False, True])
 def test_weights_of_measured_rows(standardize):
-    """A row with a whole weight counts as so many equal rows."""
+    """A row of integer weight counts as that many equal rows."""
     weights = np.array([2, 1, 0, 3, 1, 0, 1])
     again = np.repeat(np.arange(ROWS), weights)
     for y, sd, outputs in ((Y[:, 0], SD[:, 0], 1), (Y, SD, 2)):
@@ -123,7 +123,7 @@ def test_density_and_new_draws():
 @pytest.mark.filterwarnings("ignore:these weights can't be trusted")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_run_is_saved_scored_and_reported(tmp_path, weighted):
-    """All that looks at targets: metrics, scores, other models, ArviZ, reports."""
+    """Everything that uses targets: metrics, scores, other models, ArviZ, reports."""
     y, sd, weights = Y[:, :1], SD[:, 0], np.array([2.0, 1.0, 0.5, 3.0, 1.0, 2.0, 1.0])
     likelihood = tb.MeasuredGaussian(tb.Hyper(1.0))
     powers = weights if weighted else None

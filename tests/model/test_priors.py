@@ -32,7 +32,7 @@ from tensorbnn.posterior import precision
 
 @dataclass(frozen=True)
 class Gumbel(Prior):
-    """A user's own prior, with the least that is asked of one."""
+    """A user's own prior, with only the required methods."""
 
     loc: Number = 0.0
     scale: Number = 1.0
@@ -161,7 +161,7 @@ def test_draws_have_the_distribution_of_the_density(prior, truth, dtype):
 def test_draws_stay_in_the_support(prior, truth):
     draws = np.asarray(prior.sample(jax.random.key(2), (200, 100)))
     assert np.all(np.isfinite(draws))
-    # SciPy says where the density is zero, the prior says it by its support.
+    # SciPy returns a density of zero there; the prior has a support.
     low, high = truth.support()
     kind = "positive" if low == 0 else "real"
     assert prior.support == (kind if high == np.inf else Interval(low, high))
@@ -248,7 +248,7 @@ def test_location_and_scale_standardize(prior):
 def test_location_and_scale_are_of_the_right_size(prior, truth):
     """On the unconstrained scale: the quartiles are less than three widths from the center."""
     if isinstance(prior, Gumbel):
-        return  # it does not say
+        return  # it has none
     real = transform(prior.support).to_real(jnp.asarray(truth.ppf([0.25, 0.75])))
     location, scale = prior.location_scale()
     z = (real - location) / scale
@@ -345,7 +345,7 @@ def test_bind_replaces_and_leaves_the_original():
 
 
 def test_bind_takes_proposals_of_a_sampler():
-    # A sampler may propose anything: checks stand at the boundary, not here.
+    # A sampler may propose anything: checks are at the boundary, not here.
     assert Normal().bind({"scale": -1.0}).scale == -1.0
 
 
@@ -384,7 +384,7 @@ def test_a_number_is_a_float_a_hyper_or_a_prior():
 def test_the_repr_of_a_hyper_shows_the_prior_in_force():
     assert repr(Hyper(0.1)) == "Hyper(start=0.1, prior=LogNormal(loc=log(0.1), scale=1.0))"
     assert repr(Hyper(1, HalfNormal())) == "Hyper(start=1.0, prior=HalfNormal(scale=1.0))"
-    assert repr(Hyper(-1)) == "Hyper(start=-1.0, prior=None)"  # which no number accepts
+    assert repr(Hyper(-1)) == "Hyper(start=-1.0, prior=None)"  # no argument accepts it
 
 
 # Bad arguments.

@@ -106,7 +106,7 @@ def test_the_native_engine_leaves_scatter_on_top_of_error_bars_to_jax():
 
 
 def test_a_weighted_run_is_saved_and_scored(tmp_path):
-    """With all that looks at targets: reports, scores, leave-one-out, other likelihoods, ArviZ."""
+    """Everything that uses targets: reports, scores, leave-one-out, other likelihoods, ArviZ."""
     likelihood, weights = tb.Gaussian(sd=0.5), np.array([2.0, 1.0, 0.5, 3.0, 0.0, 2.0])
     posterior = made(likelihood, REAL, 1, sample_weight=weights, standardize=True)
     ensemble = tb.sample(

@@ -1,4 +1,4 @@
-"""The plots draw what they say, where they are told to."""
+"""The plots show the right values, on the given axes."""
 
 import builtins
 import sys

@@ -24,8 +24,7 @@ ADAPTIVE = tb.AdaptiveHMC(
 )
 FIXED = tb.HMC(step_size=0.01, num_steps=3)
 SAMPLERS = {"hmc": tb.HMC(max_steps=20), "adaptive": ADAPTIVE, "fixed": FIXED}
-# Three chains take turns where there are two cores, and meet in burn-in. A checkpoint follows every
-# call.
+# Three chains take turns on two cores, and pool in burn-in. They are saved after every call.
 PLAN = {"chains": 3, "burn_in": 160, "draws": 30, "thin": 2, "networks_per_file": 4}
 REPORTS = {"report_every": 4, "metrics": [tb.MeanSquaredError()], "validation": (X / 2, Y / 2)}
 OFTEN = {"checkpoint_seconds": 1e-9, "progress": False}
@@ -77,7 +76,7 @@ def use_cache(cache, *, fill=False):
 
 
 def make_reference(path, cache, sampler):
-    """For a child: a run that nothing interrupts; compiles all that runs like it need."""
+    """For a child: an uninterrupted run, which compiles all that similar runs need."""
     use_cache(cache, fill=True)
     draw(path, sampler)
     short = Path(f"{path}-short")
@@ -86,7 +85,7 @@ def make_reference(path, cache, sampler):
 
 
 def begin_or_go_on(path, cache, sampler, errors, options):
-    """For a child: sample to `path`, or go on with the run that is there; messages to a file."""
+    """For a child: sample to `path`, or continue the run that is there; messages go to a file."""
     use_cache(cache)
     descriptor = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(descriptor, 2)
@@ -97,7 +96,7 @@ def begin_or_go_on(path, cache, sampler, errors, options):
 
 
 def transitions(path):
-    """How far the chains of a run are, in all; -1 where there is no run yet."""
+    """The progress of all chains of a run together; -1 if there is no run yet."""
     try:
         store = DirectoryStore(path)
     except FileNotFoundError:
@@ -123,7 +122,7 @@ def arrays(ensemble):
 
 
 def assert_same_arrays(found, whole):
-    """All names, types and bytes are those of the first draws of `whole`."""
+    """All names, types and bytes equal those of the first draws of `whole`."""
     assert found.keys() == whole.keys()
     for name, values in found.items():
         first = whole[name][:, : values.shape[1]]
@@ -154,7 +153,7 @@ def assert_same_run(path, reference):
 
 
 def assert_part_of(path, whole, reports):
-    """A run that was stopped anyhow: its draws, if it has any, are the first ones of `whole`."""
+    """A run that was stopped in any way: its draws, if any, are the first ones of `whole`."""
     store = DirectoryStore(path)
     found = by_epoch(store.reports())
     assert found == {key: reports[key] for key in found}

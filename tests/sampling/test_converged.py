@@ -1,4 +1,4 @@
-"""When predictions are known well enough, and how long that takes."""
+"""When predictions are precise enough, and how long that takes."""
 
 import numpy as np
 import pytest
@@ -38,20 +38,20 @@ def test_the_numbers_are_those_of_the_diagnosis():
 
 
 @pytest.mark.parametrize(("ess", "reached"), [(50.0, True), (400.0, False)])
-def test_what_was_known_before_changes_the_work_and_not_the_answer(ess, reached):
+def test_an_earlier_estimate_changes_the_work_but_not_the_answer(ess, reached):
     values, until = series(), tb.Converged(rhat=1.1, ess=ess)
     before = estimate_convergence(values[:, :300], until)
     found = estimate_convergence(values, until, before)
     assert found.converged == estimate_convergence(values, until).converged == reached
-    # The worst points alone say that it is not reached; that it is, only all of them say.
+    # The worst points alone can show that it is not reached; only all of them show that it is.
     assert found.exact.sum() == (30 if reached else POINTS_AT_ONCE)
     exact = estimate_convergence(values, until)
     np.testing.assert_array_equal(found.rhat[found.exact], exact.rhat[found.exact])
-    # The rest is foretold. ESS of 4 x 300 draws errs by some 10 to 20 % (here and there).
+    # The rest is extrapolated. ESS of 4 x 300 draws errs by some 10 to 20 % (here and there).
     np.testing.assert_allclose(found.ess, exact.ess, rtol=0.6)
 
 
-def test_a_look_is_at_the_worst_points_only():
+def test_only_the_worst_points_are_checked_in_between():
     values, until = series(), tb.Converged(ess=1000)
     before = estimate_convergence(values[:, :300], until)
     found = estimate_convergence(values, until, before, most=8)
@@ -106,7 +106,7 @@ def test_what_never_changes_is_certain_and_a_chain_that_never_moves_is_stuck():
         assert not found.converged
 
 
-def test_too_few_draws_say_nothing():
+def test_too_few_draws_give_no_estimate():
     assert estimate_convergence(series(draws=3), tb.Converged()) is None
     assert estimate_convergence(series(draws=4), tb.Converged()) is not None
 

@@ -56,7 +56,7 @@ def test_another_instruction_set_is_named(posterior, tmp_path):
         tb.resume(path, draws=4, progress=False)
 
 
-def test_without_the_engine_a_run_can_not_go_on(posterior, tmp_path, monkeypatch):
+def test_a_run_without_its_engine_can_not_be_resumed(posterior, tmp_path, monkeypatch):
     path = tmp_path / "run"
     tb.sample(posterior, SAMPLER, draws=3, path=path, **OPTIONS)
     monkeypatch.setattr(library, "_load", lambda: library.Library(None, "it is not there"))

@@ -1,4 +1,4 @@
-"""Chains as tasks of an executor: the bits of a run without one, whatever happens to workers."""
+"""Chains as tasks of an executor have the bits of a run without one, even if workers die."""
 
 import multiprocessing
 import os
@@ -112,7 +112,7 @@ def go_on(path, executor=None, **options):
 
 
 def contents(path):
-    """The arrays in each file of the chains; what a file says of its run names the executor."""
+    """The arrays in each file of the chains; the description of the run names the executor."""
     return {
         file.relative_to(path).as_posix(): {n: a.tobytes() for n, a in load_file(file).items()}
         for file in path.glob("chain-*/*.safetensors")
@@ -195,13 +195,13 @@ def test_dask(reference, tmp_path, dask):
 
 
 def open_task(path):
-    """A run that is locked and goes on to five draws, and what its workers are told."""
+    """A locked run that continues to five draws, and the message to its workers."""
     store = DirectoryStore.open_to_write(path)
     run = restore_run(store, draws=5, custom_objects=CUSTOM, metrics=[Mishap()])
     return store, make_task(run, store)
 
 
-def test_a_chain_that_is_complete_is_left_as_it_is(reference, tmp_path):
+def test_a_complete_chain_is_left_as_it_is(reference, tmp_path):
     path = tmp_path / "run"
     draw(path, draws=2)
     store, task = open_task(path)
@@ -220,7 +220,7 @@ def test_a_chain_that_is_complete_is_left_as_it_is(reference, tmp_path):
 
 @pytest.fixture
 def interruptible():
-    """Where the tests run in the background of a shell, interrupts are ignored unless asked for."""
+    """In the background of a shell, interrupts are ignored unless a handler is set."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -370,12 +370,12 @@ def lines(path):
 
 
 def test_processes_that_die_half_way(reference, tmp_path, pool):
-    """With one of them the pool breaks: another takes its place, and chains go on."""
+    """If one of them dies the pool breaks: another pool replaces it, and chains continue."""
     mishap = Mishap(str(tmp_path), (signal.SIGKILL, signal.SIGTERM))
     draw(tmp_path / "run", pool, mishap=mishap)
     assert mishap.sent() == 2
     assert_same(tmp_path / "run", reference)
-    # A chain that had begun anew would have reported again.
+    # A chain that had started over would have reported again.
     assert len(lines(tmp_path / "run")) <= 2 * REPORTS + 1
 
 
@@ -391,7 +391,7 @@ def test_a_dask_worker_that_is_killed_half_way(reference, tmp_path, dask):
 
 
 class Lossy(Executor):
-    """Loses what it is given; in the end also itself."""
+    """Loses the tasks it is given, and in the end breaks."""
 
     def __init__(self, most):
         self.submitted, self.most = 0, most
@@ -427,7 +427,7 @@ def test_workers_that_are_lost_again_and_again(reference, tmp_path, most, messag
 
 
 class Choosy(ThreadPoolExecutor):
-    """Takes one chain, and no other."""
+    """Accepts one chain, and no other."""
 
     def __init__(self):
         super().__init__(1)
@@ -440,14 +440,14 @@ class Choosy(ThreadPoolExecutor):
         return super().submit(function, *arguments, **options)
 
 
-def test_an_executor_that_takes_no_more_chains(reference, tmp_path):
+def test_an_executor_that_accepts_no_more_chains(reference, tmp_path):
     path = tmp_path / "run"
     with Choosy() as executor:
         message = r"takes no chain \(RuntimeError: cannot schedule .*\).*continue with tb.resume"
         with pytest.raises(tb.RunError, match=message):
             draw(path, executor)
         assert executor.submitted == 2
-        # The chain that it took has stopped by then.
+        # The chain that it accepted has stopped by then.
         assert not list(path.glob("chain-*/chain.lock"))
     assert read_manifest(path)["status"] == "interrupted"
     go_on(path)
@@ -455,7 +455,7 @@ def test_an_executor_that_takes_no_more_chains(reference, tmp_path):
 
 
 class Forgetful(Serial):
-    """Says of every second task that it was cancelled, or what else it is told to say."""
+    """Reports every second task as cancelled, or with another given error."""
 
     def __init__(self, error):
         self.count, self.error = 0, error
@@ -520,7 +520,7 @@ def test_what_can_not_be_sent_is_named(tmp_path):
 
 @pytest.fixture
 def begun(tmp_path):
-    """A run that is locked, with what its workers are told."""
+    """A locked run, and the message to its workers."""
     path = tmp_path / "run"
     draw(path, draws=2)
     store, task = open_task(path)
@@ -544,7 +544,7 @@ def test_a_worker_checks_what_it_finds(begun, tmp_path):
     assert contents(store.path) == before
 
 
-def test_a_worker_waits_for_the_one_before_it(begun):
+def test_a_worker_waits_for_the_previous_one(begun):
     store, task = begun
     with store.chain_lock(0) as lock:
         thread = threading.Thread(target=run_chain, args=(task, 0))
@@ -558,9 +558,9 @@ def test_a_worker_waits_for_the_one_before_it(begun):
         run_chain(task._replace(patience_seconds=0.0), 1)
 
 
-def test_errors_come_back_from_workers(begun, monkeypatch):
+def test_errors_of_workers_are_returned(begun, monkeypatch):
     class LocalError(Exception):
-        """Can't be sent as it is."""
+        """Can't be pickled."""
 
     def fail(group):
         raise LocalError("bad luck")
@@ -572,8 +572,8 @@ def test_errors_come_back_from_workers(begun, monkeypatch):
     assert str(error) == "a is damaged"
 
 
-def test_what_workers_warn_of_is_told_once(tmp_path):
-    """Workers have nobody to tell it: both chains are on a machine that differs."""
+def test_warnings_of_workers_are_issued_once(tmp_path):
+    """Workers return their warnings: both chains run on a machine that differs."""
     path = tmp_path / "run"
     draw(path, draws=2)
     store = DirectoryStore.open_to_write(path)

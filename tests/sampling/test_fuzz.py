@@ -42,7 +42,7 @@ def change_a_byte(generator, content):
 
 
 def change_a_character(generator, content):
-    """In what is most likely text, into something that JSON knows, too."""
+    """Replace a character, most likely of text, by one that JSON knows, too."""
     place = generator.integers(min(len(content), 2000))
     return changed(content, place, generator.choice(list(b'0123456789-.eE[]{}",: \n\\tfn')))
 
@@ -83,7 +83,7 @@ def append(generator, content):
 
 
 def another_length_of_the_head(generator, content):
-    """The first eight bytes of a safetensors file; enormous ones, too."""
+    """Change the first eight bytes of a safetensors file, also to enormous numbers."""
     return int(2 ** generator.uniform(0, 63)).to_bytes(8, "little") + content[8:]
 
 
@@ -153,7 +153,7 @@ def flat(value):
 
 
 def check(path, file, whole, *, resumes):
-    """What is read is what was written, what is refused is refused with the name of the file."""
+    """What is read equals what was written; errors name the file."""
     began = time.monotonic()
     reading = Reading(path, resumes=resumes)
     for name, value in reading.read.items():
@@ -228,7 +228,7 @@ def test_files_that_are_missing(original, copy):
     for file in sorted(file for file in copy.rglob("*") if file.is_file()):
         content = file.read_bytes()
         file.unlink()
-        if file.name == "data.safetensors":  # they may be left out, and are then asked for
+        if file.name == "data.safetensors":  # optional, and then needed by `resume`
             with pytest.raises(ValueError, match="does not keep its data: give them"):
                 restore_checkpoints(copy)
         else:
@@ -236,8 +236,8 @@ def test_files_that_are_missing(original, copy):
         file.write_bytes(content)
 
 
-def test_what_is_read_of_a_damaged_run_when_asked(original, copy):
-    """Of files with damage nothing is taken; draws of the others stay side by side."""
+def test_damaged_files_are_skipped_when_asked(original, copy):
+    """Damaged files are left out entirely; draws of the others stay aligned."""
     whole = small_runs.arrays(tb.load(original))
     files = sorted(copy.glob("chain-*/draws-*"))
     for seed, (file, mutate) in enumerate(itertools.product(files, MUTATIONS)):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Reference:
-    """A run that nothing has interrupted, and how long such a run takes once it samples."""
+    """An uninterrupted run, and how long such a run takes once it samples."""
 
     def __init__(self, folder, sampler):
         self.sampler, self.path, self.cache = sampler, folder / "reference", folder / "cache"
@@ -40,7 +40,7 @@ class Reference:
 
 
 class Life:
-    """A process that begins a run or goes on with it."""
+    """A process that begins or continues a run."""
 
     def __init__(self, reference, path, **options):
         self._path, self._before = path, transitions(path)
@@ -53,7 +53,7 @@ class Life:
         return transitions(self._path) > max(self._before, 0)
 
     def wait_until_it_opens(self):
-        """Until it has made the directory, or taken the lock of the one that is there."""
+        """Wait until the process has created the directory, or locked the existing one."""
         self._wait_for_change("run.lock")
 
     def wait_until_it_samples(self):
@@ -118,7 +118,7 @@ def kill_again_and_again(reference, folder, wanted):
 def kill_once(reference, path, generator):
     """Kill one process at a random time; whether chains were at work.
 
-    Now and then while the directory is made, or opened and read.
+    Sometimes while the directory is created, or opened and read.
     """
     opening = generator.random() < (0.1 if path.exists() else 0.5)
     delay = generator.uniform(0, 0.1 if opening else reference.seconds / 3)
@@ -144,7 +144,7 @@ def is_complete(path):
 
 
 def test_sigterm_at_random_times(reference, tmp_path):
-    """Each process saves, says how to go on and exits with 143."""
+    """Each process saves, prints how to resume and exits with 143."""
     seed = np.random.SeedSequence().entropy
     print(f"seed {seed}")
     path, generator = tmp_path / "run", np.random.default_rng(seed)
@@ -177,7 +177,7 @@ def test_sigterm_at_random_times(reference, tmp_path):
     ],
 )
 def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):
-    """The system refuses to let files grow; each time there is a little more room."""
+    """Files can't grow beyond a limit, which rises a little each time."""
     messages = tmp_path / "messages.json"
     assert small_runs.end(small_runs.start(fill_the_disk, tmp_path, options, messages)) == 0
     small_runs.assert_same_run(tmp_path / "run", tmp_path / "reference")
@@ -188,7 +188,7 @@ def test_a_disk_that_is_full_again_and_again(tmp_path, file, options):
 
 
 def fill_the_disk(folder, options, messages):
-    """For a child: sample where files may have so many bytes and no more."""
+    """For a child: sample where files may have this many bytes and no more."""
     path = folder / "run"
     whole = small_runs.draw(folder / "reference", **options)
     drawn, reports = small_runs.arrays(whole), small_runs.by_epoch(whole.reports)
@@ -216,7 +216,7 @@ def fill_the_disk(folder, options, messages):
     ("draws", "part"), [(8000, 0.25), pytest.param(20_000, 0.1, marks=pytest.mark.soak)]
 )
 def test_memory_does_not_grow_with_the_draws(tmp_path, draws, part):
-    """Some megabytes are allocated late whatever the draws are: a smaller part of more draws."""
+    """A few megabytes are allocated late in any case: a smaller share of more draws."""
     answer = tmp_path / "answer.json"
     process = small_runs.start(measure_memory, tmp_path / "run", draws, answer)
     assert small_runs.end(process, seconds=300) == 0
@@ -227,7 +227,7 @@ def test_memory_does_not_grow_with_the_draws(tmp_path, draws, part):
 
 
 def measure_memory(path, draws, answer):
-    """For a child: the growth of memory at its most, and the size of the draws, in bytes."""
+    """For a child: the largest growth of memory, and the size of the draws, in bytes."""
     network = tb.Network(tb.Dense(1000), tb.Tanh(), tb.Dense(1), inputs=1)
     posterior = tb.Posterior(network, tb.Gaussian(sd=0.1), [-1.0, 0.0, 1.0], [0.0, 1.0, 0.5])
     sampler = tb.HMC(step_size=0.01, num_steps=1)

@@ -64,7 +64,7 @@ def test_resume_continues_the_burn_in_and_drops_its_networks(tmp_path, path):
     assert not list(tmp_path.rglob("burn-in.safetensors"))
 
 
-def test_the_verdict_says_that_these_are_networks_of_burn_in():
+def test_the_verdict_reports_networks_of_burn_in():
     verdict = stopped_in_burn_in(60).diagnose(X, progress=False).verdict
     assert verdict.kind is VerdictKind.NOT_YET
     assert verdict.findings[0] == InBurnIn(60, 100)
@@ -115,7 +115,7 @@ SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Sleepy(tb.Sampler):
-    """Says nothing about its gradients."""
+    """Does not announce its gradients."""
 
     def init(self, target, positions, burn_in):
         return FIXED.init(target, positions, burn_in)
@@ -133,7 +133,7 @@ class Sleepy(tb.Sampler):
 
 @dataclass(frozen=True)
 class Announcing(Sleepy):
-    """Says how many gradients a transition takes."""
+    """Announces how many gradients a transition takes."""
 
     most_gradients = staticmethod(tb.HMC.most_gradients)
 
@@ -141,7 +141,7 @@ class Announcing(Sleepy):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", [Sleepy(), Announcing()])
 def test_minutes_hold_and_no_transition_begins_that_would_end_too_late(sampler):
-    """Compiled before: how long that takes is the machine's."""
+    """All is compiled before, since the time for that depends on the machine."""
     options = {"chains": 1, "burn_in": 1, "progress": False}
     tb.sample(posterior(), sampler, draws=1, **options)
     limit, began = 6.3, time.monotonic()

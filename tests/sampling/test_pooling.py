@@ -1,4 +1,4 @@
-"""Pooling rounds: who is stuck, how it is restarted, and that bits do not depend on cuts."""
+"""Pooling rounds: which chains are stuck, how they restart, and that interrupts change no bit."""
 
 import shutil
 import warnings
@@ -44,17 +44,17 @@ def test_a_chain_that_accepts_nothing_is_stuck():
         stuck_reason(own[:-1], OTHERS[:, :-1], dimension=50) is None
     )  # one bad round is not enough
     assert stuck_reason(own, OTHERS[:0], dimension=50)  # also a chain that is alone
-    # Where none accepts anything, the step size is to blame, not one of them.
+    # If no chain accepts anything, the cause is the step size, not one of the chains.
     assert stuck_reason(own, np.stack([own, own]), dimension=50) is None
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_log_density_that_is_no_number_is_stuck(value):
+def test_a_chain_without_a_finite_log_density_is_stuck(value):
     own = history(0.9, [-100.0] * 9 + [value])
     assert "log-density of" in stuck_reason(own, OTHERS, dimension=50)
 
 
-def test_far_below_the_others_is_stuck_unless_it_climbs():
+def test_a_chain_far_below_the_others_is_stuck_unless_it_climbs():
     spread = np.sqrt(50 / 2)
     low = history(0.9, -100.0 - 1.5 * FAR * spread)
     low = np.broadcast_to(low, (10, 2))
@@ -66,15 +66,15 @@ def test_far_below_the_others_is_stuck_unless_it_climbs():
     assert stuck_reason(climbing, OTHERS, dimension=50) is None
 
 
-def test_chains_start_again_only_in_the_middle_of_burn_in():
+def test_chains_restart_only_in_the_middle_of_burn_in():
     own = history(np.zeros(20), -100.0)
     others = np.broadcast_to(history(0.9, -100.0), (3, 20, 2))
     found = [stuck_reason(own[:count], others[:, :count], 50) is not None for count in range(1, 21)]
     assert np.flatnonzero(found).tolist() == list(range(FIRST_RESTART, LAST_RESTART + 1))
 
 
-def test_a_chain_that_was_started_again_has_time_to_arrive():
-    """Three rounds to climb, two to accept something: what it told before does not count."""
+def test_a_restarted_chain_has_time_to_arrive():
+    """Three rounds to climb, two to accept something: earlier rounds do not count."""
     others = np.broadcast_to(history(0.9, -100.0), (3, 20, 2))
     rounds = np.zeros(20)
 
@@ -103,8 +103,8 @@ def test_log_densities_that_are_rounded_too_much():
     assert coarse_precision(np.asarray([np.nan, -np.inf], np.float32)) is None
 
 
-def test_a_noise_that_is_far_too_small_is_told_of():
-    """A row that is 10,000 noises off: chains do not move, and the run says what to do."""
+def test_a_noise_that_is_far_too_small_is_reported():
+    """A row is 10,000 sds off: chains do not move, and the warning says what to do."""
     y = np.append(small_runs.X[:-1], 100.0)
     layer = tb.Dense(1, tb.Normal(0, 100), tb.Normal(0, 100))
     model = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.01), small_runs.X, y)
@@ -131,7 +131,7 @@ def sample_with_a_stuck_chain(path=None, **options):
     return tb.sample(model, STUCK, start=parameters, path=path, **given | options)
 
 
-def test_a_stuck_chain_is_told_of_and_starts_again():
+def test_a_stuck_chain_is_reported_and_restarted():
     with pytest.warns(ChainRestarted) as told:
         ensemble = sample_with_a_stuck_chain()
     assert told[0].message.chain == 1
@@ -159,7 +159,7 @@ class Snapshots:
     def __call__(self, predictions, targets):
         if self.path.exists():
             self.count += 1
-            # Another chain's files get their names while this looks on.
+            # Files of another chain may be renamed during the copy.
             unfinished = shutil.ignore_patterns("*.tmp")
             copy = self.folder / str(self.count)
             shutil.copytree(self.path, copy, ignore=unfinished, dirs_exist_ok=True)
@@ -167,8 +167,8 @@ class Snapshots:
 
 
 @pytest.mark.parametrize("sampler", [tb.HMC(max_steps=20), STUCK])
-def test_chains_saved_on_both_sides_of_a_round_go_on_to_the_same_bits(sampler, tmp_path):
-    """One chain was saved rounds after the other: it tells again what it told then."""
+def test_chains_saved_on_both_sides_of_a_round_resume_to_the_same_bits(sampler, tmp_path):
+    """One chain was saved rounds after the other: it shares the same values again."""
     plan = {"chains": 2, "burn_in": 200, "draws": 10, "progress": False, "seed": 1}
     often = {"checkpoint_seconds": 1e-9, "report_every": 20}
     path = tmp_path / "run"
@@ -193,7 +193,7 @@ def noise_posterior(noise):
     return tb.Posterior(network, tb.Gaussian(sd=tb.Hyper(0.3)), x, y, standardize=True)
 
 
-def test_noise_that_collapses_is_said_within_burn_in():
+def test_noise_that_collapses_is_reported_within_burn_in():
     """As an error, since that ends a run which would take hours."""
     with pytest.raises(DataWarning) as caught:
         tb.sample(noise_posterior(0.0), chains=2, burn_in=10**6, draws=10, progress=False)

@@ -1,4 +1,4 @@
-"""Several processes at once: one writes and the others are told so; readers see whole states."""
+"""Several processes at once: one writes, the others get an error; readers see complete states."""
 
 import errno
 import fcntl
@@ -61,7 +61,7 @@ class Rivals:
 
 
 def write_when_others_were_refused(number, barrier, path, cache, refused, resumes):
-    """For a child: write a run that goes on once `refused` is set."""
+    """For a child: write a run that continues once `refused` is set."""
     small_runs.use_cache(cache)
 
     def wait(predictions, targets):
@@ -83,7 +83,7 @@ def write_when_others_were_refused(number, barrier, path, cache, refused, resume
 def holds(file):
     try:
         return json.loads(file.read_text())["pid"] == os.getpid()
-    except (FileNotFoundError, ValueError):  # not there, or being written by somebody else
+    except (FileNotFoundError, ValueError):  # not there, or being written by another process
         return False
 
 
@@ -108,14 +108,16 @@ def make_reference(folder, cache):
 
 
 @pytest.mark.parametrize("resumes", [True, False], ids=["resume", "sample"])
-def test_of_several_writers_one_works_and_the_others_are_told(reference, cache, tmp_path, resumes):
+def test_one_of_several_writers_works_and_the_others_get_an_error(
+    reference, cache, tmp_path, resumes
+):
     path, refused = tmp_path / "run", PROCESSES.Event()
     if resumes:
         process = small_runs.start(make_short, path, cache)
         assert small_runs.end(process) == 0
     rivals = Rivals(write_when_others_were_refused, path, cache, refused, resumes)
     try:
-        # These come while the one that works waits: nobody waits for it.
+        # These start while the writer pauses: none of them waits for it.
         answers = rivals.results(RIVALS - 1)
         refused.set()
         assert rivals.results(1) == [WORKED]
@@ -138,7 +140,7 @@ def make_short(path, cache):
 
 
 def make_directories(number, barrier, folder, overwrite, rounds):
-    """For a child: make the same directories as others do; the rounds in which it could."""
+    """For a child: create the same directories as others; the rounds in which it succeeded."""
     won = []
     for each in range(rounds):
         path = folder / ("run" if overwrite else f"run-{each}")
@@ -163,7 +165,7 @@ def make_directories(number, barrier, folder, overwrite, rounds):
 
 
 @pytest.mark.parametrize("overwrite", [False, True], ids=["new", "overwrite"])
-def test_of_several_who_make_a_directory_one_does(tmp_path, overwrite):
+def test_only_one_of_several_processes_creates_a_directory(tmp_path, overwrite):
     rounds = 40
     if overwrite:
         create(tmp_path / "run", seed=99)
@@ -177,8 +179,8 @@ def test_of_several_who_make_a_directory_one_does(tmp_path, overwrite):
 
 
 @pytest.mark.parametrize("moment", ["check_free", "Lock"])
-def test_a_run_that_somebody_else_has_just_made_is_not_replaced(tmp_path, monkeypatch, moment):
-    """Made, filled and closed between two looks at the directory."""
+def test_a_run_that_another_process_just_created_is_not_replaced(tmp_path, monkeypatch, moment):
+    """Created, filled and closed between two checks of the directory."""
     original, path = getattr(new_directory, moment), tmp_path / "run"
 
     def slow(*arguments, **options):
@@ -199,7 +201,7 @@ def test_a_run_that_somebody_else_has_just_made_is_not_replaced(tmp_path, monkey
 
 
 def take_locks(number, barrier, file, locks, times):
-    """For a child: take a lock many times; how often somebody else had it.
+    """For a child: take a lock many times; how often another process had it.
 
     The first holder is one that is gone.
     """
@@ -243,7 +245,7 @@ SLOWLY = {"thin": 100, "report_every": 47}
 
 
 def write_slowly(path, cache, options):
-    """For a child: sample with a longer way from draw to draw, or go on with that."""
+    """For a child: sample with a longer way from draw to draw, or continue such a run."""
     small_runs.use_cache(cache)
     if path.exists():
         small_runs.go_on(path, **options)
@@ -251,8 +253,8 @@ def write_slowly(path, cache, options):
         small_runs.draw(path, **SLOWLY | options)
 
 
-def test_a_reader_sees_only_whole_states(reference, cache, tmp_path):
-    """While a run begins, is killed, goes on with another pace and is made longer."""
+def test_a_reader_sees_only_complete_states(reference, cache, tmp_path):
+    """While a run begins, is killed, continues at another pace and is extended."""
     path, seen, reports = tmp_path / "run", [], []
     whole = small_runs.arrays(tb.load(reference / "polled"))
     refreshed = None

@@ -52,7 +52,7 @@ def same_draws(first: tb.Ensemble, second: tb.Ensemble) -> bool:
 
 
 def numbers(reports):
-    """Reports without the one number that is never the same twice."""
+    """Reports without the only number that differs from run to run."""
     return [{name: each for name, each in r.items() if name != "seconds"} for r in reports]
 
 
@@ -234,7 +234,7 @@ def failing(good_calls):
 
 @pytest.mark.parametrize(("thin", "draws"), [(1, 20), (4, 5), (7, 2)])
 def test_a_metric_that_fails_does_not_lose_the_run(tmp_path, thin, draws):
-    """It is called at the start, at 10 and at 20; the fourth call fails, in the midst of a draw."""
+    """It is called at the start, at 10 and at 20; the fourth call fails, within a draw."""
     options = {"chains": 1, "burn_in": 10, "thin": thin, "report_every": 10}
     message = r"metric `fragile` failed on the training data at transition 30 of chain 0: KeyError"
     with pytest.raises(MetricError, match=message):
@@ -260,7 +260,7 @@ def test_a_metric_that_never_works_is_refused_before_the_run(tmp_path, metric):
     assert not (tmp_path / "run").exists()
 
 
-def test_reports_can_be_read_while_the_run_goes_on(tmp_path):
+def test_reports_can_be_read_during_the_run(tmp_path):
     path, seen = tmp_path / "run", []
 
     def watch():
@@ -297,7 +297,7 @@ def store(request):
     return request.getfixturevalue("directory")
 
 
-def test_reports_come_back_in_order_the_latest_of_an_epoch(store):
+def test_reports_are_sorted_and_the_latest_of_an_epoch_counts(store):
     assert store.reports() == []
     for chain, transition, value in [(1, 5, 0.5), (0, 5, None), (1, 10, 2), (1, 5, "again")]:
         store.append_report({"chain": chain, "transition": transition, "value": value})
@@ -306,7 +306,7 @@ def test_reports_come_back_in_order_the_latest_of_an_epoch(store):
     ]
 
 
-def test_a_torn_line_is_not_read_and_does_no_harm(directory):
+def test_an_incomplete_line_is_ignored(directory):
     reports = [{"chain": 0, "transition": transition, "name": "ä"} for transition in range(1, 4)]
     directory.append_report(reports[0])
     file = directory.path / "metrics.jsonl"
@@ -511,13 +511,13 @@ def test_the_time_left_is_that_of_steps_as_they_are_now(monkeypatch):
             lines.append(log_line(bar._display.tasks[0]))
         bar.set_total(200, "R-hat 1.02")
         lines.append(log_line(bar._display.tasks[0]))
-    # 900 steps of 0.1 seconds seem to be left, and are as long as they look; then 890 of a second.
+    # After ten seconds, 900 steps of 0.1 seconds seem to be left; after twenty, 890 of a second.
     assert lines[9] == "sampling 10 %, 100 of 1,000, at least 0:01:30 left"
     assert lines[19] == "sampling 11 %, 110 of 1,000, 0:14:50 left"
     assert lines[20] == "sampling 55 %, 110 of 200, R-hat 1.02, 0:01:30 left"
 
 
-def test_a_limit_that_comes_first_is_said(monkeypatch):
+def test_a_limit_that_comes_first_is_shown(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     console = Console(file=StringIO(), get_time=lambda: now[0])
@@ -556,7 +556,7 @@ class Gone(StringIO):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_display_that_nobody_can_see_stops_no_run(monkeypatch, terminal):
+def test_a_broken_display_does_not_stop_the_run(monkeypatch, terminal):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     monkeypatch.setattr(sys, "stderr", Gone(terminal=terminal))

@@ -1,4 +1,4 @@
-"""A run that was stopped anywhere goes on to the bits of the one that never was."""
+"""A run that was stopped anywhere is bit-identical to an uninterrupted one when it is resumed."""
 
 import itertools
 import json
@@ -109,7 +109,7 @@ def one_transition_a_call(monkeypatch):
 
 
 def stop_after(monkeypatch, transitions):
-    """Chains stop by themselves after so many transitions, as after Ctrl-C."""
+    """Chains stop by themselves after this many transitions, as after Ctrl-C."""
 
     def stop(group):
         if group.at.transitions >= transitions:
@@ -152,7 +152,7 @@ def test_stopped_again_and_again(reference, tmp_path, monkeypatch):
     assert_same(path, reference)
 
 
-# Two chains may each leave half a line, the first of which is then not the last.
+# Two chains may each leave an incomplete line, the first of which is then not the last line.
 @pytest.mark.filterwarnings("ignore:.*metrics.jsonl is damaged in:UserWarning")
 @pytest.mark.parametrize("torn", [True, False], ids=["torn", "whole"])
 @pytest.mark.usefixtures("one_transition_a_call")
@@ -190,7 +190,7 @@ def test_a_disk_that_is_full_from_any_write_on(hmc_reference, tmp_path, monkeypa
 
 
 def check_readable(path, reference):
-    """What was drawn can be read, or the error says that nothing was."""
+    """What was drawn can be read, or an error reports that nothing was drawn."""
     assert not list(path.rglob("*.tmp"))
     try:
         kept = tb.load(path)
@@ -260,7 +260,7 @@ def test_the_prior(tmp_path):
 
 
 def test_all_chains_at_once_as_on_an_accelerator(tmp_path, monkeypatch):
-    """There chains that are equally far go on together; the same chains, to rounding."""
+    """There, chains with equally many transitions continue together; the same, to rounding."""
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     options = {"sampler": "hmc", "burn_in": 3}
     draw(tmp_path / "run", draws=2, **options)
@@ -272,8 +272,8 @@ def test_all_chains_at_once_as_on_an_accelerator(tmp_path, monkeypatch):
     )
 
 
-def test_chains_that_are_not_equally_far(tmp_path, monkeypatch, hmc_reference):
-    """Some chains can be run by themselves, and one that is at its end is left as it is."""
+def test_chains_with_different_numbers_of_transitions(tmp_path, monkeypatch, hmc_reference):
+    """Some chains can be run by themselves, and a complete one is left as it is."""
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
         stop_after(patch, 1)
@@ -470,14 +470,14 @@ def test_validation_data_that_are_not_kept_are_given_again_or_left_out(tmp_path)
     assert_same(tmp_path / "run", tmp_path / "reference")
 
 
-def test_seconds_of_reports_go_on(short):
+def test_seconds_of_reports_continue(short):
     before = {each["chain"]: each["seconds"] for each in tb.load(short).reports}
     later = [each for each in go_on(short, draws=5).reports if each["transition"] > 20]
     assert later
     assert all(each["seconds"] >= before[each["chain"]] for each in later)
 
 
-def test_a_damaged_report_is_no_reason_not_to_go_on(short):
+def test_a_damaged_report_does_not_prevent_a_resume(short):
     file = short / "metrics.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], b"rubbish\n", *lines[1:]]) + b'{"torn')
@@ -564,7 +564,7 @@ def interrupt_soon(*numbers, after, pause=0.3):
 
 @pytest.fixture
 def interruptible():
-    """Where the tests run in the background of a shell, interrupts are ignored unless asked for."""
+    """In the background of a shell, interrupts are ignored unless a handler is set."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -650,8 +650,8 @@ tb.sample(posterior, chains=2, burn_in=20, draws=10**8, path=sys.argv[1],
 UNBLOCK = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
-def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
-    """SIGTERM for a script, then Ctrl-C for the command that goes on with its run."""
+def test_sigterm_and_ctrl_c_save_and_print_how_to_resume(tmp_path):
+    """SIGTERM for a script, then Ctrl-C for the command that resumes its run."""
     path = tmp_path / "run"
     command = "from tensorbnn.cli import main; import sys; sys.exit(main(['resume', sys.argv[1]]))"
     for code, number, status in [
@@ -687,7 +687,7 @@ def test_sigterm_and_ctrl_c_save_and_say_how_to_go_on(tmp_path):
 # The command.
 
 
-def test_the_command_goes_on_and_sums_up(short, capsys, hmc_reference):
+def test_the_command_resumes_and_prints_a_summary(short, capsys, hmc_reference):
     assert main(["resume", str(short), "--draws", "5"]) == 0
     text = capsys.readouterr().out
     for word in ("10 from 2 chains", "acceptance", "R-hat", "ESS", "verdict", "time", str(short)):
@@ -717,7 +717,7 @@ def test_the_command_has_targets_and_limits(short, capsys):
     assert "--rhat must be a number above 1" in capsys.readouterr().err
 
 
-def test_the_lock_says_who_writes(tmp_path):
+def test_the_lock_names_the_writer(tmp_path):
     found = []
 
     def look(predictions, targets):

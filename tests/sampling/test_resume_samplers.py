@@ -1,4 +1,4 @@
-"""Every sampler goes on after a stop to the bits of the run that was never stopped."""
+"""Every sampler resumes a stopped run to the bits of an uninterrupted one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From arrays to networks: the same bits, whatever the run is cut into; and every bad input."""
+"""From arrays to networks: the same bits, however the run is divided; and every bad input."""
 
 import os
 import signal
@@ -222,7 +222,7 @@ def test_hyper_parameters_can_be_held():
     np.testing.assert_allclose(held.hyperparameters["likelihood.sd"], 0.3, rtol=1e-6)
 
 
-def test_chains_start_where_they_are_told():
+def test_chains_start_at_given_values():
     values = np.arange(8.0).reshape(2, 1, 4)
     still = tb.HMC(step_size=1e-9, num_steps=1)
     run = draw(
@@ -263,7 +263,7 @@ def test_chains_start_from_the_last_draws_of_an_ensemble(reference):
 
 
 @pytest.mark.slow
-def test_weights_start_from_he_drawn_anew_for_each_chain():
+def test_weights_start_from_he_drawn_separately_for_each_chain():
     network = tb.Network(tb.Dense(200), tb.Dense(200), inputs=50)
     target = tb.Posterior(network, tb.Gaussian(sd=0.1))
     still = tb.HMC(step_size=1e-9, num_steps=1)
@@ -280,7 +280,7 @@ def test_weights_start_from_he_drawn_anew_for_each_chain():
 
 
 @pytest.mark.slow
-def test_a_run_can_be_read_while_it_goes_on(tmp_path):
+def test_a_run_can_be_read_while_it_is_written(tmp_path):
     path = tmp_path / "run"
     options = {"draws": 400, "networks_per_file": 20, "path": path}
     thread = threading.Thread(target=lambda: draw(**options))
@@ -331,7 +331,7 @@ def test_an_interrupt_keeps_what_was_drawn(tmp_path):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    # Where the tests run in the background of a shell, interrupts are ignored unless asked for.
+    # In the background of a shell, interrupts are ignored unless a handler is set.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt).start()
     try:
@@ -357,7 +357,7 @@ def test_an_error_in_one_chain_stops_all(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
-    """With fewer threads than cores a run is the same; without any it can go on later."""
+    """With fewer threads than cores a run is the same; without any it can be resumed later."""
     start, started = threading.Thread.start, []
 
     def limited(thread):
@@ -380,7 +380,7 @@ def test_a_limit_on_threads(reference, tmp_path, monkeypatch, most):
 
 
 @pytest.mark.slow
-def test_the_manifest_says_what_was_run(tmp_path):
+def test_the_manifest_describes_the_run(tmp_path):
     draw(path=tmp_path / "run", seed=5, sampler=tb.HMC(step_size=0.1, num_steps=3))
     manifest = DirectoryStore(tmp_path / "run").manifest
     assert manifest["status"] == "complete"
@@ -395,7 +395,7 @@ def test_the_manifest_says_what_was_run(tmp_path):
     assert manifest["data"]["sha256"] != other["sha256"]
 
 
-def test_data_are_stored_unless_told_otherwise(tmp_path):
+def test_data_are_stored_by_default(tmp_path):
     draw(path=tmp_path / "with")
     draw(path=tmp_path / "without", store_data=False)
     np.testing.assert_allclose(DirectoryStore(tmp_path / "with").data()["x"][:, 0], X, rtol=1e-6)
@@ -407,7 +407,7 @@ WIDE = tb.LogNormal(0.0, 0.5)
 
 @dataclass(frozen=True)
 class Factor(tb.Layer):
-    """Multiplies each input by a positive factor of its own."""
+    """Multiplies each input by its own positive factor."""
 
     prior: tb.Prior = WIDE
 
@@ -534,7 +534,7 @@ def test_an_existing_run_is_refused_before_anything_is_computed(tmp_path):
     assert tb.load(tmp_path / "run").num_draws == 3
 
 
-def test_reading_a_run_without_draws_says_so(tmp_path, monkeypatch):
+def test_reading_a_run_without_draws_has_a_clear_error(tmp_path, monkeypatch):
     def fail(self, chain, index, arrays):
         raise tb.RunError("no room")
 

@@ -1,4 +1,4 @@
-"""Runs that end by themselves: with the bits of a run of that length, whatever happened."""
+"""Runs that decide when to stop: the bits of a run of that length, even after interruptions."""
 
 import math
 import re
@@ -75,7 +75,7 @@ def reached(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fixed(reached, tmp_path_factory):
-    """A run that was asked for as many draws as the other has come to."""
+    """A run with as many draws as the other one reached."""
     path = tmp_path_factory.mktemp("fixed") / "run"
     return path, draw(path, draws=reached[1].num_draws)
 
@@ -92,7 +92,7 @@ def test_the_target_is_reached_and_predictions_are_right(reached):
     assert np.all(np.abs(predicted.sd / sd - 1) < 5 / np.sqrt(2 * 250))
 
 
-def test_it_ends_at_the_first_of_its_lengths_that_is_long_enough(reached):
+def test_it_stops_at_the_first_length_that_is_long_enough(reached):
     lengths = [100]
     while lengths[-1] < reached[1].num_draws:
         lengths.append(math.ceil(1.25 * lengths[-1]))
@@ -132,7 +132,7 @@ def test_with_an_executor_it_is_the_same(reached, tmp_path):
 
 @dataclass(frozen=True)
 class Failing:
-    """As `TARGET`, but the third time that it is asked it fails."""
+    """As `TARGET`, but its third estimate fails."""
 
     asked: ClassVar[list[int]] = []
 
@@ -144,7 +144,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("at", ["while it draws", "while it decides"])
-def test_killed_while_it_is_made_longer_it_goes_on_to_the_same_end(
+def test_a_run_killed_while_it_is_extended_resumes_to_the_same_end(
     reached, tmp_path, monkeypatch, at
 ):
     path = tmp_path / "run"
@@ -191,7 +191,7 @@ class Found(NamedTuple):
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_a_rule_of_the_users_own(tmp_path, numbers):
-    """It decides, is saved with the run, and goes on after a limit to the same end."""
+    """It decides, is saved with the run, and continues to the same end after a limit."""
     path, rule = tmp_path / "run", KnownMean(0.008, numbers)
     with pytest.warns(StoppedInBurnIn):
         assert draw(tmp_path / "none", draws=40, until=rule, max_gradients=5).in_burn_in
@@ -212,7 +212,7 @@ def test_a_rule_of_the_users_own(tmp_path, numbers):
     assert_same_arrays(arrays(tb.load(path)), arrays(mine))
 
 
-def test_the_rule_of_the_library_can_be_asked_too(reached):
+def test_the_rule_of_the_library_can_be_called_directly(reached):
     assert TARGET.estimate(reached[1]).converged
     own = tb.Converged(rhat=1.02, ess=10)
     assert own.estimate(tb.load(reached[0])).rhat.shape == (20,)
@@ -228,7 +228,7 @@ def test_converged_is_a_rule_by_its_name(tmp_path):
         tb.resume(path, until="converged", max_gradients=400, progress=False)
 
 
-def test_a_complete_run_goes_on_to_a_new_target_only(reached, fixed, tmp_path):
+def test_a_complete_run_continues_only_to_a_new_target(reached, fixed, tmp_path):
     path = tmp_path / "run"
     draw(path, draws=100)
     assert tb.resume(path, until=tb.Converged(rhat=2, ess=1), progress=False).num_draws == 100
@@ -245,7 +245,7 @@ def whole(draws=400, **options):
 
 @pytest.mark.parametrize(("thin", "seconds"), [(1, 0.25), (1, 0.0), (3, 0.25)])
 def test_gradients_end_each_chain_where_they_must(tmp_path, monkeypatch, thin, seconds):
-    """After the transition in which they are spent, however the run is cut into calls."""
+    """After the transition in which they are spent, however the run is divided into calls."""
     monkeypatch.setattr(LocalBackend, "call_seconds", seconds)
     every_transition = whole().sample_stats["num_gradients"]
     ends = [int(np.argmax(np.cumsum(each) >= 300)) + 1 for each in every_transition]
@@ -301,7 +301,7 @@ def test_chains_that_wait_for_one_that_has_spent_all_stop_too(tmp_path):
     assert_same_arrays(arrays(mine), arrays(tb.sample(posterior(), **options)))
 
 
-def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
+def test_minutes_stop_a_run_that_can_be_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalBackend, "call_seconds", 0.0)
     paths = tmp_path / "run", tmp_path / "executor"
     draw(draws=1)  # so that all is compiled
@@ -318,7 +318,7 @@ def test_minutes_stop_a_run_that_then_goes_on(tmp_path, monkeypatch):
         assert_same_arrays(arrays(mine), arrays(draw(draws=mine.num_draws)))
 
 
-def test_a_target_that_is_not_reached_is_told_x_by_x(tmp_path):
+def test_a_target_that_is_not_reached_is_reported_x_by_x(tmp_path):
     path = tmp_path / "run"
     options = {"until": tb.Converged(rhat=1.001, ess=1e5, x=AT), "max_gradients": 2000}
     with pytest.warns(StoppedByLimit) as warned:
@@ -351,7 +351,7 @@ def test_of_many_inputs_rows_are_named():
         sample_run(target, small, draws=20, **QUIET | options)
     rows = [int(each) for each in re.findall(r"ESS \d+ at row (\d+)", str(warned[0].message))]
     assert len(rows) == POINTS_NAMED
-    assert all(row % 3 == 0 for row in rows)  # of 250 rows, 84 are looked at
+    assert all(row % 3 == 0 for row in rows)  # of 250 rows, 84 are checked
     assert "at 84 of 84 x" in str(warned[0].message)
     assert "and 79 more" in str(warned[0].message)
     with pytest.warns(UserWarning, match=": a chain does not move at row 0; a chain") as warned:
@@ -373,7 +373,7 @@ def test_predictions_of_a_run_that_grows():
     assert grown.update().shape == (2, 150, 3, 1)
 
 
-def test_what_is_said_while_it_goes_on(monkeypatch):
+def test_what_is_shown_during_the_run(monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(progress, "_standard_error", lambda: console)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
@@ -449,7 +449,7 @@ def test_wrong_options(tmp_path, options, kind, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_prior_has_no_inputs_to_look_at():
+def test_the_prior_has_no_inputs_to_check():
     network = tb.Network(tb.Dense(1, tb.Normal(0, 1), tb.Normal(0, 1)), inputs=1)
     prior = tb.Posterior(network, tb.Gaussian(sd=0.5))
     with pytest.raises(ValueError, match=r"say where to look, such as `until=tb\.Converged\(x=x"):

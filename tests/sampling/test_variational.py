@@ -1,4 +1,4 @@
-"""What `variational` returns is an ensemble like any other, which says that it is no sample."""
+"""`fit_variational` returns an ensemble like any other, whose verdict calls it approximate."""
 
 import warnings
 
@@ -66,7 +66,7 @@ def test_draws_are_independent(ensemble):
     assert abs(np.corrcoef(weights[:-1], weights[1:])[0, 1]) < 4 / 400**0.5
 
 
-def test_the_verdict_says_what_it_is(ensemble):
+def test_the_verdict_reports_the_approximation(ensemble):
     found, d = ensemble.approximation, ensemble.diagnose(X)
     assert d.verdict == found.verdict
     assert d.verdict.kind is VerdictKind.APPROXIMATION
@@ -118,7 +118,7 @@ def test_everything_downstream_works(ensemble):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         assert len(ensemble.reweight(network=other)) == 400
-    plots.bands(prediction, X)
+    plots.bands(prediction)
     plots.trace(ensemble, 0.5)
     plots.hyperparameters(ensemble)
     plt.close("all")
@@ -163,7 +163,7 @@ def test_batches_starts_and_several_gradients(ensemble):
     assert abs(found.elbo - ensemble.approximation.elbo) < 1
 
 
-def test_epochs_are_looked_at_now_and_then_and_at_the_end(ensemble):
+def test_epochs_are_checked_regularly_and_at_the_end(ensemble):
     seen = np.flatnonzero(np.isfinite(ensemble.approximation.history[0])) + 1
     stopped = seen[-1]
     assert ensemble.approximation.history.shape == (1, 510)
@@ -174,7 +174,7 @@ def test_epochs_are_looked_at_now_and_then_and_at_the_end(ensemble):
     assert abs(highest - ensemble.approximation.elbo) < 4 * error
 
 
-def test_patience_may_end_before_the_first_look_was_due():
+def test_patience_may_end_before_the_first_check():
     found = fit(draws=5, patience=3).approximation
     seen = np.flatnonzero(np.isfinite(found.history[0])) + 1
     assert seen[0] == 3
@@ -212,6 +212,6 @@ def test_what_is_refused(options, message):
         fit(**options)
 
 
-def test_what_is_no_posterior():
+def test_a_posterior_is_required():
     with pytest.raises(TypeError, match=r"`posterior` must be a tb.Posterior, got 3"):
         tb.fit_variational(3)

@@ -1,4 +1,4 @@
-"""Runs that somebody forged: they are read, or refused with an error of the library, at once."""
+"""Forged runs are read, or refused at once with an error of the library."""
 
 import copy
 import json
@@ -52,12 +52,12 @@ def run(original, tmp_path):
 
 @pytest.fixture(autouse=True)
 def nothing_is_sampled(monkeypatch):
-    """So that what is not refused ends at once."""
+    """So that runs that are not refused end at once."""
     monkeypatch.setattr(Run, "run", lambda self, backend, progress: self.store.close())
 
 
 def places(value, path=()):
-    """Where everything in a JSON value is."""
+    """The places of everything in a JSON value."""
     items = {dict: lambda: value.items(), list: lambda: enumerate(value)}.get(type(value), list)()
     for key, each in items:
         yield (*path, key)
@@ -89,7 +89,7 @@ def sign(run, manifest):
 
 
 def unpack(file):
-    """The arrays of a file, and what it says of itself."""
+    """The arrays of a file, and its metadata."""
     with safe_open(file, framework="numpy") as content:
         arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
         facts = json.loads(content.metadata()["tensorbnn"])
@@ -97,7 +97,7 @@ def unpack(file):
 
 
 def outcome(read, *arguments, **options):
-    """What a foreign error or a long wait says of `read`; ``None`` where all is well."""
+    """The problem if `read` raises a foreign error or takes too long; otherwise ``None``."""
     began = time.process_time()
     try:
         with warnings.catch_warnings():
@@ -168,7 +168,7 @@ def test_a_chain_that_run_json_does_not_count_is_named(run):
 
 
 def bad_arrays(array):
-    """What may stand in the place of an array of a file."""
+    """Arrays in place of an array of a file."""
     numbers = array.astype(np.float64)
     yield from (array[None], np.zeros((0,), array.dtype), np.zeros((3, 3, 3), array.dtype))
     yield from (numbers * np.nan, np.full_like(array, 1, dtype=np.uint8))
@@ -224,7 +224,7 @@ def test_a_number_that_is_none_is_refused(run):
                 read(run)
 
 
-def test_data_of_another_run_are_not_taken_for_those_of_this_one(run):
+def test_data_of_another_run_are_not_mistaken_for_those_of_this_one(run):
     file = run / "data.safetensors"
     arrays, facts = unpack(file)
     file.write_bytes(pack_arrays(arrays | {"y": arrays["y"] + 1}, facts.pop("kind"), facts))

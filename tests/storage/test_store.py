@@ -88,7 +88,7 @@ def store(request, tmp_path):
     return create(tmp_path / "run")
 
 
-def test_chunks_come_back_as_they_were_written(store):
+def test_chunks_are_read_as_they_were_written(store):
     store.write_chunk(1, 0, chunk(0))
     store.write_chunk(1, 1, chunk(4, draws=2))
     assert store.chunk_sizes(1) == {0: 4, 1: 2}
@@ -114,7 +114,7 @@ def test_a_chunk_can_be_replaced(store):
     )
 
 
-def test_data_and_state_come_back(store):
+def test_data_and_state_are_read_as_they_were_written(store):
     np.testing.assert_array_equal(store.data()["x"], DATA["x"])
     store.write_state(0, {"position": np.arange(3.0), "iteration": np.asarray(7, np.int32)})
     state = store.read_state(0)
@@ -243,7 +243,7 @@ def test_a_damaged_chunk_is_named_and_the_others_stay_readable(run, change, mess
     assert fresh.read_chunk(1, 2, "parameters/")["dense_0.weights"][0, 0, 0] == 108
 
 
-def test_a_file_in_another_place_is_not_taken_for_the_one_that_belongs_there(run, tmp_path):
+def test_a_file_in_another_place_is_not_mistaken_for_the_right_one(run, tmp_path):
     fill(run)
     file_of(run, 0, 0).write_bytes(file_of(run, 1, 0).read_bytes())
     with pytest.raises(
@@ -546,7 +546,7 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
         create(file / "run")
 
 
-def test_a_folder_with_somebody_elses_run_json_is_never_replaced(tmp_path):
+def test_a_folder_with_the_run_json_of_another_program_is_never_replaced(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     for content in ('{"format": "pdf"}', "no JSON"):
         (tmp_path / "run.json").write_text(content)
@@ -563,7 +563,7 @@ def test_a_run_whose_manifest_is_damaged_may_be_replaced(run):
     assert DirectoryStore(run.path).data() is None
 
 
-def test_draws_without_a_manifest_are_not_taken_for_a_run_that_was_never_made(run):
+def test_draws_without_a_manifest_are_not_mistaken_for_an_unfinished_run(run):
     run.write_chunk(0, 0, chunk(0))
     (run.path / "run.json").unlink()
     (run.path / "run.lock").write_text("of a process that was killed")
@@ -732,7 +732,7 @@ def test_a_complete_run_has_all_its_draws(run):
         DirectoryStore(run.path).chunk_sizes(0)
     fresh = DirectoryStore(run.path)
     assert list(fresh.damage()) == [(0, 2)]
-    run.update(status="interrupted")  # then nothing says that there were more
+    run.update(status="interrupted")  # then nothing shows that there were more
     assert DirectoryStore(run.path).chunk_sizes(0) == {0: 4, 1: 4}
 
 

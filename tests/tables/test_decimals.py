@@ -80,7 +80,7 @@ def test_a_table_that_begins_with_numbers():
     assert comma_columns([table({"400,5": ["0,5"], "y": ["2"]})]) == {"400,5"}
 
 
-def test_later_rows_tell(tmp_path, monkeypatch):
+def test_later_rows_decide(tmp_path, monkeypatch):
     monkeypatch.setattr("tensorbnn.tables.reading.read_parts.__defaults__", (2,))
     file = tmp_path / "t.csv"
     file.write_text("a;b\n1,234;x,y\n2,345;1,5\n0,5;z\n")

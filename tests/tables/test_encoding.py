@@ -1,4 +1,4 @@
-"""Columns become the numbers they should, the same ones for every table, or an error says why."""
+"""Columns become the right numbers, the same ones for every table, or an error explains why."""
 
 import json
 import re
@@ -192,7 +192,7 @@ def test_one_column_alone():
             learn(table({name: ["1", "2"]}), ["b"])
 
 
-def test_texts_that_are_no_categories():
+def test_texts_that_are_not_categories():
     columns = {"x": [f"name-{each}" for each in range(60)], "y": np.arange(60.0)}
     with pytest.raises(TableError, match=r"60 different values.*`ignore='x'`"):
         learn(table(columns), ["y"])
@@ -308,7 +308,7 @@ def test_runs_without_a_table():
         ["20.1 °C", "-3 °C", "0 °C"],
     ],
 )
-def test_numbers_with_units_are_no_categories(texts):
+def test_numbers_with_units_are_not_categories(texts):
     says = rf"column 'v' has '{re.escape(texts[0])}' in data row 1 of t.csv: write numbers .*"
     columns = {"v": texts, "y": ["1", "2", "4"]}
     with pytest.raises(TableError, match=rf"{says} \(if .* use `categorical='v'`"):

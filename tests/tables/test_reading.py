@@ -1,4 +1,4 @@
-"""Tables are read as they are, or refused with a line that says where and why."""
+"""Tables are read as they are, or refused with an error that names the line and the reason."""
 
 import csv
 import gzip
@@ -52,13 +52,13 @@ def test_a_name_may_hold_another_separator(tmp_path):
     assert table.columns == {"depth, m": ["1"], "rock": ["clay"], "flow, l/s": ["2"]}
 
 
-def test_lines_further_down_tell_what_separates(tmp_path):
+def test_later_lines_decide_the_separator(tmp_path):
     lines = ["a, m;b, s", "1,5;2,5", "3;4,5"]
     table = read_table(written(tmp_path, "\n".join(lines)))
     assert table.columns == {"a, m": ["1,5", "3"], "b, s": ["2,5", "4,5"]}
-    # Where all of them can be separated by commas they are, as ever.
+    # Where all of them can be separated by commas they are, as before.
     assert list(read_table(written(tmp_path, "\n".join(lines[:2]))).columns) == ["a", "m;b", "s"]
-    # The last line that is looked at may be the beginning of a row only.
+    # The last line that is checked may be an incomplete row.
     many = ["a;b", *["1,0;2"] * 48, '3;"two\nlines"']
     assert read_table(written(tmp_path, "\n".join(many))).columns["b"][-1] == "two\nlines"
 

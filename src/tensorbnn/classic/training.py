@@ -64,7 +64,7 @@ class network:
     ...     0.02, 0.01, 0.05, leapfrogMin=5, leapfrogStart=10, leapfrogMax=20, burnin=50
     ... )
     >>> model.train(150, 2, FixedGaussianLikelihood(sd=0.1), progress=False)
-    Ensemble(50 networks: 1 chains of 50 draws)
+    Ensemble(50 networks: 1 chain of 50 draws)
     """
 
     ensemble: Ensemble

@@ -250,7 +250,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     Examples
     --------
-    >>> nearest("--gradients", ["--out", "--max-gradients"]), nearest("--bogus", ["--out"])
+    >>> nearest("--gradients", ["--out", "--max-gradients"]), nearest("--bogus", ["--quiet"])
     ('--max-gradients', None)
     """
     listed = list(known)

@@ -1,1 +1,1 @@
-"""How a likelihood and its gradient are computed fast."""
+"""Fast computation of a likelihood and its gradient."""

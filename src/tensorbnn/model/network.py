@@ -35,7 +35,7 @@ class Network:
     inputs, outputs : int
         Number of inputs and outputs.
     units : tuple of int
-        Numbers of units: the inputs, then what comes out of each layer.
+        Numbers of units: the inputs, then the outputs of each layer.
     parameters : dict of str to Parameter
         Every parameter by full name, such as ``dense_0.weights``.
 

@@ -1,4 +1,4 @@
-"""Prior densities. Every argument may be a number, a prior or a `Hyper`, unless it says otherwise.
+"""Prior densities. Every argument may be a number, a prior or a `Hyper`, unless noted otherwise.
 
 Their formulas are the ones in ``docs/model.md``.
 """

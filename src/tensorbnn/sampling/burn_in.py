@@ -72,7 +72,7 @@ class BurnInForecast:
         self._is_over = self._rule.deadline is None or self._rule.max_minutes is None
 
     def update(self, transitions: int) -> None:
-        """Look at how many `transitions` all chains have made by now."""
+        """Check the progress of all chains: they have made this many `transitions` together."""
         if self._is_over:
             return
         now = time.monotonic()

@@ -32,7 +32,7 @@ POINTS_NAMED = 5
 
 
 class Estimate(Protocol):
-    """What a stopping rule says about an ensemble."""
+    """The estimate of a stopping rule for an ensemble."""
 
     @property
     def converged(self) -> bool:

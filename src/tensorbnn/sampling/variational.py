@@ -66,7 +66,7 @@ def fit_variational(
         Networks to draw from the fitted density. They are independent.
     estimator
         How the noise of the parameters is drawn: ``"flipout"`` (one draw, with random signs
-        for each row), ``"local"`` (what comes out of each dense layer is drawn, for each row), or
+        for each row), ``"local"`` (the outputs of each dense layer are drawn, for each row), or
         ``"shared"`` (one draw for all rows), whose gradients scatter the most. All three have the
         same mean.
     num_starts
@@ -113,7 +113,7 @@ def fit_variational(
     >>> posterior = tb.Posterior(tb.Network(layer, inputs=1), tb.Gaussian(sd=0.5), x, 0.3 * x)
     >>> ensemble = tb.fit_variational(posterior, draws=200, progress=False)
     >>> ensemble.approximation.trustworthy, ensemble.predict(x).mean.shape
-    (True, (20, 1))
+    (True, (20,))
     """
     check_posterior(posterior)
     options = MeanField(

@@ -31,7 +31,7 @@ else:
 # it counts as dead.
 HEARTBEAT_SECONDS = 20.0
 STALE_SECONDS = 300.0
-# Attempts, if the file changes hands between two looks at it.
+# Attempts, if the file changes hands between two checks.
 _ATTEMPTS = 20
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
