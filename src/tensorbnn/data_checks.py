@@ -1,7 +1,7 @@
 """Checks for problems with the data, made before sampling.
 
-Each check is a function of the columns alone. Checks report only what an expert would agree with:
-their limits are far beyond what real tables show by chance.
+Each check is a function of the columns alone. Checks report only clear cases, on which experts
+would agree: their limits are far beyond what real tables show by chance.
 """
 
 import math

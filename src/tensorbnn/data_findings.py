@@ -133,7 +133,7 @@ class CoarseNoise(AboutColumns):
 
     doubtful = True
     sd: float
-    """In the units of the model."""
+    """The noise in units of the model."""
     dtype: str
     error: float
     """Rounding error of the log-density."""

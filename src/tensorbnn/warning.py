@@ -81,7 +81,7 @@ class StoppedInBurnIn(Raised, RunWarning):
     limit: str
     value: float
     transitions: int
-    """Of the slowest chain."""
+    """Transitions that the slowest chain has made."""
     burn_in: int
     resume: Resume
 
@@ -101,7 +101,7 @@ class BurnInTooSlow(Raised, RunWarning):
         "leaves time for: raise it, or use a smaller network or a shorter {words[burn_in]}"
     )
     limit: float
-    """In minutes."""
+    """The time limit in minutes."""
     minutes: float
     """The estimate, measured from the start of the run."""
 

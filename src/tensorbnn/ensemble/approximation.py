@@ -21,7 +21,7 @@ PARETO_K_LIMIT = pareto_k_limit(ELBO_DRAWS)
 @final
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """A fitted mean-field Gaussian; the `approximation` of what `fit_variational` returned.
+    """A fitted mean-field Gaussian; the `approximation` of the result of `fit_variational`.
 
     Attributes
     ----------

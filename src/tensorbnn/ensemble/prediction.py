@@ -123,7 +123,7 @@ class Prediction:
     def sd_total(self) -> NDArray[Any]:
         """Standard deviation of a new target, ``(rows, outputs)``: networks and noise together.
 
-        Infinite if that of the noise is, as for a `StudentTNoise` with few degrees of freedom.
+        Infinite if the noise has infinite variance (`StudentTNoise` with few degrees of freedom).
         """
         return self._follow(self._total_sd)
 

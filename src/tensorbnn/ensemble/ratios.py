@@ -180,7 +180,7 @@ def _fixed(layer: Any) -> dict[str, Any]:
 def _log_densities(
     side: Side, named: dict[str, Array], moved: dict[str, Array], data: Data | None
 ) -> Array:
-    """Log-density of each network at each of the moved values, ``(networks, n)``."""
+    """Log-density of each network for each of the varied values, ``(networks, n)``."""
 
     def one(own: dict[str, Array]) -> Array:
         outputs = None

@@ -30,7 +30,7 @@ class Scores:
     Attributes
     ----------
     log_score
-        Mean over rows of the log predictive density, that of the mixture of all networks; higher is
+        Mean over rows of the log predictive density of the mixture of all networks; higher is
         better.
     rmse
         Root of the mean squared error of the mean prediction, ``(outputs,)``.

@@ -156,7 +156,7 @@ class AdaptiveHMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "AdaptiveState") -> Array:
-        """Most gradients of the next transition, ``(chains,)``."""
+        """Maximum number of gradients in the next transition, ``(chains,)``."""
         return _gradients(state, moves_hypers=state.z_phi.shape[1] > 0)
 
     @staticmethod
@@ -208,7 +208,7 @@ class AdaptiveState(NamedTuple):
     constants: Constants
     hyper: DualAveraging
     weaving: DualAveraging
-    """Of the step sizes of the two trajectories over the hyper-parameters."""
+    """Adaptations of the step sizes of the two trajectories over the hyper-parameters."""
     settings: Settings
 
 

@@ -68,7 +68,7 @@ class GHMC(Sampler):
     slice_step
         Average shift of the slice variable in [-1, 1] before each move.
     max_steps
-        Most leapfrog steps of a transition, on average.
+        Maximum number of leapfrog steps of a transition, on average.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class GHMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "GHMCState") -> Array:
-        """Most gradients of the next transition, ``(chains,)``."""
+        """Maximum number of gradients in the next transition, ``(chains,)``."""
         return jax.vmap(_most_gradients)(state)
 
     @staticmethod

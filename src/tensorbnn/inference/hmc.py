@@ -125,7 +125,7 @@ class HMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "HMCState") -> Array:
-        """Most gradients of the next transition, ``(chains,)``."""
+        """Maximum number of gradients in the next transition, ``(chains,)``."""
         return jax.vmap(lambda each: _trajectory(jnp.ones(2, each.position.dtype), each)[1])(state)
 
     @staticmethod

@@ -35,7 +35,7 @@ class Hypers(NamedTuple):
 
     theta: Array
     z_phi: Array
-    """In units of their prior's width."""
+    """Hyper-parameters in units of their prior's width."""
     acceptance: Array
 
 

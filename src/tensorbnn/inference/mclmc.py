@@ -121,7 +121,7 @@ class MCLMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "MCLMCState") -> Array:
-        """Most gradients of the next transition, ``(chains,)``."""
+        """Maximum number of gradients in the next transition, ``(chains,)``."""
         return GRADIENTS_PER_STEP * jax.vmap(lambda each: _trajectory(each)[2])(state)
 
     @staticmethod
@@ -145,7 +145,7 @@ class MCLMCState(NamedTuple):
 
     position: Array
     momentum: Array
-    """Of unit length."""
+    """Direction of the momentum, of unit length."""
     log_density: Array
     gradient: Array
     iteration: Array

@@ -81,7 +81,7 @@ class NUTS(Sampler):
 
     @staticmethod
     def most_gradients(state: "NUTSState") -> Array:
-        """Most gradients of the next transition, ``(chains,)``."""
+        """Maximum number of gradients in the next transition, ``(chains,)``."""
         return 2 ** jax.vmap(_max_depth)(state) - 1
 
     @staticmethod

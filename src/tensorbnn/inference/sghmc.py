@@ -136,7 +136,7 @@ class SGHMC(Sampler):
 
     @staticmethod
     def most_gradients(state: "SGHMCState") -> Array:
-        """Most gradients of the next transition, ``(chains,)``."""
+        """Maximum number of gradients in the next transition, ``(chains,)``."""
         return _gradients(state)
 
     @staticmethod
