@@ -1,4 +1,4 @@
-"""The command line, ``tensorbnn``: its commands are listed in `program.py`."""
+"""The command line, ``tensorbnn``; `program.py` lists its commands."""
 
 from tensorbnn.cli.program import main
 

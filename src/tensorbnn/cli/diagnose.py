@@ -1,4 +1,4 @@
-"""``tensorbnn diagnose``: whether the predictions of a run can be trusted."""
+"""``tensorbnn diagnose``: check whether you can trust the predictions of a run."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ from tensorbnn.tables.reading import joined
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the diagnosis; the exit code has the answer too."""
+    """Print the diagnosis; the exit code also gives the answer."""
     saved = open_run(options.run)
     options.words = options.words.of_table(saved.encoding)
     points = _points(saved, options.x)

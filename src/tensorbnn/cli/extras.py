@@ -31,7 +31,7 @@ PACKAGES = (
     *("tensorbnn", "jax", "jaxlib", "numpy", "optax", "blackjax", "safetensors"),
     *("arviz-base", "arviz-stats", "rich"),
 )
-# The extra that installs each, and what it is for.
+# The extra that installs each package, and its purpose.
 OPTIONAL = {
     "scikit-learn": ("sklearn", "the estimators"),
     "matplotlib": ("plots", "figures and reports"),
@@ -91,7 +91,7 @@ def truth(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def import_run(options: argparse.Namespace) -> int:
-    """Import the run, and print what was found."""
+    """Import the run, and print a summary."""
     check_free_run(options.new, overwrite=options.overwrite, option="directory")
     likelihood = None if options.likelihood is None else read_likelihood(options.likelihood)
     ensemble = import_original(
@@ -135,7 +135,7 @@ def _optional(package: str) -> str:
 
 
 def complete(options: argparse.Namespace) -> int:
-    """Print a script with which a shell completes commands and options."""
+    """Print a script for shell completion of commands and options."""
     try:
         import shtab
     except ImportError as error:

@@ -46,7 +46,7 @@ from tensorbnn.tables.encoding import Encoding, Task, learn
 from tensorbnn.tables.reading import Table, counted, read_table
 from tensorbnn.tabular import DEFAULTS
 
-# Without --draws, each chain has at least this many.
+# Without --draws, each chain has at least this many draws.
 LEAST_DRAWS = 250
 
 
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Table, str]:
-    """The table with decimal points, and the decimal sign that the file has."""
+    """The table with decimal points, and the decimal separator of the file."""
     table = read_table(options.data)
     as_they_are = {*options.ignore, *options.categorical}
     if options.task == "classification":
@@ -111,7 +111,7 @@ def _read(options: argparse.Namespace) -> tuple[Table, str]:
 
 
 def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | None]:
-    """Rows to train with, and rows that are held out, if any."""
+    """Split the rows into training rows and held-out rows, if any."""
     if not share:
         return rows, None
     count = round(share * len(rows))
@@ -134,7 +134,7 @@ def _split(rows: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset | N
 def check_targets(
     options: argparse.Namespace, encoding: Encoding, posterior: Posterior, y: NDArray[Any]
 ) -> None:
-    """Refuse targets that never vary, and warn of numbers that may be classes."""
+    """Reject targets that never vary, and warn about numbers that may be classes."""
     if not (options.likelihood or encoding.target_sds):
         for finding in posterior.check_data():
             if isinstance(finding, ConstantTargets):
@@ -191,14 +191,14 @@ def _sample(
     lines, facts = lines | score, facts | score_facts
     then = [f"tensorbnn report {run}", f"tensorbnn predict {run} new.csv --out predictions.csv"]
     longer = VerdictKind.NOT_YET, VerdictKind.DISAGREE
-    if diagnosis.verdict.kind in longer:  # it may only have to run longer
+    if diagnosis.verdict.kind in longer:  # running longer may be enough
         then.insert(0, f"tensorbnn resume {run}{_aim(options)}")
     lines |= {"run": str(options.out), "next": "; ".join(then)}
     output.print_result(options, lines, facts)
 
 
 def _until(options: argparse.Namespace) -> Converged | None:
-    """When the run stops by itself; without --draws always, if there are chains to compare."""
+    """When the run stops by itself: always without --draws, if there are chains to compare."""
     aims = {"rhat": options.rhat, "ess": options.ess}
     given = {name: value for name, value in aims.items() if value is not None}
     wanted = bool(given) or (options.draws is None and options.chains > 1)
@@ -206,10 +206,10 @@ def _until(options: argparse.Namespace) -> Converged | None:
 
 
 def _aim(options: argparse.Namespace) -> str:
-    """The option that makes a run longer: one with --draws is complete without another aim."""
+    """The option that extends a run; a run with --draws is complete without a new goal."""
     if options.draws is None or options.ess or options.rhat:
         return ""
-    one = options.chains == 1  # which has no other chain to agree with
+    one = options.chains == 1  # it has no other chain to agree with
     return (
         f" --draws {2 * options.draws}" if one else f" --ess {Converged().ess:g} --max-minutes 10"
     )
@@ -226,7 +226,7 @@ def _data_line(table: dict[str, Any]) -> str:
 
 
 def _option(name: str, help: str, type: Callable[[str], Any] = str, **more: Any) -> Option:
-    """An option with the default of the table of all defaults."""
+    """An option with its default from the table of all defaults."""
     return Option(name, help, type, DEFAULTS[name].command_line, **more)
 
 

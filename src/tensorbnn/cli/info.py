@@ -1,4 +1,4 @@
-"""``tensorbnn info``: what a run is and how far it is, also while it is running."""
+"""``tensorbnn info``: describe a run and its progress, even while it is running."""
 
 import argparse
 import shlex
@@ -14,7 +14,7 @@ from tensorbnn.tables.encoding import noted_table, restore_encoding
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the files of the run say; nothing is computed."""
+    """Print information from the files of the run; nothing is computed."""
     store = open_store(options.run)
     manifest, status = store.manifest, store.manifest["status"]
     chains = range(manifest["chains"])
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     }
     table = noted_table(manifest["notes"])
     if table is not None:
-        restore_encoding(table)  # which reports one that can't be read
+        restore_encoding(table)  # raises if it can't be read
         lines["table"] = predicted(table, of=f" of {table.get('file', '?')}")
     if isinstance(manifest["notes"].get("command"), str):
         lines["command"] = manifest["notes"]["command"]
@@ -71,7 +71,7 @@ def _status(store: DirectoryStore, status: str) -> str:
 def _summary(described: Any) -> str:
     try:
         return summary(restore(described, {}))
-    except ValueError:  # of a class that the user wrote
+    except ValueError:  # a class that the user wrote
         return str(described)
 
 

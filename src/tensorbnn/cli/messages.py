@@ -1,4 +1,4 @@
-"""Messages of the library in the words of the command line: its flags and commands."""
+"""Messages of the library in the wording of the command line, with its flags and commands."""
 
 import shlex
 import sys
@@ -47,10 +47,10 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class CommandLine(Words):
-    """The words of a command."""
+    """The wording of a command."""
 
     flags: Mapping[str, str] = field(default_factory=dict)
-    """By the names of arguments in Python."""
+    """Keyed by the names of arguments in Python."""
     points: Sequence[str] = ()
     """Names of the rows at which predictions are compared."""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -59,14 +59,14 @@ class CommandLine(Words):
     """Numbers of the training rows in the user's table."""
 
     def of_table(self, encoding: Encoding | None, rows: Sequence[int] = ()) -> "CommandLine":
-        """The same with the names of the columns of a table, where a run was made from one."""
+        """A copy with the names of the table's columns, if the run was made from a table."""
         if encoding is None:
             return self
         names = {"x": encoding.columns, "y": encoding.targets}
         return replace(self, names=names, rows=rows)
 
     def option(self, name: str, value: str | None = None) -> str:
-        """Its flag, with a value if there is one; or its name in Python, if it has no flag."""
+        """The flag of an option, with its value if given; if it has no flag, its name in Python."""
         if name not in self.flags:
             return super().option(name, value)
         return self.flags[name] if value is None else f"{self.flags[name]} {shlex.quote(value)}"
@@ -94,13 +94,13 @@ class CommandLine(Words):
 
 
 def render(message: object, words: Words) -> str:
-    """An error, a warning or a verdict in one line."""
+    """An error, a warning or a verdict as one line."""
     text = message.message(words) if isinstance(message, Message) else str(message)
     return " ".join(text.split())
 
 
 def printable(text: str) -> str:
-    r"""A line without control characters, which names of columns or files may contain.
+    r"""Escape control characters, which names of columns or files may contain.
 
     Examples
     --------
@@ -113,13 +113,13 @@ def printable(text: str) -> str:
 
 
 def print_error(message: object, words: Words | None = None) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     print(printable(f"tensorbnn: {render(message, words or CommandLine())}"), file=sys.stderr)
 
 
 @contextmanager
 def warnings_as_lines(words: Words) -> Iterator[None]:
-    """Print each warning as a line, and the same one only once."""
+    """Print each warning as a line, and repeated ones only once."""
     printed = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:

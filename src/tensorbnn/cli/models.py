@@ -1,7 +1,7 @@
 """The model that `fit` samples; priors and likelihoods are written as in Python.
 
-``Normal(0, Hyper(1))`` is parsed, not run: only calls of the library's own priors, likelihoods and
-`Hyper`, with numbers as arguments, are accepted. Lower-case words stand for the most common ones.
+``Normal(0, Hyper(1))`` is parsed, not run. Only the library's priors and likelihoods and `Hyper`,
+with numbers as arguments, are accepted. The most common ones have short lower-case names.
 """
 
 import argparse
@@ -24,7 +24,7 @@ PRIORS: dict[str, Prior] = {
 """The paper's hierarchical priors."""
 
 LEARNED_WIDTH = Hyper(0.3)
-"""In units of the targets' standard deviation: around 0.3, within a factor of e."""
+"""In units of the targets' standard deviation: near 0.3, within a factor of about e."""
 
 
 def read_model(options: argparse.Namespace, encoding: Encoding) -> TabularModel:

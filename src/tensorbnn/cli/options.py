@@ -1,6 +1,6 @@
-"""Tables of options, which define the parser, the settings in TOML and the line of a command.
+"""Tables of options, which define the parser, the TOML settings and the line of a command.
 
-An option that was not given is looked up in the settings, if the command has any, then in the
+An option that you don't pass is looked up in the settings, if the command has any, and then in the
 defaults of the table. Names are those of Python, with dashes in flags.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Literal
 class Option:
     """One option of a command."""
 
-    name: str  # as in Python and in settings; its flag has dashes
+    name: str  # as in Python and in settings; the flag has dashes
     help: str = ""
     type: Callable[[str], Any] = str
     default: Any = None
@@ -33,11 +33,11 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """Such as ``--burn-in``."""
+        """The flag, such as ``--burn-in``."""
         return f"--{self.name.replace('_', '-')}"
 
     def add_to(self, parser: Any, *, may_be_in_settings: bool) -> None:
-        """Declare it. A missing option is ``None``, and reported by `Command.complete`."""
+        """Declare the option; a missing one is ``None``, which `Command.complete` reports."""
         needs_note = self.required and (may_be_in_settings or self.kind != "positional")
         shown = f"{self.help} (required)" if needs_note else self.help
         if self.kind not in ("list", "switch") and self.default is not None:
@@ -58,7 +58,7 @@ class Option:
             action.complete = self.path  # for shtab
 
     def read(self, value: Any) -> Any:
-        """A value of a settings file as the command line would give it."""
+        """Convert a value from a settings file to the type that the command line produces."""
         if self.kind == "list":
             return [str(each) for each in value] if isinstance(value, list) else [str(value)]
         if self.kind == "switch":
@@ -72,7 +72,7 @@ class Option:
             raise ValueError(str(error)) from error
 
     def words(self, value: Any) -> list[str]:
-        """The words of a command line that set it to this value."""
+        """The words on a command line that set the option to this value."""
         if self.kind == "positional":
             return [str(value)]
         if value is None or value is False or value == self.default:
@@ -84,7 +84,7 @@ class Option:
 
     @property
     def _metavar(self) -> str:
-        """What the help calls its value."""
+        """The placeholder for its value in the help."""
         if self.kind == "positional":
             return self.name
         if self.choices is not None and len(self.choices) < 5:
@@ -138,7 +138,7 @@ class Command:
         parser.set_defaults(command=self, parser=parser)
 
     def complete(self, given: argparse.Namespace) -> argparse.Namespace:
-        """All options: as given, else from the settings, else by default."""
+        """All options: as passed, otherwise from the settings, otherwise the defaults."""
         empty: dict[str, Any] = {"list": (), "switch": False}
         found = {each.name: empty.get(each.kind, each.default) for each in self.options}
         if getattr(given, "settings", None) is not None:
@@ -151,7 +151,7 @@ class Command:
         return argparse.Namespace(**found)
 
     def line(self, options: argparse.Namespace) -> str:
-        """The command line that does the same again, including the settings."""
+        """The command line that repeats the command, including the settings."""
         words = ["tensorbnn", self.name]
         for each in self.options:
             if each.in_line:
@@ -162,7 +162,7 @@ class Command:
 RUN = Option("run", "the run directory", Path, kind="positional", path="directory")
 OVERWRITE = Option("overwrite", "replace what is at --out", kind="switch", in_settings=False)
 DATA = Option("data", "a CSV, TSV or Parquet file", Path, kind="positional", path="file")
-# Options of a single call, which are not repeated.
+# Options for a single call, which the repeated command omits.
 once = partial(Option, in_settings=False, in_line=False)
 RESULT = (
     once("json", "print the result as JSON", kind="switch"),
@@ -177,7 +177,7 @@ def grouped(heading: str, *options: Option) -> Iterator[Option]:
 
 
 def other_model(purpose: str) -> tuple[Option, Option]:
-    """Another prior or likelihood, by reweighting."""
+    """Options for another prior or likelihood, by reweighting."""
     return (
         Option("prior", f"{purpose} this prior of weights and biases"),
         Option("likelihood", f"{purpose} this likelihood"),
@@ -187,7 +187,7 @@ def other_model(purpose: str) -> tuple[Option, Option]:
 def _checked(
     read: Callable[[str], Any], is_good: Callable[[Any], bool], expected: str
 ) -> Callable[[str], Any]:
-    """A function that reads a value from a text, or says what is expected."""
+    """A function that parses a value; its error says what is expected."""
 
     def checked(text: str) -> Any:
         try:
@@ -220,7 +220,7 @@ UNTIL = (
     Option("max_minutes", "stop after this many minutes", number),
     Option("max_gradients", "stop a chain after this many, with those of burn-in", whole_number),
 )
-"""When a run stops, of `fit` and `resume` alike."""
+"""Options for when a run stops, shared by `fit` and `resume`."""
 
 
 def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _read_settings(file: Path, options: Iterable[Option]) -> dict[str, Any]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like a wrong one, if any is.
+    """The known name that is most similar to a wrong one; ``None`` if no name is similar.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Output of the commands: lines for people, or with ``--json`` an object for scripts.
+"""Output of the commands: readable lines, or with ``--json`` an object for scripts.
 
 Results go to standard output; progress, warnings and errors to standard error.
 """
@@ -34,7 +34,7 @@ def print_result(
 
 
 def text(lines: Mapping[str, str]) -> str:
-    """A line for each name."""
+    """Format one line for each name."""
     width = max([12, *map(len, lines)])
     return "\n".join(
         printable(f"{name:<{width}} {' '.join(value.splitlines())}".rstrip())
@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
 
 
 def predicted(table: Mapping[str, Any], of: str = "") -> str:
-    """Targets and inputs of the table from which a run was made.
+    """Describe the targets and inputs of the table from which a run was made.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def predicted(table: Mapping[str, Any], of: str = "") -> str:
 
 
 def sampled(ensemble: Ensemble, time: str | None = None) -> dict[str, str]:
-    """The number of networks, the time they took, and the statistics of the sampler."""
+    """The number of networks, the time to sample them, and the statistics of the sampler."""
     lines = {"networks": f"{len(ensemble):,} from {counted(ensemble.num_chains, 'chain')}"}
     if time is not None:
         lines["time"] = time
@@ -95,7 +95,7 @@ def convergence(diagnosis: Diagnosis, words: Words) -> tuple[dict[str, str], dic
     rhat = _worst(np.max, diagnosis.rhat)
     ess, ess_tail = _worst(np.min, diagnosis.ess), _worst(np.min, diagnosis.ess_tail)
     points, lines = f"over {counted(len(diagnosis.rhat), 'point')}", {}
-    if rhat is not None:  # not for one chain
+    if rhat is not None:  # a single chain has none
         lines["R-hat"] = f"at most {rhat:.3f} {points}"
     if ess is not None:
         lines["ESS"] = f"at least {ess:,.0f} {points}"
@@ -116,7 +116,7 @@ def convergence(diagnosis: Diagnosis, words: Words) -> tuple[dict[str, str], dic
 def score(
     ensemble: Ensemble, validation: Dataset | None, *, progress: bool
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """How well the rows that were held out are predicted, in lines and as facts; or nothing."""
+    """Scores on the held-out rows, as lines and as facts; empty if there are none."""
     if validation is None or not ensemble.num_draws:
         return {}, {}
     prediction = ensemble.predict(validation.x, progress=progress)
@@ -126,7 +126,7 @@ def score(
 
 
 def where(run: Path) -> dict[str, str]:
-    """Where the run is."""
+    """The location of the run."""
     return {"run": f"{run}  (read it with tb.load({str(run)!r}))"}
 
 

@@ -1,9 +1,9 @@
 """``tensorbnn predict``: predictions for the rows of a table.
 
-The file that is written has a row for each row of the table. Numbers: ``mean``, ``sd`` (over
-networks), ``sd_total`` (of a new target, noise included, where that is known), and quantiles over
-networks, ``q0.05``, or of a new target, ``new_q0.05``. Classes: ``class``, the probability
-``p_<label>`` of each with its ``sd_<label>`` and quantiles, ``entropy`` and
+The output file has a row for each row of the table. For numbers, its columns are ``mean``, ``sd``
+(over networks), ``sd_total`` (of a new target, with noise, if that is known), and quantiles over
+networks, ``q0.05``, or of a new target, ``new_q0.05``. For classes: ``class``, the probability
+``p_<label>`` of each class with its ``sd_<label>`` and quantiles, ``entropy`` and
 ``mutual_information``.
 """
 
@@ -39,7 +39,7 @@ Columns = dict[str, NDArray[Any] | Column]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Predict in parts, so that a table may have any size."""
+    """Predict the table in parts, so that it may have any size."""
     check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)
     other = reweighted(saved, options.prior, options.likelihood, progress=not options.quiet)
@@ -65,14 +65,14 @@ def run(options: argparse.Namespace) -> int:
 def _predict(
     saved: SavedRun, ensemble: Ensemble, table: Table, options: argparse.Namespace
 ) -> tuple[Columns, int]:
-    """Columns for all rows of a part, and the number of rows with a prediction."""
+    """Columns for all rows of a part of the table, and the number of rows with a prediction."""
     encoding = saved.encoding_for(table)
     rows = encoding.encode(table)
     columns: Columns = dict(table.columns) if options.with_inputs else {}
     prediction = ensemble.predict(rows.x, progress=not options.quiet)
     made = describe(prediction, encoding, options.quantiles, noise=options.noise)
     for name, values in made.items():
-        while name in columns:  # as in a table that `predict` wrote
+        while name in columns:  # for example in a table that `predict` wrote
             name = f"predicted_{name}"
         columns[name] = _spread_out(values, rows.rows - table.number(0), table.num_rows)
     return columns, len(rows)
@@ -138,7 +138,7 @@ def _spread_out(
     return found.tolist() if is_text else found
 
 
-# The middle and the 95 % interval.
+# The median and the 95 % interval.
 QUANTILES = (0.025, 0.5, 0.975)
 COMMAND = Command(
     "predict",

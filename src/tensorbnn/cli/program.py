@@ -1,6 +1,6 @@
-"""The program: its commands, and one line for every mistake.
+"""The program: its commands, and a one-line message for every error of the user.
 
-Most commands are a module here with a ``COMMAND``: the table of its options and its function.
+Most commands are modules of this package with a ``COMMAND``: a table of options and a function.
 """
 
 import argparse
@@ -17,26 +17,25 @@ from tensorbnn.cli.messages import CommandLine, print_error, warnings_as_lines
 from tensorbnn.cli.options import Command, nearest
 from tensorbnn.errors import MetricError, RunError
 
-# In the order of the help.
+# In the order of the help text.
 _OF_TABLES = fit, resume, predict, diagnose, reweight, report, info
 COMMANDS = (DEMO, *(each.COMMAND for each in _OF_TABLES), IMPORT, DOCTOR, COMPLETION)
-# Arguments in Python that flags stand for.
+# Flags for arguments that have other names in Python.
 OTHER_FLAGS = {
     "until": "--ess (or --rhat)",
     "y_sd": "--target-sd",
     "sample_weight": "--weight",
     "path": "--out",
 }
-# Errors that a user can do something about. Any other one is a bug, and shows its traceback.
+# Errors that the user can fix. Any other error is a bug and shows its traceback.
 MISTAKES = ValueError, TypeError, ImportError, OSError, RunError, MetricError, NotImplementedError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code.
 
-    0 if it succeeded, 1 if it failed, 2 for wrong options, 3 from `diagnose` and `reweight` if the
-    answer is that something can't be trusted, 130 if it was interrupted. A command that SIGTERM
-    stops exits with 143.
+    0 for success, 1 for failure, 2 for wrong options, 3 from `diagnose` and `reweight` if the
+    result can't be trusted, 130 if the command was interrupted, 143 if it was stopped by SIGTERM.
     """
     parser = make_parser()
     parser.check_names(sys.argv[1:] if arguments is None else arguments)
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.words = words
         with warnings_as_lines(words):
             return command.run(options)
-    except BrokenPipeError:  # the reader of the output has closed it, such as `head`
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MISTAKES as error:
@@ -71,7 +70,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def check_names(self, words: Sequence[str]) -> None:
-        """Refuse a command or a flag that does not exist, and name the nearest one."""
+        """Reject a command or a flag that does not exist, and suggest the most similar one."""
         commands = {each.name: each for each in COMMANDS}
         if not words:
             self.error("give a command, such as `tensorbnn fit`; `tensorbnn --help` lists them")
@@ -94,7 +93,7 @@ def _hint(wrong: str, known: Iterable[str], program: str) -> str:
 
 
 def make_parser() -> Parser:
-    """All commands and their options."""
+    """A parser for all commands and their options."""
     parser = Parser(
         allow_abbrev=False,
         prog="tensorbnn",
@@ -105,5 +104,5 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="command")
     for command in COMMANDS:
         command.add_to(commands)
-    parser.set_defaults(program=parser)  # for completion
+    parser.set_defaults(program=parser)  # for shell completion
     return parser

@@ -1,4 +1,4 @@
-"""``tensorbnn report``: a self-contained HTML page about a run."""
+"""``tensorbnn report``: write a self-contained HTML page about a run."""
 
 import argparse
 from pathlib import Path

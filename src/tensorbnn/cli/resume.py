@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     wanted = {"rhat": options.rhat, "ess": options.ess}
     aims = {name: value for name, value in wanted.items() if value is not None}
     until = dataclasses.replace(recorded or Converged(fraction=1.0), **aims) if aims else None
-    # Of training rows, unless it looks at others.
+    # The names of training rows, unless the rule checks other rows.
     names = () if points is None or (recorded and recorded.x is not None) else points.names
     with warnings_as_lines(dataclasses.replace(options.words, points=names)):
         ensemble = resume(

@@ -1,4 +1,4 @@
-"""``tensorbnn reweight``: the networks of a run under another prior or likelihood."""
+"""``tensorbnn reweight``: weight the networks of a run for another prior or likelihood."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ from tensorbnn.tables.writing import TableWriter
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compute the weights, and print how many networks they are worth."""
+    """Compute the weights, and print the effective number of networks."""
     if options.out is not None:
         check_free_file(options.out, overwrite=options.overwrite)
     saved = open_run(options.run)

@@ -32,11 +32,11 @@ class SavedRun(NamedTuple):
 
     @property
     def encoding(self) -> Encoding | None:
-        """How tables become numbers; ``None`` for a run that `fit` did not make."""
+        """How to convert tables to numbers; ``None`` for a run that `fit` did not create."""
         return noted_encoding(self.store.manifest["notes"])
 
     def read(self, file: Path, *, targets: bool = False) -> Iterator[Table]:
-        """The rows of a table, in parts; decimal commas are read as in the table of the fit."""
+        """Read the rows of a table in parts, with the same decimal separator as in the fit."""
         noted, encoding = noted_table(self.store.manifest["notes"]) or {}, self.encoding
         return read_numbers(
             file,
@@ -45,7 +45,7 @@ class SavedRun(NamedTuple):
         )
 
     def encoding_for(self, table: Table, *, targets: bool = False) -> Encoding:
-        """The same, or one from the columns of a table for a run that `fit` did not make."""
+        """The encoding; for a run that `fit` did not create, one from the columns of a table."""
         if self.encoding is not None:
             return self.encoding
         network = self.ensemble.network
@@ -57,7 +57,7 @@ class SavedRun(NamedTuple):
         return dataclasses.replace(plain, targets=names, classes=self._classes())
 
     def _target_columns(self) -> tuple[int, int]:
-        """How many targets there are, and how many standard deviations of theirs."""
+        """The number of targets, and the number of their standard deviations."""
         likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         if isinstance(likelihood, MeasuredGaussian):
             return outputs, outputs
@@ -68,7 +68,7 @@ class SavedRun(NamedTuple):
         return count, 0 if known.y_sd is None else count
 
     def _classes(self) -> tuple[str, ...] | None:
-        """Numbers as labels, for a likelihood of classes; several binary outputs have none."""
+        """Numbers as labels for a likelihood of classes; ``None`` for several binary outputs."""
         likelihood, outputs = self.ensemble.likelihood, self.ensemble.network.outputs
         if isinstance(likelihood, Categorical):
             return tuple(map(str, range(outputs)))
@@ -76,7 +76,7 @@ class SavedRun(NamedTuple):
 
 
 def open_run(path: Path) -> SavedRun:
-    """The run at `path`, if it has draws."""
+    """Open the run at `path`, which must have draws."""
     store = open_store(path)
     if not all(store.chunk_sizes(chain) for chain in range(store.manifest["chains"])):
         raise ValueError(
@@ -87,14 +87,14 @@ def open_run(path: Path) -> SavedRun:
 
 
 def open_store(path: Path) -> DirectoryStore:
-    """The files of a run."""
+    """Open the files of a run."""
     if not path.exists():
         raise FileNotFoundError(f"there is no run {path}")
     return DirectoryStore(path)
 
 
 def training_points(store: DirectoryStore) -> Dataset | None:
-    """Training rows at which a run is diagnosed; ``None`` if it does not contain its data."""
+    """Training rows at which a run is diagnosed; ``None`` if it was saved without its data."""
     data = store.data()
     return None if data is None else diagnosed_rows(store.manifest["notes"], data["x"])
 
@@ -129,7 +129,7 @@ def check_free_file(file: Path, *, overwrite: bool, is_table: bool = True) -> No
 def reweighted(
     run: SavedRun, prior: str | None, likelihood: str | None, *, progress: bool
 ) -> Ensemble:
-    """The ensemble, under another prior or likelihood where one is given."""
+    """The ensemble, reweighted if another prior or likelihood is given."""
     if prior is None and likelihood is None:
         return run.ensemble
     network = None
@@ -149,7 +149,7 @@ def reweighted(
 
 
 def _other_likelihood(ensemble: Ensemble, text: str) -> Likelihood:
-    """Read another likelihood, and check it against the targets of the run."""
+    """Parse another likelihood, and check it against the targets of the run."""
     likelihood = read_likelihood(text)
     if likelihood.real_targets != ensemble.likelihood.real_targets:
         of, has = ("numbers", "classes") if likelihood.real_targets else ("classes", "numbers")

@@ -34,18 +34,18 @@ from tensorbnn.sampling.stopping import Until
 from tensorbnn.tabular import TabularModel
 from tensorbnn.warning import ConvergenceWarning, StoppedByLimit, StoppedInBurnIn, warn
 
-# The start of learned noise, in units of the targets' standard deviation.
+# Initial value of learned noise, in units of the targets' standard deviation.
 LEARNED_NOISE = Hyper(0.5)
-# Values that `sample_y` computes at a time.
+# Maximum number of values that `sample_y` computes at a time.
 MOST_VALUES = 2**24
 
 
 @dataclass(frozen=True)
 class FeatureWords(Words):
-    """What a user of scikit-learn calls columns."""
+    """How a user of scikit-learn names columns."""
 
     features: Sequence[str]
-    """Names of the columns of ``X``; none where it has no names."""
+    """Names of the columns of ``X``; empty if it has none."""
 
     def columns(self, argument: str, columns: Sequence[int], of: int) -> str:
         if argument == "x" and len(self.features):
@@ -59,7 +59,7 @@ class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergence
     verdict: Verdict
 
     def message(self, words: Words = PYTHON) -> str:
-        # Chains may agree and still have had divergences, for example.
+        # Chains may agree and still have divergences, for example.
         found = [
             each.facts if isinstance(each, Agree) else each.message(words)
             for each in self.verdict.findings
@@ -72,7 +72,7 @@ class EstimatorConvergenceWarning(Raised, ConvergenceWarning, SklearnConvergence
 
 @dataclass(eq=False, repr=False)
 class AbstractBNN(BaseEstimator):  # type: ignore[misc]
-    """Options, chains and pickles of an estimator; subclasses know the kind of targets."""
+    """Options, chains and pickling of an estimator; subclasses handle the targets."""
 
     hidden_layer_sizes: Sequence[int] | int = (20,)
     _: KW_ONLY
@@ -91,7 +91,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     verbose: bool = False
 
     def __sklearn_is_fitted__(self) -> bool:
-        # Feature names are set before sampling, and are not enough to predict.
+        # Feature names are set before sampling, so they don't mean that the estimator can predict.
         return hasattr(self, "ensemble_")
 
     @property
@@ -112,7 +112,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None,
         y_sd: ArrayLike | None = None,
     ) -> Self:
-        # Nothing is left of an earlier fit, so that one that fails can't mix with it.
+        # Remove all results of an earlier fit, so that a failing fit can't mix with them.
         for name in ("ensemble_", "diagnosis_"):
             self.__dict__.pop(name, None)
         check_unmasked("X", X)  # scikit-learn would use the values beneath the mask
@@ -138,26 +138,26 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         *,
         noise: bool = True,
     ) -> NDArray[Any]:
-        """Draw targets of new rows from the posterior.
+        """Draw targets for new rows from the posterior.
 
         Parameters
         ----------
         X
             Inputs ``(rows, inputs)``.
         n_samples
-            Number of samples. Each comes from another network, chosen at random, as long as there
-            are enough of them.
+            Number of samples. Each comes from a different network, chosen at random, as long as
+            there are enough networks.
         random_state
             Seed of the choice, and of the noise or the classes.
         noise
-            Whether to draw new targets, noise included. If false, you get what the networks say:
+            Whether to draw new targets, noise included. If false, you get predictions of networks:
             samples of the function for a regressor, of the probabilities for a classifier.
 
         Returns
         -------
         ndarray
-            ``(rows, n_samples)``, or ``(rows, outputs, n_samples)`` for several outputs. For a
-            classifier classes ``(rows, n_samples)``, or without `noise` probabilities
+            ``(rows, n_samples)``, or ``(rows, outputs, n_samples)`` for several outputs. A
+            classifier returns classes ``(rows, n_samples)``, or without `noise` probabilities
             ``(rows, classes, n_samples)``.
         """
         rows, state = self._inputs(X), _generator(random_state)
@@ -174,7 +174,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Inputs and targets, checked."""
+        """Check the inputs and targets."""
 
     @abstractmethod
     def _posterior(
@@ -184,16 +184,16 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         weights: NDArray[Any] | None,
         y_sd: NDArray[Any] | None,
     ) -> Posterior:
-        """The posterior of the rows whose weight is not 0."""
+        """The posterior of the rows with nonzero weight."""
 
     @abstractmethod
     def _shaped(self, values: NDArray[Any], *, are_targets: bool = False) -> NDArray[Any]:
-        """Outputs, or new targets, ``(..., columns)`` in the shape that the user sees."""
+        """Outputs, or new targets, ``(..., columns)`` in the shape that the user expects."""
 
     def _sample(self, posterior: Posterior, at: NDArray[Any]) -> Ensemble:
         words = FeatureWords(getattr(self, "feature_names_in_", ()))
         with warnings.catch_warnings(), use_words(words):
-            # The verdict says it.
+            # The verdict already reports these.
             for kind in (StoppedByLimit, StoppedInBurnIn):
                 warnings.simplefilter("ignore", kind)
             run, backend = begin_run(
@@ -214,7 +214,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         return ensemble
 
     def _until(self, at: NDArray[Any]) -> Until | None:
-        """The stopping rule; one chain alone can't be compared."""
+        """The stopping rule; none for a single chain with ``"converged"``."""
         if isinstance(self.until, str) and self.until == "converged":
             return None if self.chains == 1 else Converged(x=at, fraction=1.0)
         if isinstance(self.until, str) or not (
@@ -252,7 +252,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
         )
 
     def _weights(self, x: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any] | None:
-        """The weights of the rows, checked; ``None`` if there are none."""
+        """Check the weights of the rows; ``None`` if there are none."""
         if sample_weight is None:
             return None
         # One number for all rows, as in scikit-learn.
@@ -277,7 +277,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
     def _deviations(
         self, targets: NDArray[Any], y_sd: ArrayLike | None
     ) -> NDArray[np.float64] | None:
-        """Standard deviations of the targets, checked, in the shape of the targets."""
+        """Check the standard deviations of the targets, and return them in the targets' shape."""
         if y_sd is None:
             return None
         check_unmasked("y_sd", y_sd)
@@ -309,7 +309,7 @@ class AbstractBNN(BaseEstimator):  # type: ignore[misc]
 
 
 def _generator(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
-    """What scikit-learn makes of a `random_state`, or an error that names it."""
+    """The generator that scikit-learn makes from a `random_state`; an error names the option."""
     try:
         return check_random_state(random_state)
     except ValueError as error:

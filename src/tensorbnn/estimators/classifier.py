@@ -16,9 +16,9 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
     """Bayesian neural network for classification, as a scikit-learn estimator.
 
     Probabilities are averages over networks sampled from the posterior, so that they are less
-    certain far from the data. Two classes are one output (`Bernoulli`), more classes have one
-    output each (`Categorical`). Inputs are standardized internally; `fit` samples and warns as that
-    of `BNNRegressor`.
+    certain far from the data. Two classes share one output (`Bernoulli`), more classes have one
+    output each (`Categorical`). Inputs are standardized internally; `fit` samples and warns in the
+    same way as `BNNRegressor`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
         X
             Inputs ``(rows, inputs)``.
         y
-            Classes ``(rows,)``: numbers, strings, or anything else that can be sorted.
+            Classes ``(rows,)``: numbers, strings, or other values that can be sorted.
         sample_weight
             Weights of the rows ``(rows,)``, or one number for all, as for `BNNRegressor`.
         """
@@ -107,7 +107,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class of each row, ``(rows,)``."""
-        probabilities = self.predict_proba(X)  # first, since it checks that there are classes
+        probabilities = self.predict_proba(X)  # first, since it checks that the estimator is fitted
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
@@ -122,7 +122,7 @@ class BNNClassifier(ClassifierMixin, AbstractBNN):  # type: ignore[misc]
     def predict_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[NDArray[Any], ...]:
         """Predict intervals that contain the class probabilities with probability `level`.
 
-        They are wide where the networks disagree because there are few data.
+        They are wide where the networks disagree, for example because data are sparse.
 
         Parameters
         ----------

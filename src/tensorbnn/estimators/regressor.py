@@ -20,8 +20,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     """Bayesian neural network for regression, as a scikit-learn estimator.
 
     Inputs and targets are standardized internally. `fit` samples networks from the posterior with
-    several chains until their predictions for the training data are known well, and warns if they
-    are not. The weights of a layer with ``n`` inputs have the prior ``N(0, s)`` with
+    several chains until their predictions for the training data are precise enough, and warns if
+    they are not. The weights of a layer with ``n`` inputs have the prior ``N(0, s)`` with
     ``s ~ HalfNormal(2 / sqrt(n))``, biases have ``N(0, 1)``.
 
     Parameters
@@ -39,14 +39,14 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     relevance
         Learn a scale for each input (`Relevance`); see `feature_importances_`.
     chains, burn_in, draws, sampler
-        As in `sample`. With `until`, `draws` is the least number of draws of each chain.
+        As in `sample`. With `until`, `draws` is the minimum number of draws per chain.
     until
         When to stop. ``"converged"``: as soon as R-hat is below 1.01 and the effective sample size
-        at least 400 for the predictions at up to 100 rows of the training data. Also a `Converged`
-        or another object with ``estimate(ensemble)``, or ``None`` for exactly `draws` draws.
+        at least 400 for the predictions at up to 100 rows of the training data. Or pass a
+        `Converged`, another object with ``estimate(ensemble)``, or ``None`` to stop at `draws`.
     max_minutes
         Stop after this many minutes, converged or not. If this limit ends the fit, the result
-        depends on the speed of the machine; otherwise on `random_state` alone.
+        depends on the speed of the machine; otherwise only on `random_state`.
     dtype
         ``"float32"`` or ``"float64"``.
     random_state
@@ -144,9 +144,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         return_std
             Whether to return standard deviations too.
         noise
-            Whether they are those of a new target, network uncertainty and noise together (as in
-            `BayesianRidge`). If false, they are those of its expected value, which shrink with more
-            data.
+            Whether they are for a new target and include both network uncertainty and noise (as in
+            `BayesianRidge`). If false, they are for its expected value and shrink with more data.
 
         Returns
         -------
@@ -164,8 +163,8 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Predict an interval that contains a new target with probability `level`.
 
-        Its ends are quantiles of the mixture of all networks, exact to rounding, with the same
-        probability below as above.
+        Its ends are quantiles of the mixture of all networks, exact up to rounding. The
+        probabilities below and above it are equal.
 
         Parameters
         ----------
@@ -185,7 +184,7 @@ class BNNRegressor(RegressorMixin, AbstractBNN):  # type: ignore[misc]
         return self._shaped(lower), self._shaped(upper)
 
     def _known_sds(self, outputs: int) -> tuple[float, ...]:
-        """The known noise of each output, in the units of `y`."""
+        """The known noise of each output, in units of `y`."""
         given = np.ravel(np.asarray(self.noise_sd, object)).tolist()
         if not all(is_number(each) and each > 0 for each in given):
             raise ValueError(

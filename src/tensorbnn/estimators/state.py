@@ -1,8 +1,8 @@
-"""What a pickle of an estimator holds: its format, JSON texts and arrays.
+"""The contents of a pickled estimator: a format version, JSON texts and arrays.
 
 Descriptions (priors, samplers, networks) are written as in ``run.json``, draws as the arrays of a
-run. Your own classes are pickled by name, and must be importable where the pickle is read, as for
-every pickle.
+run. As in every pickle, your own classes are stored by name and must be importable where the pickle
+is read.
 """
 
 import dataclasses
@@ -21,19 +21,19 @@ from tensorbnn.sampling.converged import Converged
 from tensorbnn.storage.manifest import KNOWN, describe, restore
 from tensorbnn.storage.store import MemoryStore
 
-# The version of a state; from 2 on there are only additions.
+# The version of the format; since 2, there have only been additions.
 STATE_FORMAT = 2
 _FORMAT_KEY = "_tensorbnn_format"
 _TYPES = {**KNOWN, "Converged": Converged}
 
 
 def pack_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of an estimator as a pickle holds them."""
+    """The attributes of an estimator in the form that a pickle holds."""
     return {name: pack(each) for name, each in state.items()} | {_FORMAT_KEY: STATE_FORMAT}
 
 
 def unpack_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that `pack_state` packed, or an error where a pickle has another format."""
+    """The attributes that `pack_state` packed; raises if the pickle has another format."""
     rest = dict(state)
     found = rest.pop(_FORMAT_KEY, 1)
     if found != STATE_FORMAT:
@@ -50,7 +50,7 @@ def unpack_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pack(value: Any) -> Any:
-    """A description, an ensemble or a diagnosis as texts and arrays; other values as they are.
+    """A description, an ensemble or a diagnosis as texts and arrays; other values unchanged.
 
     Examples
     --------
@@ -68,13 +68,13 @@ def pack(value: Any) -> Any:
         return value
     try:
         described = describe(value)
-    except TypeError:  # a user's own sampler, say, with a function in it
+    except TypeError:  # for example a user's sampler that contains a function
         return value
     return {"kind": "description", "text": json.dumps(described), "custom": _custom(value)}
 
 
 def unpack(state: Any) -> Any:
-    """What `pack` has packed."""
+    """The value that `pack` packed."""
     kind = state.get("kind") if isinstance(state, dict) else None
     if kind == "ensemble":
         return _unpack_ensemble(state)
@@ -91,7 +91,7 @@ def _pack_ensemble(ensemble: Ensemble) -> dict[str, Any]:
         "chains": ensemble.num_chains,
         "burn_in": store.manifest["burn_in"],
         "status": store.manifest["status"],
-        "sampler": store.manifest["sampler"],  # verdicts say where it is not exact
+        "sampler": store.manifest["sampler"],  # verdicts mention that a sampler is approximate
         "sample_hyperparameters": store.manifest["sample_hyperparameters"],
         "output_shape": store.manifest["output_shape"],
         "network": describe(ensemble.network),
@@ -145,7 +145,7 @@ def _unpack_diagnosis(state: Mapping[str, Any]) -> Diagnosis:
 
 
 def _kinds(kind: type[Finding]) -> Iterator[type[Finding]]:
-    """All kinds of findings, in whichever module they are."""
+    """All subclasses of a finding, from every module."""
     for each in kind.__subclasses__():
         yield each
         yield from _kinds(each)

@@ -1,4 +1,4 @@
-"""Adaptation in burn-in: the step size by dual averaging, and the width of the posterior."""
+"""Adaptation during burn-in: the step size by dual averaging, and the width of the posterior."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class DualAveraging(NamedTuple):
         mean_error_t      = (1 - 1/(t + t0)) mean_error_{t-1} + error_t / (t + t0)
         log eps_average_t = t^-kappa log eps_{t+1} + (1 - t^-kappa) log eps_average_{t-1}
 
-    The first explores while adapting, the average is used afterwards.
+    The first is used while adapting, the average afterwards.
     """
 
     log_step_size: Array
@@ -45,7 +45,7 @@ class DualAveraging(NamedTuple):
         return _begin(jnp.full(chains, step_size, dtype=float))
 
     def update(self, acceptance: Array, target: Array) -> "DualAveraging":
-        """Update with the acceptance probability of a transition of step ``exp(log_step_size)``."""
+        """Update with the acceptance probability of a transition with ``exp(log_step_size)``."""
         updates = self.updates + 1
         weight = 1 / (updates + T0)
         mean_error = (1 - weight) * self.mean_error + weight * (target - acceptance)
@@ -80,7 +80,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def begin(cls, positions: Array) -> "Spread":
-        """Before the first of the positions; for chains ``(chains, dimension)``."""
+        """State before the first position; `positions` of chains are ``(chains, dimension)``."""
         zero = jnp.zeros_like(positions)
         return cls(zero[:, 0], zero, zero)
 

@@ -6,11 +6,11 @@ fixed number of steps and a step size found by dual averaging during the first 8
 adaptation ends with burn-in, so the saved chain is a Markov chain.
 
 Then phi moves once more, by a short trajectory in which the weights follow their scales
-(`hyper_moves`). Without it, few data under a wide hyper-prior are sampled badly. The paper does not
-have this trajectory.
+(`hyper_moves`). Without it, chains mix poorly if data are few and the hyper-prior is wide. The
+paper does not have this trajectory.
 
-Theta and phi move in units of their priors' widths (`target`). These are about one under the
-paper's priors; under others, one step size then suits narrow and wide priors, and their tails.
+Theta and phi move in units of their priors' widths (`target`). Under the paper's priors these are
+about one; under others, the units let one step size suit narrow and wide priors, and their tails.
 """
 
 from collections.abc import Mapping
@@ -54,17 +54,17 @@ class AdaptiveHMC(Sampler):
     ----------
     step_size_start, step_size_min, step_size_max, step_size_options
         Leapfrog step over the parameters, in widths of their priors: first value, bounds, and
-        number of candidates between.
+        number of candidates.
     num_steps_start, num_steps_min, num_steps_max, num_steps_increment
         Number of leapfrog steps: first value, bounds, and distance between candidates.
     hyper_step_size, hyper_num_steps
         First step size, in widths of the hyper-priors, and number of steps over the
         hyper-parameters.
     hyper_target_acceptance
-        Acceptance at which dual averaging aims over the hyper-parameters.
+        Acceptance that dual averaging aims for over the hyper-parameters.
     interweave
-        Whether the hyper-parameters of priors move a second time in each epoch, with the
-        parameters following them, for six more gradients. The paper does not do this; with few data
+        Whether the hyper-parameters of priors move a second time in each epoch, with the parameters
+        following them, at the cost of six more gradients. The paper does not do this; with few data
         and a wide hyper-prior, its chains can miss scales close to zero.
     step_size_jitter
         The step size of each trajectory, over parameters and over hyper-parameters, is multiplied
@@ -76,15 +76,15 @@ class AdaptiveHMC(Sampler):
         Constants of the search (Wang, Mohamed & de Freitas 2013): weight of the expected reward,
         width of the confidence bound, and number of candidates before exploration fades.
     strikes
-        Trajectories without an acceptance after which the search starts again with both bounds of
-        the step size halved, during burn-in.
+        Number of consecutive rejections in burn-in after which the search restarts with both bounds
+        of the step size halved.
     random_steps
         Random candidates after each (re)start of the search.
     reward
         The squared jumps that the search rewards, divided by the root of the number of steps: those
         of the ``"parameters"``, as in the paper, or of the ``"function"``, the outputs of the
         network at training rows and at points around them. The second finds shorter trajectories,
-        with more effective predictions per gradient.
+        which give more effective draws of predictions per gradient.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class AdaptiveHMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that another number needs no new compilation."""
+    """The options as arrays, so that new values need no recompilation."""
 
     burn_in: Array
     hyper_adapt_steps: Array
@@ -246,7 +246,7 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
 
     log_density = target.model.log_density(new_state.theta, phi, target.data)
     info = info._replace(
-        energy=info.energy - log_hyper_prior,  # of the whole density, as other samplers have it
+        energy=info.energy - log_hyper_prior,  # for the whole density, as in other samplers
         lp=log_density,
         num_gradients=_gradients(state, moves_hypers=sizes[1] > 0),
     )
@@ -255,7 +255,7 @@ def _epoch(key: Array, state: AdaptiveState, target: TargetDensity) -> Transitio
 
 
 def _gradients(state: AdaptiveState, *, moves_hypers: bool) -> Array:
-    """Those of an epoch, in which hyper-parameters move if there are any."""
+    """Gradients of an epoch, including moves of hyper-parameters if there are any."""
     gradients = state.adapter.num_steps + 1
     if moves_hypers:
         gradients += jnp.where(state.settings.interweaves, hyper_moves.WEAVING_STEPS + 1, 0)
@@ -286,7 +286,7 @@ def _move_hypers(
 
 
 def _search(key: Array, state: AdaptiveState, squared_jump: Array, accepted: Array) -> Adapter:
-    """Let the adapter learn from the trajectory; settle with the last epoch of burn-in."""
+    """Let the adapter learn from the trajectory; end the search with the last burn-in epoch."""
     remaining = state.settings.burn_in - state.iteration
 
     def learn() -> Adapter:

@@ -6,10 +6,10 @@ With the gradient ``g`` of the loss, step ``t`` of AMSGrad (Reddi, Kale & Kumar 
     m <- 0.9 m + 0.1 g;   v <- 0.999 v + 0.001 g^2;   u <- max(u, v / (1 - 0.999^t))
     x <- x - r m / (1 - 0.9^t) / (sqrt(u) + 1e-8)
 
-A cycle ends after a number of epochs, or when the validation loss has not fallen for `patience` of
-them; the best by validation loss starts the next one, at a lower rate and with ``m``, ``v`` and
-``u`` at zero (the paper's Section 3.5). The random numbers of an epoch come from the seed, the
-start, the cycle and the epoch alone, so cutting a cycle into calls changes nothing.
+A cycle ends after a number of epochs, or when the validation loss has not fallen for `patience`
+epochs. The next cycle starts from the lowest validation loss so far, at a lower rate and with
+``m``, ``v`` and ``u`` at zero (the paper's Section 3.5). The random numbers of an epoch depend only
+on seed, start, cycle and epoch, so splitting a cycle into calls does not change the result.
 """
 
 import math
@@ -31,7 +31,7 @@ from tensorbnn.inference.sampler import over_chains, select
 from tensorbnn.model.network import Network
 from tensorbnn.progress import Bar
 
-# One call of the compiled program makes at most this many epochs and takes about this long, so that
+# One call of the compiled program runs at most this many epochs and takes about this long, so that
 # the progress bar moves and an interrupt takes effect.
 EPOCHS_PER_CALL = 64
 SECONDS_PER_CALL = 0.25
@@ -64,7 +64,7 @@ class Cycles:
 
     @property
     def total(self) -> int:
-        """Most epochs in all."""
+        """Maximum total number of epochs."""
         return self.cycles * self.epochs
 
 
@@ -78,7 +78,7 @@ class Batches:
     batch_size: int | None = field(metadata={"static": True})
     data: Data
     rows: tuple[Array, Array] | None
-    """Inputs and targets row by row, where batches are drawn from them."""
+    """Inputs and targets row by row, if batches are drawn from them."""
 
 
 class Losses(NamedTuple):
@@ -96,17 +96,17 @@ class Task(Protocol):
 
     @property
     def batches(self) -> Batches | None:
-        """Rows to train on; ``None`` where there are none."""
+        """Rows to train on; ``None`` if there are none."""
 
     @property
     def evaluate_every(self) -> int:
-        """Epochs from one evaluation of the losses to the next; the last of a cycle has one too."""
+        """Epochs between evaluations of the losses; they are also evaluated at a cycle's end."""
 
     def loss(self, key: Array, parameters: Any, held: Any, data: Data | None, rows: int) -> Array:
-        """The training loss by `data`, which are `rows` of the training rows."""
+        """The training loss on `data`, which are `rows` of the training rows."""
 
     def losses(self, parameters: Any, held: Any) -> Losses:
-        """Both losses, each by all its rows; without randomness."""
+        """Both losses, each on all of its rows; not random."""
 
 
 class State(NamedTuple):
@@ -127,9 +127,9 @@ class Trained(NamedTuple):
     best: Any
     best_loss: NDArray[Any]
     losses: Losses
-    """Each ``(starts, cycles, epochs)``; NaN where it was not computed, or a cycle has stopped."""
+    """Each ``(starts, cycles, epochs)``; NaN if not computed, or after a cycle has stopped."""
     epochs: NDArray[Any]
-    """Epochs that each cycle took, ``(starts, cycles)``."""
+    """Number of epochs in each cycle, ``(starts, cycles)``."""
 
 
 def make_batches(network: Network, given: Prepared, batch_size: int | None) -> Batches:
@@ -147,9 +147,9 @@ def make_batches(network: Network, given: Prepared, batch_size: int | None) -> B
 
 @jax.jit
 def begin(task: Task | None, parameters: Any, held: Any) -> State:
-    """Training before its first epoch; every array has the starts as its first axis.
+    """State before the first epoch; every array has the starts as its first axis.
 
-    Without a `task` the start itself cannot be the best.
+    Without a `task`, the start itself is not a candidate for the best.
     """
 
     def start(parameters: Any, held: Any) -> State:
@@ -173,7 +173,7 @@ def run(task: Task, plan: Cycles, keys: Array, state: State, bar: Bar) -> Traine
 
 
 class _Settings(NamedTuple):
-    """The numbers of a cycle as arrays, so that another number needs no new compilation."""
+    """The settings of a cycle as arrays, so that new values need no recompilation."""
 
     cycle: Array
     learning_rate: Array
@@ -238,7 +238,7 @@ def _epoch(task: Task, key: Array, state: State, settings: _Settings) -> tuple[S
     """One epoch of one start: its steps, its losses, and whether it is the best so far."""
     parameters, optimizer = _steps(task, key, state, settings.learning_rate)
     losses = _evaluate(task, parameters, state, settings)
-    fallen = losses.validation < state.best_loss  # never where it is NaN
+    fallen = losses.validation < state.best_loss  # false for NaN
     new_state = state._replace(
         parameters=parameters,
         optimizer=optimizer,
@@ -255,7 +255,7 @@ def _evaluate(task: Task, parameters: Any, state: State, settings: _Settings) ->
     if task.evaluate_every == 1:
         return task.losses(parameters, state.held)
     done = state.epoch + 1
-    # Patience must not end a cycle before its losses are evaluated.
+    # Before patience ends a cycle, its losses must be evaluated.
     ends = (done == settings.epochs) | (state.epochs_since_best + 1 >= settings.patience)
     return jax.lax.cond(
         (done % task.evaluate_every == 0) | ends,
@@ -270,7 +270,7 @@ def _steps(task: Task, key: Array, state: State, rate: Array) -> tuple[Any, Any]
     def step(carry: tuple[Any, Any], key: Array, data: Data | None, rows: int) -> tuple[Any, Any]:
         parameters, optimizer = carry
         gradient = jax.grad(task.loss, argnums=1)(key, parameters, state.held, data, rows)
-        # Optax multiplies integers by floating-point numbers, which strict promotion would refuse.
+        # Optax multiplies integers by floating-point numbers, which strict promotion rejects.
         with jax.numpy_dtype_promotion("standard"):
             update, optimizer = _amsgrad(rate).update(gradient, optimizer)
         return jax.tree.map(jnp.add, parameters, update), optimizer
@@ -307,6 +307,6 @@ def _fresh(parameters: Any, held: Any, loss: Array) -> State:
 
 
 def _amsgrad(rate: Array) -> Any:
-    import optax  # here, because it takes a while and most programs do without
+    import optax  # here, because the import is slow and most programs don't need it
 
     return optax.amsgrad(rate)

@@ -1,4 +1,4 @@
-"""HMC with persistent momentum, and a slice variable that decides on acceptance.
+"""HMC with persistent momentum and a persistent slice variable for acceptance.
 
 Generalized HMC (Horowitz 1991) keeps most of the momentum. A *move* refreshes a part of it,
 
@@ -8,7 +8,7 @@ makes a few leapfrog steps, and accepts the end if ``|u| < exp(H_start - H_end)`
 reverses the momentum. The uniform number ``u`` in [-1, 1] persists, too (Neal 2020,
 "Non-reversibly updating a uniform [0,1] value for Metropolis accept/reject decisions"): each move
 first shifts it a little, and an acceptance multiplies it by ``exp(H_end - H_start)``, which
-preserves the joint density of position, momentum and ``u``. So rejections come in clusters, and
+preserves the joint density of position, momentum and ``u``. So rejections occur in clusters, and
 the momentum persists between them. All of these updates are exact. One transition consists of
 moves with a total time of `trajectory_length`.
 """
@@ -36,7 +36,7 @@ from tensorbnn.inference.sampler import (
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import Tuning
 
-# Where a transition's time is given.
+# Used if the time of a transition is given.
 DECOHERENCE_TIME = 0.5
 
 
@@ -51,18 +51,18 @@ class GHMC(Sampler):
         chains is found during burn-in and then held, so the saved chain is a Markov chain; one
         transition in five, at random, takes half of it, as in `HMC`.
     num_steps
-        Leapfrog steps of a move, after which it is accepted or rejected; fewer if the
-        decoherence time is shorter.
+        Leapfrog steps of a move, after which it is accepted or rejected; fewer if the decoherence
+        time is shorter.
     num_steps_jitter
-        The number of steps of each move is multiplied by a number drawn evenly from
+        The number of steps of each move is multiplied by a uniform random number from
         ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the moves.
     decoherence_time
         Time (step size times number of steps) after which ``1 / e`` of the momentum is left. By
-        default it is found during burn-in, as the trajectory length of `HMC`; with
-        `trajectory_length` it is 0.5.
+        default it is tuned during burn-in, like the trajectory length of `HMC`; if you pass
+        `trajectory_length`, it is 0.5.
     trajectory_length
-        Time of all moves of a transition, which sets only the distance between draws. By default,
-        the decoherence time.
+        Total time of the moves of a transition, which only affects the distance between draws. By
+        default, the decoherence time.
     target_acceptance
         Target of the adaptation: the acceptance probability of a move with the whole step.
     slice_step
@@ -132,12 +132,12 @@ class GHMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that another number needs no new compilation."""
+    """The options as arrays, so that new values need no recompilation."""
 
     num_steps: Array
     num_steps_jitter: Array
     trajectory_length: Array
-    """0 where it is the decoherence time."""
+    """0 if it equals the decoherence time."""
     slice_step: Array
 
 
@@ -157,8 +157,8 @@ class GHMCState(NamedTuple):
 class Moves(NamedTuple):
     """The result of some moves.
 
-    `acceptance` and `num_steps` are sums, `divergent` says whether any move was, `energy` and
-    `energy_error` are those of the last one.
+    `acceptance` and `num_steps` are sums, `divergent` is whether any move diverged, `energy` and
+    `energy_error` are those of the last move.
     """
 
     phase: Phase
@@ -181,7 +181,7 @@ def move(
     num_steps: Array,
     persistence: Array,
 ) -> Moves:
-    """Refresh momentum (by normal numbers) and slice, follow a trajectory, accept or reverse."""
+    """Refresh the momentum and the slice, follow a trajectory, and accept it or reverse."""
     momentum = persistence * start.momentum + jnp.sqrt(1 - persistence**2) * fresh
     slice_ = jnp.mod(slice_ + 1 + slice_step, 2.0) - 1
     begin = start._replace(momentum=momentum)
@@ -241,7 +241,7 @@ def _follow(
     moves: Array,
     usual_steps: Array,
 ) -> Moves:
-    """All moves of a transition."""
+    """Make all moves of a transition."""
     value_and_grad, settings = target.value_and_grad, state.settings
 
     def one(index: Array, so_far: Moves) -> Moves:
@@ -280,7 +280,7 @@ def _follow(
 
 
 def _most_gradients(state: GHMCState) -> Array:
-    """Gradients of a transition whose moves all have their largest length."""
+    """Gradients of a transition if all of its moves have their maximum length."""
     moves, usual_steps = _moves(state, tuning.step_size(state.tuning, state.iteration))
     return moves * _steps_of_move(1 + state.settings.num_steps_jitter, usual_steps)
 
@@ -290,7 +290,7 @@ def _steps_of_move(factor: Array, usual_steps: Array) -> Array:
 
 
 def _moves(state: GHMCState, step_size: Array) -> tuple[Array, Array]:
-    """Number of moves of a transition, and of leapfrog steps of a move before its jitter."""
+    """Number of moves per transition, and of leapfrog steps per move without jitter."""
     settings, time = state.settings, state.tuning.length
     length = jnp.where(settings.trajectory_length > 0, settings.trajectory_length, time)
     # A move is never longer than the decoherence time.

@@ -36,9 +36,9 @@ from tensorbnn.inference.tuning import Tuning
 
 # An energy error beyond this means that the integrator has left the trajectory.
 DIVERGENCE = 1000.0
-# A trajectory is at least 0.7 long, unless that takes this many steps. With tiny steps, no round of
-# the search is long enough for the slowest outputs: on the paper's variable case it prefers 800
-# steps, but 4,000 give two to three times as many effective draws per gradient at these inputs.
+# A trajectory has a length of at least 0.7, unless that takes this many steps. With tiny steps, no
+# round of the search is long enough for the slowest outputs: on the paper's variable case it
+# prefers 800 steps, but 4,000 give two to three times the effective draws per gradient there.
 MANY_STEPS = 4096
 
 ValueAndGrad = Callable[[Array], tuple[Array, Array]]
@@ -54,9 +54,9 @@ class HMC(Sampler):
         Leapfrog step in units of the prior's standard deviations. By default, one step for all
         chains is found during burn-in and then held, so the saved chain is a Markov chain. One
         trajectory in five, at random, takes half of it, so that chains don't get stuck in regions
-        that are narrower than those of burn-in.
+        narrower than those seen during burn-in.
     num_steps
-        Leapfrog steps per trajectory. By default, as many as `trajectory_length` needs.
+        Leapfrog steps per trajectory. By default, the number that `trajectory_length` requires.
     trajectory_length
         Step size times number of steps, if `num_steps` is not given. By default it is tuned during
         burn-in for the most effective draws per gradient of the network's outputs at probe inputs
@@ -69,7 +69,7 @@ class HMC(Sampler):
         from ``[1 - jitter, 1 + jitter]``, so that no direction resonates with the trajectory.
         By default, `num_steps_jitter` is 0 with `num_steps` and 0.5 otherwise.
     max_steps
-        Most steps of a trajectory, if `num_steps` is not given.
+        Maximum number of steps of a trajectory, if `num_steps` is not given.
 
     Examples
     --------
@@ -136,10 +136,10 @@ class HMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that another number needs no new compilation."""
+    """The options as arrays, so that new values need no recompilation."""
 
     num_steps: Array
-    """0 where a length decides."""
+    """0 if it follows from the length."""
     step_size_jitter: Array
     num_steps_jitter: Array
 
@@ -158,10 +158,10 @@ class HMCState(NamedTuple):
 def leapfrog(
     value_and_grad: ValueAndGrad, start: Phase, step_size: Array, num_steps: Array
 ) -> Phase:
-    """Follow the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
+    """Run the leapfrog integrator; `num_steps` steps cost `num_steps` gradients.
 
-    `step_size` is one number, or one for each coordinate, which is a diagonal mass. If the engine
-    of a `Density` has its own integrator, that is used. Neighboring half kicks are merged.
+    `step_size` is one number, or one for each coordinate, which corresponds to a diagonal mass. If
+    the engine of a `Density` has its own integrator, it is used. Adjacent half kicks are merged.
     """
     if isinstance(value_and_grad, Density) and value_and_grad.follow is not None:
         return value_and_grad.follow(start, step_size, num_steps)
@@ -241,10 +241,10 @@ def energy_of(phase: Phase) -> Array:
 
 
 def acceptance_of(energy: Array, energy_after: Array) -> Array:
-    """Probability with which a trajectory between these energies is accepted.
+    """Probability of accepting a trajectory between these energies.
 
-    It is 0 for one that ends in NaN, and for one that ends at a point of infinite density, which
-    no chain would ever leave. It is 1 for one that starts at a density of zero.
+    It is 0 if the trajectory ends in NaN, or at a point of infinite density, which no chain would
+    ever leave. It is 1 if the trajectory starts at a density of zero.
     """
     error = energy_after - energy
     fails = jnp.isnan(error) | (energy_after == -jnp.inf)

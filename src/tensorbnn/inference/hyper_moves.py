@@ -1,10 +1,10 @@
 """Trajectories over the hyper-parameters phi, with theta fixed or following.
 
-Given theta, the weights under a scale determine it closely (fifty weights, to a tenth of itself),
-and near zero the weights are small, so that no step that suits the rest leads in or out. If theta
-is fixed in units of its prior's width instead, the weights follow their scale, and only the data
-determine it. One of the two moves is fast where the other is slow, so both are made in turn: the
-interweaving of Yu and Meng (2011).
+Given theta, the weights determine their scale closely (fifty weights, to about a tenth of its
+value). Near a scale of zero the weights are small, and steps that suit other regions can't move in
+or out. If theta is instead fixed in units of its prior's width, the weights follow their scale, and
+only the data determine it. One of the two moves is fast where the other is slow, so they alternate:
+the interweaving of Yu and Meng (2011).
 """
 
 from typing import NamedTuple
@@ -70,13 +70,13 @@ def with_theta(
     """A trajectory over phi that holds theta in units of its prior's width."""
     phi, _ = target.model.phi.from_standard(z_phi, {})
     position = target.position(theta, phi)
-    # A step of zero holds a coordinate.
+    # A step size of zero keeps a coordinate fixed.
     step_sizes = jnp.zeros_like(position).at[theta.size :].set(step_size * random.jitter)
     momentum = jnp.zeros_like(position).at[theta.size :].set(random.momentum)
     density = target.value_and_grad
     start = Phase(position, momentum, *density(position))
     num_steps = jnp.asarray(WEAVING_STEPS, jnp.int32)
     end, info, accepted = transition(density, start, step_sizes, num_steps, random.uniform)
-    # After a rejection, theta is unchanged to the last bit.
+    # After a rejection, theta is exactly unchanged.
     followed = jnp.where(accepted, target.vectors(end.position)[0], theta)
     return Hypers(followed, end.position[theta.size :], info.acceptance_rate)

@@ -3,12 +3,12 @@
 In each round of the search all chains use one length and record the outputs ``f`` of the network at
 probe inputs. Squared jumps of ``f`` over 1, 2, 4, ... transitions, divided by the variance of ``f``
 over all chains, give autocorrelations, and from them the effective draws per transition of each
-output. The score is their harmonic mean, in which slow outputs count most, over the length. (Jumps
-over a single transition only show the fast part of ``f`` and favor lengths two to three times too
-short; jumps over a whole round do so, too, but less. If even the best length gives few effective
-draws per transition, the root of the length counts, as in the paper's reward. The length counts
-rather than the number of steps, because the step size still varies.) The search climbs by factors
-of two, then by their root.
+output. The score is their harmonic mean, in which slow outputs count most, divided by the length.
+(Jumps over a single transition only show the fast part of ``f`` and favor lengths two to three
+times too short; jumps over a whole round have the same problem, but less. If even the best length
+gives few effective draws per transition, the score divides by the root of the length, as in the
+paper's reward. It uses the length rather than the number of steps, because the step size still
+varies.) The search climbs by factors of two, then by factors of the root of two.
 """
 
 from typing import Any, NamedTuple
@@ -21,23 +21,24 @@ from numpy.typing import NDArray
 from tensorbnn.engine.forward import Data
 from tensorbnn.inference.target import TargetDensity
 
-# About this many outputs at all probe inputs: more add little, fewer might miss a slow one.
+# Approximate number of outputs at all probe inputs, and least number of probe inputs: more outputs
+# add little, fewer might miss a slow one.
 FEATURES, LEAST_PROBES = 32, 8
-# Fractional parts of powers of the plastic number: multiples of them are spread evenly in 3-D.
+# Fractional parts of powers of the plastic number, whose multiples are spread evenly in 3-D.
 _RATIOS = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
-# Most transitions of a round that are recorded, evenly spaced, and the lags of the jumps.
+# Maximum number of recorded transitions in a round, evenly spaced, and the lags of the jumps.
 RECORD = 64
 LAGS = (1, 2, 4, 8, 16, 32)
-# The decay of an output is measured by its autocorrelation at the longest lag at which that is
-# above this: shorter lags show only its fast part, longer ones only noise.
+# The decay of an output is measured by its autocorrelation at the longest lag where it is above
+# this: shorter lags show only the fast part, longer ones only noise.
 SEEN = 0.25
-# With fewer effective draws per transition than the first number, the root of the length counts;
-# with more than the second, the length itself.
+# With fewer effective draws per transition than the first number, the score divides by the root of
+# the length; with more than the second, by the length itself.
 FEW_MANY_DRAWS = (0.1, 0.5)
 _SMOOTHING = 0.5  # octaves
-# The shortest length, unless it takes many steps: few steps are a random walk, with nearly equal
-# draws. (On networks of a few hundred parameters, lengths from 0.35 to 0.7 give as many effective
-# draws per gradient, and the longest of them twice as many per draw.)
+# The shortest length, unless it takes many steps: a few steps make a random walk, whose draws are
+# nearly equal. (On networks with a few hundred parameters, lengths from 0.35 to 0.7 give the same
+# number of effective draws per gradient, and the longest of them twice as many per transition.)
 MIN_STEPS = 4
 MIN_LENGTH, MANY_STEPS = 0.7, 512
 _LADDER = (2.0, 0.5, 2**0.5, 0.5**0.5, 1.0)
@@ -52,18 +53,18 @@ class Units(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The summary that a chain shares of the outputs of a round."""
+    """The summary of the outputs in a round that a chain shares."""
 
     mean: Array
     variance: Array
     bounded_mean: Array
     bounded_square: Array
     jumps: Array
-    """Of the bounded outputs: mean, mean square, and mean squared jumps ``(lags, outputs)``."""
+    """Mean, mean square, and mean squared jumps ``(lags, outputs)`` of the bounded outputs."""
 
 
 def num_features(target: TargetDensity) -> int:
-    """Number of values `features` has."""
+    """Number of values that `features` returns."""
     return _num_probes(target) * target.model.network.outputs
 
 
@@ -76,15 +77,15 @@ def features(target: TargetDensity, theta: Array) -> Array:
 def probe_inputs(target: TargetDensity) -> Array:
     """The probe inputs, ``(inputs, probes)``.
 
-    Half of them are training rows. The others are around them (a row plus half the difference of
-    two others), where networks extrapolate and chains mix least. Without data they are standard
-    normal. They depend only on the data, so a resumed run has the same ones.
+    Half of them are training rows. The others lie around these (a row plus half the difference of
+    two others), where networks extrapolate and chains mix most slowly. Without data they are
+    standard normal. They depend only on the data, so a resumed run has the same ones.
     """
     count = _num_probes(target)
     if target.data is None:
         shape = (target.model.network.inputs, count)
         return jnp.asarray(np.random.default_rng(0).standard_normal(shape), dtype=float)
-    # Evenly spaced rows; the three rows of a point around them are far apart.
+    # Evenly spaced rows; each point around them comes from three rows that are far apart.
     half = count // 2
     picked = np.arange(count - half) / (count - half)
     places = [(np.arange(half) * ratio + 0.5 / half) % 1.0 for ratio in _RATIOS]
@@ -98,7 +99,7 @@ def stride(round_length: Array) -> Array:
 
 
 def summarize(record: Array, round_length: Array, units: Units) -> Summary:
-    """The summary of a `record` ``(RECORD, outputs)`` of a round, which may not be full."""
+    """The summary of a `record` ``(RECORD, outputs)`` of a round, which may be partly filled."""
     each = stride(round_length)
     count = (jnp.maximum(round_length, 1) + each - 1) // each
     rows = jnp.arange(RECORD, dtype=jnp.int32)
@@ -122,7 +123,7 @@ def common_units(mean: Array, variance: Array) -> Units:
 
 
 def scores(shared: Summary, paths: Array, tried: Array, round_length: Array) -> Array:
-    """Effective draws per transition over a power of its length, in each round, ``(rounds,)``.
+    """Effective draws per transition, divided by a power of the length, per round ``(rounds,)``.
 
     `shared` and the mean length `paths` of trajectories are ``(chains, rounds, ...)``. Only rounds
     in which a length was `tried` count.
@@ -153,7 +154,7 @@ def scores(shared: Summary, paths: Array, tried: Array, round_length: Array) -> 
 
 
 def min_length(step_size: Array, many_steps: int | Array) -> Array:
-    """The shortest length, with at most `many_steps`."""
+    """The shortest length that takes at most `many_steps`."""
     few, many = MIN_STEPS * step_size, many_steps * step_size
     return jnp.maximum(jnp.minimum(MIN_LENGTH, many), few)
 

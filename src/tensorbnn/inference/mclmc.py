@@ -38,13 +38,13 @@ from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 # The share of steps whose energy error should be within the limit. The errors have heavy tails: a
 # few outliers dominate a mean of squares, and a median misses the regions that cause the bias.
 TARGET_SHARE = 0.97
-# Decoherence time as a fraction of the time to cross the posterior (measured: others mix the
-# function more slowly per gradient), and the decoherence time before that is known.
+# Decoherence time as a fraction of the time to cross the posterior (chosen by experiments, for the
+# fastest mixing of the function per gradient), and its value before that time is known.
 FRACTION_OF_WIDTH = 0.4
 FIRST_TIME = 0.4
 GRADIENTS_PER_STEP = 2
-# The bias is small where this share of the draws has energy errors up to this limit, per root of
-# the dimension (measured, docs/samplers.md).
+# The bias is small if this share of the draws has energy errors up to this limit, per root of the
+# dimension (measured, docs/samplers.md).
 ERROR_SHARE, ERROR_LIMIT = 0.95, 0.1
 
 
@@ -69,7 +69,7 @@ class MCLMC(Sampler):
         width of the posterior: the root mean square of its standard deviations in the second half
         of burn-in.
     max_steps
-        Most integrator steps of a transition.
+        Maximum number of integrator steps of a transition.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class MCLMC(Sampler):
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
-        """The energy errors of its steps: the bias is in their tail, of the worst chain."""
+        """The energy errors of the worst chain, whose tail shows the bias."""
         error = float(np.quantile(info["energy_error_rms"], ERROR_SHARE, axis=1).max())
         names = {"sampler": MCLMC.__name__, "exact": GHMC.__name__}
         return (EnergyErrors(error=error, share=ERROR_SHARE, limit=ERROR_LIMIT, **names),)
@@ -131,7 +131,7 @@ class MCLMC(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that another number needs no new compilation."""
+    """The options as arrays, so that new values need no recompilation."""
 
     step_size_adapt_steps: Array
     time_adapt_steps: Array
@@ -223,7 +223,7 @@ def _steps(
 ) -> tuple[Any, Sums]:
     from blackjax.mcmc.integrators import isokinetic_mclachlan, with_isokinetic_maruyama
 
-    # BlackJAX uses Python numbers, which strict promotion would refuse.
+    # BlackJAX uses Python numbers, which strict promotion rejects.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         dimension = begin.position.size
         root = dimension**0.5

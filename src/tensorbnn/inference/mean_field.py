@@ -32,7 +32,7 @@ class Normals(NamedTuple):
         return jnp.exp(self.log_sd)
 
     def at(self, standard: Array) -> Array:
-        """The vector that standard normals stand for."""
+        """The vector for these standard normal numbers."""
         return self.mean + self.sd * standard
 
     def log_density(self, vector: Array) -> Array:
@@ -75,7 +75,7 @@ class MeanField(Sampler):
 
     @property
     def plan(self) -> Cycles:
-        """How long is fitted."""
+        """The schedule of the fit."""
         return Cycles(**{name: getattr(self, name) for name in Cycles.__dataclass_fields__})
 
     def init(self, target: TargetDensity, positions: Array, burn_in: int) -> "MeanFieldState":

@@ -1,7 +1,7 @@
-"""The no-U-turn sampler, by the kernels of BlackJAX.
+"""The no-U-turn sampler, based on the kernels of BlackJAX.
 
 A trajectory is doubled, forwards or backwards at random, until its ends begin to approach each
-other or `max_tree_depth` doublings are made; the next state is drawn from its points by their
+other or it has doubled `max_tree_depth` times; the next state is drawn from its points by their
 densities (Hoffman & Gelman 2014; Betancourt 2017; iterative as in Phan et al. 2019). Positions are
 in the standard coordinates of `TargetDensity`, whitened by the prior, where the mass is the
 identity: a mass matrix learned in burn-in does not help these posteriors, so there is none.
@@ -30,10 +30,10 @@ from tensorbnn.inference.sampler import (
 from tensorbnn.inference.target import TargetDensity
 from tensorbnn.inference.tuning import FIRST_STEP_SIZE
 
-# In the first two thirds of the search for the step size, trees have at most 15 and 255 steps,
-# since a first guess that is far too small would cost most there.
+# In the first and second third of the search for the step size, trees have at most 15 and 255
+# steps, since a first guess that is far too small would be most expensive there.
 FIRST_CAP, SECOND_CAP = 4, 8
-# Length of the arrays of a tree, so that its depth needs no new compilation.
+# Length of the arrays of a tree, so that a new depth needs no recompilation.
 MAX_DEPTH = 15
 
 
@@ -49,7 +49,7 @@ class NUTS(Sampler):
     target_acceptance
         Target of the adaptation: the mean acceptance statistic of a trajectory's points.
     max_tree_depth
-        Most doublings of a trajectory, 1 to 15: at most ``2**max_tree_depth - 1`` gradients.
+        Maximum number of doublings, 1 to 15: at most ``2**max_tree_depth - 1`` gradients.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class NUTS(Sampler):
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that another number needs no new compilation."""
+    """The options as arrays, so that new values need no recompilation."""
 
     adapt_steps: Array
     target_acceptance: Array
@@ -129,7 +129,7 @@ def _step(key: Array, state: NUTSState, target: TargetDensity) -> Transition[NUT
 
 
 def _max_depth(state: NUTSState) -> Array:
-    """Most doublings of the next trajectory."""
+    """Maximum number of doublings of the next trajectory."""
     most, steps = state.settings.max_tree_depth, state.settings.adapt_steps
     cap = jnp.where(3 * state.iteration < steps, FIRST_CAP, SECOND_CAP)
     return jnp.where(3 * state.iteration < 2 * steps, jnp.minimum(most, cap), most)
@@ -138,10 +138,10 @@ def _max_depth(state: NUTSState) -> Array:
 def _tree(
     key: Array, start: Phase, energy: Array, step_size: Array, depth: Array, target: TargetDensity
 ) -> tuple[Any, TransitionInfo]:
-    """A point of a trajectory by BlackJAX's `nuts`, with a depth that is a number, not a shape."""
+    """A point of a trajectory by BlackJAX's `nuts`, with a depth that is not compiled in."""
     from blackjax.mcmc import integrators, metrics, proposal, termination, trajectory
 
-    # BlackJAX counts with Python numbers, which strict promotion would refuse.
+    # BlackJAX counts with Python numbers, which strict promotion rejects.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         metric = metrics.default_metric(jnp.ones_like(start.position))
         criterion: Any = termination.iterative_uturn_numpyro(metric.check_turning)
@@ -168,7 +168,7 @@ def _tree(
         end, (divergent, _) = expand(key, expansion, own_energy, step_size)
         drawn, num_steps = end.proposal, end.trajectory.num_states
         return drawn.state, TransitionInfo(
-            # The mean over all points, those of the last doubling too.
+            # The mean over all points, including those of the last doubling.
             acceptance_rate=jnp.exp(drawn.sum_log_p_accept) / num_steps,
             num_gradients=num_steps.astype(jnp.int32),
             energy_error=drawn.energy - energy,

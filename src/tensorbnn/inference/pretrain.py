@@ -38,7 +38,7 @@ class Pretrained(Mapping[str, NDArray[Any]]):
     training_loss, validation_loss : ndarray of shape (chains, cycles, epochs)
         Losses of the network after each epoch; NaN after a cycle has stopped.
     epochs : ndarray of shape (chains, cycles)
-        Epochs that each cycle took.
+        Number of epochs in each cycle.
     best_loss : ndarray of shape (chains,)
         Validation loss of each of these networks.
     """
@@ -102,7 +102,7 @@ def pretrain(
     cycles
         Number of cycles.
     epochs
-        Most epochs in a cycle; an epoch goes through all training rows once.
+        Maximum number of epochs in a cycle; an epoch uses all training rows once.
     patience
         A cycle ends when the validation loss has not fallen for this many epochs.
     learning_rate
@@ -123,11 +123,11 @@ def pretrain(
     same_start
         Train one network for all chains, instead of one for each.
     start
-        Natural values by name at which training begins, as in `sample`: each of the parameter's
-        shape, or with the chains as first axis. Others start at the defaults of their layers.
-        Hyper-parameters are held at the values given here.
+        Natural values by name at which training begins, as in `sample`: each with the parameter's
+        shape, or with an additional first axis for the chains. Other parameters start at the
+        defaults of their layers. Hyper-parameters are held at the values given here.
     seed
-        The same seed gives the same bits.
+        The same seed gives bit-identical results.
     progress
         Show a progress bar.
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tensorbnn.findings import Finding
 from tensorbnn.inference.target import TargetDensity
 
-# Burn-in has this many pooling rounds of equal length, unless they would be shorter than this:
-# short rounds say too little.
+# Burn-in has this many pooling rounds of equal length, unless they would be shorter than the
+# minimum: short rounds carry too little information.
 POOLING_ROUNDS = 20
 MIN_ROUND_LENGTH = 8
 # Transitions are counted in 32 bits; a seed has at most 64.
@@ -45,11 +45,11 @@ class TransitionInfo(NamedTuple):
     lp
         Log-density after the transition, in the coordinates in which the sampler moves.
     energy
-        Energy at the start of the trajectory: minus the log-density plus the kinetic energy.
+        Energy at the start of the trajectory: kinetic energy minus log-density.
     num_gradients
         Number of gradients that the transition took.
     step_size
-        Step size; the whole one if the trajectory randomly took half of it.
+        Step size; the full one even if the trajectory randomly took half of it.
     energy_error
         Energy of the proposal minus energy at the start (samplers with a Metropolis step).
     energy_error_rms
@@ -73,7 +73,7 @@ class TransitionInfo(NamedTuple):
         return {name: each for name, each in self._asdict().items() if each is not None}
 
 
-# What a step returns: the new state, and what happened.
+# The result of a step: the new state and its statistics.
 Transition = tuple[T, TransitionInfo]
 
 
@@ -82,26 +82,26 @@ class Sampler(ABC):
 
     A state is a NamedTuple (or another pytree) of arrays with at least `position` and
     `log_density`. `step`, `share` and `pool` are pure functions that read every number from the
-    state, so that other options need no new compilation. Chains may learn from each other during
-    burn-in: after each round `share` says what every chain knows, and `pool` updates the state with
-    what all chains shared. [Your own sampler](extending.md#your-own-sampler) is an example.
+    state, so that new values of options need no recompilation. Chains may learn from each other
+    during burn-in: after each round, `share` returns the statistics of every chain, and `pool`
+    updates the state with those of all. See [Your own sampler](extending.md#your-own-sampler).
 
     Attributes
     ----------
     exact
-        Whether every transition leaves the posterior unchanged, however large its steps.
+        Whether every transition leaves the posterior invariant, whatever the step size.
     packages
-        Distributions, besides JAX, on whose version the bits of the draws depend.
+        Python packages, besides JAX, whose version affects the exact draws.
     learned
         Fields of the state that a chain keeps when it is restarted at another position.
     share
         ``state -> (chains, values)``, or ``None`` if chains share nothing.
     pool
         ``(state, shared, number) -> state`` after round `number`, counted from 0. `shared` is
-        ``(all chains, rounds, values)``; rounds to come hold zeros.
+        ``(all chains, rounds, values)``; later rounds hold zeros.
     most_gradients
-        ``state -> (chains,)``: most gradients of the next transition, from which a run with a time
-        limit estimates whether it still fits. If ``None``, the run uses the time of past
+        ``state -> (chains,)``: maximum number of gradients of the next transition, with which a run
+        estimates whether the time left is enough. If ``None``, it uses the time of past
         transitions.
     """
 
@@ -129,7 +129,7 @@ class Sampler(ABC):
 
 
 def check_sampler(sampler: object) -> Sampler:
-    """The sampler, or an error if it is something else."""
+    """The sampler; raises if it is something else."""
     if isinstance(sampler, Sampler):
         return sampler
     if not isinstance(sampler, type) and hasattr(sampler, "init") and hasattr(sampler, "step"):
@@ -139,13 +139,13 @@ def check_sampler(sampler: object) -> Sampler:
 
 
 def root_key(seed: int) -> Array:
-    """The key of a seed of up to 64 bits, all of which are used in single precision, too."""
+    """The key of a seed of up to 64 bits, all of which count even in single precision."""
     halves = np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(halves), impl="threefry2x32")
 
 
 def check_options(options: Any, check: Callable[..., object], *names: str, **limits: Any) -> None:
-    """Check these options, except those that may be left out and are."""
+    """Check these options, except optional ones that are left out."""
     optional = {field.name for field in fields(options) if field.default is None}
     for name in names:
         value = getattr(options, name)
@@ -217,7 +217,7 @@ def over_chains(function: Callable[..., Any], *arguments: Any, batched: bool = F
     """Apply `function` to each chain, the leading axis of every array in `arguments`.
 
     On a CPU, chains run one after the other, which keeps their arrays in the cache, unless
-    `batched`; on an accelerator, they run all at once.
+    `batched`; on an accelerator, they all run at once.
     """
     chains = jax.tree.leaves(arguments)[0].shape[0]
     if chains == 1:

@@ -10,8 +10,8 @@ log-density: the likelihood of ``B`` rows drawn at random, times ``N / B`` (Chen
 with new rows for ``G'`` at each step (one gradient per step; the splitting of Leimkuhler & Matthews
 2013, whose error in the positions is small). The noise of the gradients, of variance ``V`` in each
 coordinate, heats the chain. It is measured during burn-in, and the added noise is reduced so that
-positions diffuse correctly: in the end, a kick moves them by ``eps (1 + c) / (2 (1 - c))`` times
-its size, and added noise by ``eps / (1 - c)``. The method stays approximate: nothing is rejected,
+positions diffuse correctly: in total, a kick moves them by ``eps (1 + c) / (2 (1 - c))`` times
+its size, and added noise by ``eps / (1 - c)``. The method remains approximate: nothing is rejected,
 ``V`` varies, and steps are finite. The bias falls with the step size. The kinetic temperature, the
 mean of ``p^2``, is saved with the draws; under exact dynamics it is one.
 """
@@ -56,26 +56,26 @@ TEMPERATURE_LIMIT, MAX_TEMPERATURE_LIMIT = 0.05, 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class SGHMC(Sampler):
-    """Stochastic-gradient HMC: approximate, for data too large for gradients over all rows.
+    """Stochastic-gradient HMC: approximate, for data too large for full gradients.
 
     Parameters
     ----------
     batch_size
-        Rows of a gradient, drawn with replacement. If the data have no more rows than this, all are
+        Rows per gradient, drawn with replacement. If the data have at most this many rows, all are
         used.
     step_size
         Time of a step, in units of the prior's standard deviations. By default it is found during
-        burn-in, such that 90 % of the steps have an energy error within `target_energy_error` and
+        burn-in, so that 90 % of the steps have an energy error within `target_energy_error` and
         the gradients contribute at most a tenth of the noise; after burn-in it is fixed.
     target_energy_error
         Limit of the energy error of a step, per root of the number of dimensions.
     friction
         Rate at which the momentum is forgotten. By default, one over the width of the posterior
         (the root mean square of its standard deviations in the second half of burn-in), so that the
-        momentum is forgotten as the chain crosses the posterior once; or more, if gradients would
+        chain forgets its momentum as it crosses the posterior once. It is larger if gradients would
         otherwise contribute more than a tenth of the noise.
     num_steps
-        Steps of a transition, one gradient each.
+        Steps per transition, with one gradient each.
 
     Notes
     -----
@@ -126,7 +126,7 @@ class SGHMC(Sampler):
 
     @staticmethod
     def findings(info: Mapping[str, NDArray[Any]]) -> Sequence[Finding]:
-        """The kinetic temperature, which shows a bias where it is not one."""
+        """The kinetic temperature, which shows a bias if it differs from one."""
         from arviz_stats.base import array_stats
 
         values = info["kinetic_temperature"]
@@ -160,7 +160,7 @@ class Sums(NamedTuple):
 
     temperature: Array
     failed: Array
-    """Steps that ended in NaN or, in burn-in, far away, and were not taken."""
+    """Steps that were not taken, because they ended in NaN or, in burn-in, far away."""
     within: Array
     """In burn-in, steps with an energy error within the limit."""
     noise: Array
@@ -168,7 +168,7 @@ class Sums(NamedTuple):
 
 
 class StepConstants(NamedTuple):
-    """The numbers that all steps of a transition have in common."""
+    """Constants that are the same for all steps of a transition."""
 
     step_size: Array
     persistence: Array
@@ -227,7 +227,7 @@ def _gradients(state: SGHMCState) -> Array:
 def _plain_step(
     key: Array, carry: tuple[Point, Sums], constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Sums]:
-    """A step whose first kick is by the rows of the step before: one gradient."""
+    """A step whose first kick uses the rows of the previous step: one gradient."""
     key_rows, key_noise = jax.random.split(key)
     before, sums = carry
     rows = _draw_rows(key_rows, before.rows, target)
@@ -239,7 +239,7 @@ def _plain_step(
 def _measured_step(
     key: Array, carry: tuple[Point, Sums], constants: StepConstants, target: TargetDensity
 ) -> tuple[Point, Sums]:
-    """A step with both kicks by the same new rows: two gradients, but errors can be measured."""
+    """A step in which both kicks use the same new rows: two gradients, with a measurable error."""
     key_rows, key_noise = jax.random.split(key)
     before, sums = carry
     rows = _draw_rows(key_rows, before.rows, target)
@@ -295,7 +295,7 @@ def _draw_rows(key: Array, like: Array, target: TargetDensity) -> Array:
 
 
 def _value_and_grad(position: Array, rows: Array, target: TargetDensity) -> tuple[Array, Array]:
-    """Estimate of the log-density from some rows; exact if these are all rows."""
+    """Estimate of the log-density from some rows; exact if they are all rows."""
     data = target.data
     if data is None or rows.size >= forward.num_rows(data):
         return jax.value_and_grad(target.log_density)(position)
@@ -305,7 +305,7 @@ def _value_and_grad(position: Array, rows: Array, target: TargetDensity) -> tupl
 
 @jax.jit
 def _initial_noise(target: TargetDensity, state: SGHMCState) -> Array:
-    """Variance of the estimates at the start, around the gradient by all rows."""
+    """Variance of the estimates at the start, around the full gradient."""
 
     def of_chain(state: SGHMCState) -> Array:
         def squared(key: Array) -> Array:

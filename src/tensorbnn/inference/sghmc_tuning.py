@@ -1,8 +1,8 @@
 """Tuning of SGHMC in burn-in: the step size, the friction, and the noise of gradients.
 
-Gradients of a few rows have noise of variance ``V`` in each coordinate. The total noise of a step,
-with the added noise, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. Small steps and
-enough friction keep the part of the gradients, ``eps^2 V``, small; within that limit, steps are as
+Gradients from a few rows have noise with variance ``V`` in each coordinate. The total noise of a
+step, with the added noise, has the variance ``1 - c^2``, ``c = exp(-friction eps)``. Small steps
+and enough friction keep the gradients' part, ``eps^2 V``, small; within that limit, steps are as
 large as their energy errors allow.
 """
 
@@ -26,7 +26,7 @@ NOISE_WINDOW, MAX_NOISE_WINDOW = 0.25, 100.0
 
 
 class Settings(NamedTuple):
-    """The options as arrays, so that another number needs no new compilation."""
+    """The options as arrays, so that new values need no recompilation."""
 
     burn_in: Array
     adapt_steps: Array
@@ -46,7 +46,7 @@ class SGHMCState(NamedTuple):
     gradient: Array
     """Estimated from the last rows."""
     rows: Array
-    """The last rows, ``(chains, batch_size)``; their number is compiled in."""
+    """The last rows, ``(chains, batch_size)``; the batch size is compiled in."""
     noise: Array
     """Variance of the gradient's estimate in each coordinate."""
     iteration: Array
@@ -56,7 +56,7 @@ class SGHMCState(NamedTuple):
 
 
 def friction(state: SGHMCState, step_size: Array) -> Array:
-    """The friction as given, or enough for the noise of the gradients to be a small share."""
+    """The given friction, or one that keeps the noise of the gradients a small share."""
     steps, given = state.settings.friction_adapt_steps, state.settings.friction
     across = 1 / state.spread.width(state.iteration, steps, 1 / given)
     renewed = jnp.minimum(step_size**2 * jnp.mean(state.noise) / MAX_NOISE_SHARE, MAX_RENEWED)
@@ -65,7 +65,7 @@ def friction(state: SGHMCState, step_size: Array) -> Array:
 
 
 def step_size(state: SGHMCState) -> Array:
-    """The step as given, or as adapted so far and small enough for the noise of the gradients."""
+    """The given step size, or the adapted one, limited by the noise of the gradients."""
     adapt_steps = state.settings.adapt_steps
     found = state.adaptation.step_size(state.iteration < adapt_steps)
     return jnp.where(adapt_steps > 0, jnp.minimum(found, _max_step_for_noise(state)), found)
@@ -81,7 +81,7 @@ def adapt_step_size(state: SGHMCState, within: Array) -> DualAveraging:
 
 
 def adapt_noise(state: SGHMCState, noise: Array) -> Array:
-    """Average over the more recent burn-in."""
+    """Average the noise over the more recent part of burn-in."""
     count = NOISE_WINDOW * (state.iteration.astype(noise.dtype) + 1)
     updated = state.noise + (noise - state.noise) / jnp.clip(count, 1.0, MAX_NOISE_WINDOW)
     return jnp.where(state.iteration < state.settings.burn_in, updated, state.noise)

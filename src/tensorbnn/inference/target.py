@@ -6,8 +6,8 @@ hyper-parameters, in *standard coordinates* ``z``:
     phi   = location + scale * z_phi                   (of the hyper-priors)
     theta = location(phi) + scale(phi) * z_theta       (of the priors, given phi)
 
-so that under the prior every coordinate has a width of about one, as if by a mass matrix. Since
-``theta`` follows its hyper-parameters, there is no funnel between a scale and the weights under it.
+so that under the prior every coordinate has a width of about one, like with a mass matrix. Since
+``theta`` follows its hyper-parameters, there is no funnel between a scale and its weights.
 For priors with heavy tails (Cauchy, Student-t), ``sinh(z)`` replaces ``z`` to shorten the tails.
 """
 
@@ -87,7 +87,7 @@ class TargetDensity:
         return Density(log_density, self.model.follow(phi, self.data))
 
     def batches_chains(self, chains: int) -> bool:
-        """Whether one call should move this many chains, rather than one call per chain."""
+        """Whether one call should advance all of this many chains, rather than one call each."""
         return self.model.engine == "native" and native.along_lanes(chains, self.data)
 
     def vectors(self, position: Array) -> tuple[Array, Array]:

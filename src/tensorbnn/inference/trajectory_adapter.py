@@ -14,12 +14,12 @@ learns the reward, and the next candidate is the one with the highest
     s = a / (highest reward so far),  p = max(i - k + 1, 1)^(-1/2),
     beta = 2 log((i + 1)^3 pi^2 / (3 delta)),
 
-where ``i`` counts candidates. The paper makes two changes: after every (re)start the first 20
-candidates are drawn at random, and 50 trajectories without an acceptance restart the search with
-both bounds of the step size halved.
+where ``i`` counts candidates. The paper makes two changes: after every (re)start, the first 20
+candidates are random, and 50 consecutive rejections restart the search with both bounds of the step
+size halved.
 
-The kernel is so smooth that a dozen eigenvectors of each axis represent it to float32 rounding. In
-these features the process is a linear regression, whose cost per candidate does not grow.
+The kernel is so smooth that a dozen eigenvectors of each axis represent it up to float32 rounding.
+With these as features, the process is a linear regression with a constant cost per candidate.
 """
 
 import math
@@ -48,7 +48,7 @@ class Axis(NamedTuple):
     features: Array
     """``(points, features)``: their inner products are the kernel between the points."""
     squares: Array
-    """``(points, rank)``: about twenty columns, a basis of products of pairs of features."""
+    """``(points, rank)``: about twenty columns, a basis for the products of pairs of features."""
     pairs: Array
     """``(rank, features * features)``: ``squares @ pairs`` are the products."""
 
@@ -90,7 +90,7 @@ class Adapter(NamedTuple):
 
 
 def axis(count: int) -> Axis:
-    """The even axis of `count` points on [-1, 1].
+    """An axis of `count` evenly spaced points on [-1, 1].
 
     Examples
     --------
@@ -116,7 +116,7 @@ def axis(count: int) -> Axis:
 
 
 def _factor(points: NDArray[Any]) -> NDArray[Any]:
-    """``(points, rank)`` whose square is the kernel to rounding, by pivoted Cholesky.
+    """``(points, rank)`` whose square is the kernel up to rounding, by pivoted Cholesky.
 
     The kernel itself is never computed: for the paper's 9,901 numbers of steps it needs 800 MB.
     """
@@ -185,14 +185,14 @@ def update(
 def settle(adapter: Adapter, constants: Constants) -> Adapter:
     """End the search at the candidate with the highest expected reward."""
     settled = _choose(adapter, constants, _highest(_on_grid(constants, adapter.weights)))
-    return select(adapter.highest <= 0, adapter, settled)  # where nothing was accepted
+    return select(adapter.highest <= 0, adapter, settled)  # unchanged if nothing was accepted
 
 
 def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
     """Mean and sd of the reward over the grid, each ``(step sizes, numbers of steps)``."""
     sizes, counts = constants.step_sizes, constants.num_steps
-    # phi(g)^T C phi(g), phi(g) the outer product of the features of both axes, summed over pairs of
-    # features first.
+    # phi(g)^T C phi(g), where phi(g) is the outer product of the features of both axes, summed over
+    # pairs of features first.
     shape = sizes.features.shape[1], counts.features.shape[1]
     covariance = adapter.covariance.reshape(*shape, *shape).transpose(0, 2, 1, 3)
     by_pairs = covariance.reshape(shape[0] ** 2, shape[1] ** 2)
@@ -204,7 +204,7 @@ def posterior(adapter: Adapter, constants: Constants) -> tuple[Array, Array]:
 def _next(key: Array, adapter: Adapter, constants: Constants) -> Adapter:
     """Learn the reward of the current candidate and choose the next."""
     reward = adapter.reward_sum / adapter.trajectories.astype(adapter.reward_sum.dtype)
-    # Conditioning a Gaussian on one more number, phi . weights + noise = reward.
+    # Condition a Gaussian on one more observation, phi . weights + noise = reward.
     phi = adapter.features
     toward = adapter.covariance @ phi
     variance = NOISE_VARIANCE + phi @ toward
@@ -251,7 +251,7 @@ def _on_grid(constants: Constants, weights: Array) -> Array:
 
 
 def _highest(grid: Array) -> Array:
-    """Number of the highest point of the grid, step sizes major."""
+    """Flat index of the highest point of the grid, step sizes major."""
     # XLA vectorizes the maximum over step sizes, but searches a flat grid number by number.
     column = jnp.argmax(jnp.max(grid, axis=0))
     return jnp.argmax(grid[:, column]) * grid.shape[1] + column

@@ -1,17 +1,17 @@
 """Tuning of step size and trajectory length while chains burn in, shared by all chains.
 
-Burn-in has `POOLING_ROUNDS` rounds of equal length. After each round every chain *shares* a short
-vector of statistics, these are *pooled*, and all chains continue with the same numbers. Nothing
+Burn-in has `POOLING_ROUNDS` rounds of equal length. After each round, every chain *shares* a short
+vector of statistics, these are *pooled*, and all chains continue with the same settings. Nothing
 here is random and the order of chains is fixed, so a run can be stopped anywhere and resumed.
 
 At first the step size comes from dual averaging, whose mean errors are averaged after each round.
 Trajectories are capped, since long ones far from the posterior would give a step size two to three
-times too small. Later the step size is fixed within a round; after it, the tuning chooses the step
-size at which all chains in all rounds would have had the target acceptance, which takes wide and
-narrow regions into account. The same rounds search for the length (`length_search`).
+times too small. Later the step size is fixed within a round. After the round, the tuning chooses
+the step size at which all chains in all rounds would have had the target acceptance, which takes
+wide and narrow regions into account. The same rounds search for the length (`length_search`).
 
-One trajectory in five takes half the step: in regions narrower than those of burn-in, a chain that
-always takes the whole step may reject for thousands of transitions.
+One trajectory in five takes half the step. In regions narrower than those of burn-in, a chain that
+always takes the full step may reject for thousands of transitions.
 """
 
 from typing import Any, NamedTuple
@@ -29,18 +29,18 @@ from tensorbnn.inference.sampler import POOLING_ROUNDS, pooling_rounds, select
 from tensorbnn.inference.target import TargetDensity
 
 # Trajectories have at most FIRST_CAP steps up to the first of these rounds, and at most SECOND_CAP
-# up to the second, until which the step size is averaged. The search for the length ends with the
-# third. From the last on, they have their final length, which may take many times more gradients.
+# up to the second. The step size is averaged up to the second round. The search for the length ends
+# with the third. From the last on, trajectories have their final length, which may cost far more.
 CAPPED, SEARCH, FINAL, LAST = 4, 8, 16, POOLING_ROUNDS - 1
 FIRST_CAP, SECOND_CAP = 16, 64
 # The length before the search, or without one.
 UNTUNED_LENGTH = 1.0
 # The first step size; if it is far too large, a few rejections reduce it.
 FIRST_STEP_SIZE = 0.1
-# If the acceptance of a chain is this far below the mean, that chain sets the step size; and the
-# largest change of the logarithm of the step size at a time.
+# If the acceptance of a chain is this far below the mean, that chain determines the step size; and
+# the largest single change of the logarithm of the step size.
 LAGGING, MAX_CHANGE = 0.05, 0.5
-# Part of the trajectories that take half the step.
+# Share of the trajectories that take half the step.
 HALVED = 0.2
 
 
@@ -56,7 +56,7 @@ class Settings(NamedTuple):
     target_acceptance: Array
     max_steps: Array
     many_steps: Array
-    """After the search, the least length applies only if it takes no more steps than this."""
+    """After the search, the minimum length only applies if it takes at most this many steps."""
 
 
 class Tuning(NamedTuple):
@@ -73,7 +73,7 @@ class Tuning(NamedTuple):
     """Outputs in this round, ``(RECORD, outputs)``."""
     acceptance: Array
     path: Array
-    """Sums over this round: of acceptance probabilities, and of step sizes times steps."""
+    """Sums over this round: `acceptance` of probabilities, `path` of step sizes times steps."""
     settings: Settings
 
 
@@ -88,11 +88,11 @@ def init(
     max_steps: int,
     many_steps: int = MANY_STEPS,
 ) -> Tuning:
-    """Before the first transition of one chain.
+    """State of one chain before its first transition.
 
-    A given `step_size` or `length` is kept. Otherwise the length is searched for, if `search`;
-    without it, outputs are not recorded. In the end, the length that was found is at least 0.7,
-    unless that takes `many_steps`.
+    A given `step_size` or `length` is kept. Otherwise the length is tuned if `search` is true;
+    without a search, outputs are not recorded. The length found is at least 0.7, unless that takes
+    `many_steps`.
     """
     round_length = burn_in // POOLING_ROUNDS if pooling_rounds(burn_in) else 0
     searches = search and length is None and round_length > 0
@@ -124,16 +124,16 @@ def step_size(tuning: Tuning, iteration: Array) -> Array:
 
 
 def step_fraction(tuning: Tuning, uniform: Array) -> Array:
-    """The fraction of the step size that a trajectory uses; 1 for a step size that was given.
+    """The fraction of the step size that a trajectory uses; 1 for a given step size.
 
-    The number of steps stays the same, so it costs no more.
+    The number of steps stays the same, and so does the cost.
     """
     part = jnp.where(uniform < HALVED, 0.5, 1.0)
     return jnp.where(tuning.settings.tunes_step_size, part, 1.0).astype(tuning.length.dtype)
 
 
 def max_steps(tuning: Tuning, iteration: Array) -> Array:
-    """Most steps of a transition's trajectory."""
+    """Maximum number of steps in a transition's trajectory."""
     settings = tuning.settings
     done = POOLING_ROUNDS * iteration
     cap = jnp.where(done < CAPPED * settings.end, FIRST_CAP, SECOND_CAP)
@@ -164,7 +164,7 @@ def learn(
 
 
 def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: Array) -> Tuning:
-    """Keep the outputs at `position`, if this transition is recorded."""
+    """Record the outputs at `position`, if this transition is a recorded one."""
     settings = tuning.settings
     stride = length_search.stride(settings.round_length)
     tunes = iteration < settings.end
@@ -180,7 +180,7 @@ def _record(tuning: Tuning, iteration: Array, target: TargetDensity, position: A
 
 
 class Report(NamedTuple):
-    """The statistics that a chain shares after a round; one vector of its leaves in order."""
+    """The statistics that a chain shares after a round, as one vector of the fields in order."""
 
     mean_error: Array
     log_average: Array
@@ -237,7 +237,7 @@ def _report(tuning: Tuning) -> Report:
 
 
 def _unravel(shared: Array, tuning: Tuning) -> Report:
-    """Vectors ``(chains, rounds, values)`` as reports, each array ``(chains, rounds, ...)``."""
+    """Unpack vectors ``(chains, rounds, values)`` into arrays ``(chains, rounds, ...)``."""
     shapes = jax.eval_shape(_report, tuning)
     empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     return jax.vmap(jax.vmap(ravel_pytree(empty)[1]))(shared)
@@ -245,7 +245,7 @@ def _unravel(shared: Array, tuning: Tuning) -> Report:
 
 def _adapts_step_size(settings: Settings, iteration: Array) -> Array:
     """Whether the step size is being averaged in a transition."""
-    # Without rounds, to the end of burn-in.
+    # Without rounds, until the end of burn-in.
     held = jnp.where(settings.round_length > 0, SEARCH * settings.round_length, settings.end)
     return settings.tunes_step_size & (iteration < held)
 
@@ -254,11 +254,11 @@ def _pool_step_size(tuning: Tuning, reports: Report, number: Array) -> DualAvera
     pooled = tuning.averaging.pool(
         jnp.mean(reports.mean_error[:, number]), jnp.mean(reports.log_average[:, number])
     )
-    # A new average where trajectories become longer.
+    # Start a new average when trajectories become longer.
     fresh = DualAveraging.begin(jnp.exp(pooled.log_average), lift=1.0)
     kept = select(number == CAPPED - 1, fresh, pooled)
     found = fit_step_size(
-        reports.log_average,  # the step itself, where it was held
+        reports.log_average,  # the step size itself, if it was held
         reports.acceptance,
         _weights(number, reports.acceptance.dtype),
         jnp.mean(reports.log_average[:, number]),
@@ -273,24 +273,24 @@ def fit_step_size(
 ) -> Array:
     """Logarithm of the step size with the target acceptance, near `now`.
 
-    In each round each chain took steps of `log_steps` and had an `acceptance`, both
-    ``(chains, rounds)``; `weights` of the rounds sum to one. Energy errors are nearly normal with a
-    mean of half their variance, and the variance is proportional to the fourth power of the step:
-    the acceptance is ``2 Phi(-c step^2)``. There is a ``c`` for each chain and round, since some
-    regions are narrower than others. The `target` is for trajectories with whole steps; those with
-    half a step are accepted more often.
+    In each round, each chain used a step size of `log_steps` and had an `acceptance`, both
+    ``(chains, rounds)``; the `weights` of the rounds sum to one. Energy errors are nearly normal
+    with a mean of half their variance, and the variance is proportional to the fourth power of the
+    step, so the acceptance is ``2 Phi(-c step^2)``. Each chain and round has its own ``c``, since
+    some regions are narrower than others. The `target` is for trajectories with full steps; those
+    with half steps are accepted more often.
     """
     target_halved = 2 * jax.scipy.stats.norm.cdf(jax.scipy.stats.norm.ppf(target / 2) / 4)
     wanted = (1 - HALVED) * target + HALVED * target_halved
     errors = -jax.scipy.stats.norm.ppf(jnp.clip(acceptance, 0.01, 0.9999) / 2)
-    counts = weights[None] > 0  # others hold anything
+    counts = weights[None] > 0  # other rounds hold arbitrary values
     errors = jnp.where(counts, errors, 1.0)
     log_steps = jnp.where(counts, log_steps, now)
 
     def is_small(log_step: Array) -> Array:
         grown = errors * jnp.exp(2 * (log_step - log_steps))
         accepted = 2 * jax.scipy.stats.norm.cdf(-grown) @ weights
-        # A mean must not hide a chain that accepts far less.
+        # The mean must not hide a chain that accepts far less.
         return jnp.minimum(jnp.mean(accepted), jnp.min(accepted) + LAGGING) > wanted
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -307,7 +307,7 @@ def _weights(number: Array, dtype: Any) -> Array:
     """Weights for the step size of the rounds from `SEARCH` to `number`."""
     rounds = jnp.arange(POOLING_ROUNDS, dtype=jnp.int32)
     looked_at = (rounds >= SEARCH) & (rounds <= number)
-    # Later rounds count more: in the first ones, a chain may not have reached the posterior.
+    # Later rounds count more, since a chain may not have reached the posterior in the first ones.
     weights = jnp.where(looked_at, rounds - SEARCH + 1, 0).astype(dtype)
     return weights / jnp.maximum(jnp.sum(weights), 1.0)
 
@@ -324,7 +324,7 @@ def _next_length(tuning: Tuning, reports: Report, number: Array) -> Array:
     scored = length_search.scores(reports.outputs, reports.path, tried, settings.round_length)
     best, neighbor = length_search.best_and_next(scored, tuning.lengths, tried, shortest, most)
     following = number + 1
-    # The step size, and with it the least length, may have grown since a length was tried.
+    # The step size, and thus the minimum length, may have grown since a length was tried.
     return jnp.select(
         [following < SEARCH, following == SEARCH, following < FINAL, following == FINAL],
         [tuning.length, first, neighbor, jnp.maximum(best, shortest)],

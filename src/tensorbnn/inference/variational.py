@@ -56,7 +56,7 @@ class Fit(NamedTuple):
     elbos: NDArray[Any]
     """ELBO from each start, ``(starts,)``."""
     history: NDArray[Any]
-    """Estimates of the ELBO after epochs, ``(cycles, epochs)``; NaN where there is none."""
+    """Estimates of the ELBO after epochs, ``(cycles, epochs)``; NaN if there is none."""
 
 
 def fit(
@@ -70,7 +70,7 @@ def fit(
 ) -> Fit:
     """Fit a mean-field Gaussian from every start, and return the one with the highest ELBO.
 
-    `hyperparameters` says whether it is over phi, too; the rest is as in `fit_variational`.
+    `hyperparameters` is whether it includes phi; the rest is as in `fit_variational`.
     """
     model, plan = posterior.model, options.plan
     layouts = (model.theta, model.phi)
@@ -114,7 +114,7 @@ class Task:
     draws: int = field(metadata={"static": True})
     """Estimates of the ELBO in a step."""
     hyperparameters: bool = field(metadata={"static": True})
-    """Whether the density is over phi, too."""
+    """Whether the density includes phi."""
     batches: Batches | None
     """The rows; ``None`` for the prior."""
     key: Array
@@ -127,7 +127,7 @@ class Task:
 
     @property
     def evaluate_every(self) -> int:
-        """Epochs of about `EVALUATION_STEPS` steps."""
+        """Number of epochs with about `EVALUATION_STEPS` steps."""
         steps, batches = 1, self.batches
         if batches is not None and batches.batch_size is not None:
             steps = batches.count // batches.batch_size
@@ -140,7 +140,7 @@ class Task:
         return -jnp.mean(each) / self.rows
 
     def losses(self, normals: Normals, phi: Array) -> Losses:
-        """The loss by all rows: the mean of pairs of estimates, always the same ones."""
+        """The loss on all rows: the mean over a fixed set of pairs of estimates."""
         data = None if self.batches is None else self.batches.data
 
         def estimate(each: tuple[Array, Array]) -> Array:

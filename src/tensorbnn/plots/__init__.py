@@ -1,9 +1,9 @@
 """Figures (extra ``plots``): each function draws into `ax`, new Axes by default, and returns it.
 
-`output` chooses one of the network's outputs, `column` one of its inputs. `labels` says what the
-figure calls them, such as ``labels={"x": "depth (m)", "y": "flow (l/s)"}``: inputs are ``x``, or
-``x0``, ``x1``, ... if there are several; outputs ``y``, or ``y0``, ``y1``, ...; hyper-parameters
-have their own names.
+`output` selects one of the network's outputs, `column` one of its inputs. `labels` sets the names
+in the figure, such as ``labels={"x": "depth (m)", "y": "flow (l/s)"}``. Its keys are ``x`` for an
+input, or ``x0``, ``x1``, ... if there are several; ``y``, or ``y0``, ``y1``, ..., for outputs; and
+the names of hyper-parameters.
 """
 
 from tensorbnn.plots.convergence import autocorrelation, ess, losses, ranks, rhat, trace

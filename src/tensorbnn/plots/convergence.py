@@ -30,7 +30,7 @@ def losses(pretrained: Pretrained, *, chain: int | None = None, ax: Axes | None 
 
     A thin vertical line separates two cycles. The scale is logarithmic if all losses are positive.
     If chains needed different numbers of epochs for a cycle, the next one begins after the longest.
-    All chains are shown, or only number `chain`.
+    By default all chains are shown; `chain` selects one.
     """
     check_type("pretrained", pretrained, Pretrained, "a tb.Pretrained")
     chains = len(pretrained.epochs)
@@ -99,12 +99,11 @@ def ranks(
     """Ranks of the draws of each chain among those of all chains, at one row of inputs.
 
     The height is a chain's number of draws in a bin of ranks, relative to the mean over chains. The
-    gray band holds 95 % of the heights for independent draws; those of correlated draws vary more.
-    A sloping chain is too low or too high, a U-shaped one is too wide. Equal predictions are
-    ranked at random.
+    gray band contains 95 % of the heights if draws are independent; heights vary more if draws are
+    correlated. A sloping histogram means that a chain is too low or too high, a U-shaped one that
+    it is too wide. Equal predictions get random ranks.
 
-    `x` is as for `trace`. By default the number of `bins`, from 5 to 20, is such that each holds 50
-    draws of a chain.
+    `x` is as for `trace`. By default there are 5 to 20 `bins`, with about 50 draws per chain each.
     """
     check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     values = _at(ensemble, x, output, "plots.ranks", progress=progress)

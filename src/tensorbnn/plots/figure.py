@@ -1,4 +1,4 @@
-"""What all figures share: new Axes, names of columns, and checks."""
+"""Helpers for all figures: new Axes, names of columns, and checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_figure() -> tuple[Figure, Axes]:
 
 
 def axes_of(ax: Axes | None) -> Axes:
-    """The Axes to draw into: those of the user, or new ones."""
+    """The Axes to draw into: the user's, or new ones."""
     if ax is None:
         return new_figure()[1]
     if not hasattr(ax, "plot"):
@@ -54,7 +54,7 @@ def legend_above(ax: Axes) -> None:
 
 
 def name_of(kind: str, number: int, count: int, labels: Labels) -> str:
-    """What a figure calls one of `count` inputs (``"x"``) or outputs (``"y"``).
+    """The name in a figure of one of `count` inputs (``"x"``) or outputs (``"y"``).
 
     Examples
     --------
@@ -65,10 +65,10 @@ def name_of(kind: str, number: int, count: int, labels: Labels) -> str:
 
 
 def label_of(name: str, labels: Labels) -> str:
-    """What a figure calls something with this name."""
+    """The label of this name in a figure."""
     return name if labels is None else labels.get(name, name)
 
 
 def choose_column(name: str, values: NDArray[Any], number: int) -> NDArray[Any]:
-    """One column ``(rows,)`` of ``(rows, columns)``, which an argument `name` chooses."""
+    """One column ``(rows,)`` of ``(rows, columns)``, selected by the argument `name`."""
     return values[:, check_count(name, number, least=0, most=values.shape[1] - 1)]

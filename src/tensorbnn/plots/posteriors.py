@@ -26,10 +26,10 @@ from tensorbnn.plots.figure import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# At most this many rows have a curve.
+# At most this many rows are shown as curves.
 MOST_ROWS = 5
 QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-# Ticks in a decade, by the least ratio of the largest value to the smallest.
+# Ticks per decade, by the minimum ratio of the largest value to the smallest.
 _TICKS = (
     (10.0, (1.0, 2.0, 5.0)),
     (3.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)),
@@ -67,8 +67,8 @@ def relevances(
 ) -> Axes:
     """Median (dot), middle 50 % (thick) and 90 % (thin) of each input's scale, chain by chain.
 
-    For networks that begin with `Relevance`; on a logarithmic axis, the largest first. Shows all
-    inputs, or those with these `var_names`, such as ``["x0", "x3"]``.
+    For networks that begin with `Relevance`. The axis is logarithmic, and the largest scale comes
+    first. Shows all inputs, or those with these `var_names`, such as ``["x0", "x3"]``.
     """
     check_type("ensemble", ensemble, Ensemble, "a tb.Ensemble")
     if ensemble.relevances is None:
@@ -122,13 +122,13 @@ def sensitivity(
     labels: Labels = None,
     axes: Sequence[Axes] | None = None,
 ) -> NDArray[Any]:
-    """Mean, sd and effective sample size against the value of the number that was moved.
+    """Mean, sd and effective sample size against the value of the number that was varied.
 
     Regions where the weights can't be trusted (k-hat is too high) are gray, and curves there are
     dotted. The dashed line marks the trustworthy value with the highest evidence. At most five rows
     are shown.
 
-    Draws into three `axes`, new ones below one another by default, and returns them.
+    Draws into three `axes`, by default new ones below one another, and returns them.
     """
     check_type("found", found, Sensitivity, "a tb.Sensitivity")
     shape = *found.mean.shape[:2], -1
@@ -168,7 +168,7 @@ def sensitivity(
 def _intervals(
     series: Mapping[str, NDArray[Any]], weights: NDArray[Any] | None, ax: Axes | None
 ) -> Axes:
-    """Quantiles of each of the named values ``(chains, draws)``, one below the other."""
+    """Draw quantiles of each of the named values ``(chains, draws)``, one below the other."""
     chains = len(next(iter(series.values())))
     if ax is None:
         figure, ax = new_figure()
@@ -193,7 +193,7 @@ def _intervals(
 
 
 def _chosen(var_names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """The names that the user chose, all by default."""
+    """The names that the user selected, all by default."""
     if var_names is None:
         return list(known)
     check_type("var_names", var_names, (list, tuple), "a list of names")
@@ -201,7 +201,7 @@ def _chosen(var_names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
 
 
 def _in_units(name: str, ensemble: Ensemble) -> str:
-    """A label of hyper-parameters, which are in the units of the model."""
+    """An axis label for hyper-parameters, which are in the units of the model."""
     return f"{name} (standardized units)" if ensemble.scaling.x_scale else name
 
 
@@ -219,7 +219,7 @@ def _curve(
     color: str,
     name: str | None,
 ) -> None:
-    """Dotted throughout, and solid where the weights are trustworthy."""
+    """Draw a dotted curve, with a solid line where the weights are trustworthy."""
     ax.plot(x, y, ":", color=color, lw=1)
     ax.plot(x, np.where(good, y, np.nan), ".-", color=color, lw=1.5, ms=6, label=name)
 
@@ -234,7 +234,7 @@ def _mark(ax: Axes, found: Sensitivity, values: NDArray[Any], good: NDArray[np.b
         ax.xaxis.set_major_locator(LogLocator(subs=subs))
         ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         ax.xaxis.set_minor_locator(NullLocator())
-    # Each value stands for the points that are nearer to it than to others.
+    # Each value covers the region that is nearer to it than to other values.
     places = np.log(values) if positive else values
     middle = 0.5 * (places[1:] + places[:-1])
     middle = np.exp(middle) if positive else middle

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GREEN, YELLOW = "#5fb760", "#f7d560"
-# More error bars than this are drawn as pixels.
+# If there are more error bars than this, they are rasterized.
 MOST_POINTS = 3000
 
 
@@ -79,12 +79,12 @@ def bands(
 def calibration(
     scores: Scores | ClassScores, *, labels: Labels = None, ax: Axes | None = None
 ) -> Axes:
-    """Predicted against observed: on the diagonal if the ensemble is calibrated.
+    """Observed against predicted frequencies: on the diagonal if the ensemble is calibrated.
 
-    For numbers, the coverage of intervals of every level; below the diagonal the ensemble is
+    For numbers, the coverage of intervals of every level; below the diagonal, the ensemble is
     overconfident. For classes, the observed frequency against the predicted probability; the area
-    of a dot is proportional to the number of predictions. The gray band, or the bar of a dot, holds
-    95 % of the deviations that are due to chance.
+    of a dot is proportional to the number of predictions. The gray band, or the bar of a dot,
+    contains 95 % of deviations that are due to chance.
     """
     check_type("scores", scores, (Scores, ClassScores), "scores, as `evaluate` returns")
     ax = axes_of(ax)
@@ -103,7 +103,7 @@ def pit(scores: Scores, *, bins: int = 20, labels: Labels = None, ax: Axes | Non
     """Histogram of the probability integral transform: flat if the ensemble is calibrated.
 
     Peaks at both ends show that the ensemble is overconfident, a peak in the middle that it is
-    underconfident, and a peak at one end that it is biased. The gray band holds 95 % of the
+    underconfident, and a peak at one end that it is biased. The gray band contains 95 % of
     deviations of a bin that are due to chance.
     """
     if not isinstance(scores, Scores):
@@ -118,7 +118,7 @@ def pit(scores: Scores, *, bins: int = 20, labels: Labels = None, ax: Axes | Non
         height = np.histogram(own, edges)[0] * bins / rows
         color, label = f"C{output % 10}", name_of("y", output, outputs, labels)
         ax.stairs(height, edges, color=color, fill=outputs == 1, alpha=0.7, lw=1.5, label=label)
-    # In front of the bars, which would hide it.
+    # In front of the bars, which would otherwise hide it.
     band = max(1 - 1.96 * sd, 0), 1 + 1.96 * sd
     ax.axhspan(*band, facecolor="black", alpha=0.12, lw=0, zorder=3)
     ax.axhline(1.0, color="0.3", lw=0.8, ls="--", zorder=3)
@@ -130,7 +130,7 @@ def pit(scores: Scores, *, bins: int = 20, labels: Labels = None, ax: Axes | Non
 
 
 def _show_data(data: Dataset, column: int, output: int, ax: Axes) -> None:
-    """Rows as points, with their error bars if they have some."""
+    """Draw rows as points, with error bars if they have any."""
     x, y = choose_column("column", data.x, column), choose_column("output", data.targets, output)
     ax.plot(x, y, "o", color="tab:blue", ms=5, label="data")
     if data.y_sd is not None:
@@ -146,7 +146,7 @@ def _coverage(scores: Scores, labels: Labels, ax: Axes) -> None:
     error = 1.96 * np.sqrt(level * (1 - level) / rows)
     ax.fill_between(level, level - error, level + error, color="0.9", lw=0)
     for output, own in enumerate(values.T):
-        # A target lies in the middle interval of a level if its transform is that near to a half.
+        # A target is inside the central interval of a level if its transform is close to one half.
         observed = np.searchsorted(np.sort(2 * np.abs(own - 0.5)), level, side="right") / rows
         ax.plot(
             level,

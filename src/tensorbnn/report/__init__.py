@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a run: what was modeled, and whether to believe it."""
+"""A self-contained HTML page about a run: what was modeled, and whether you can trust it."""
 
 from tensorbnn.report.page import write_report
 

@@ -1,4 +1,4 @@
-"""The subject of a report: a run, its data, names of columns, and rows to judge it by."""
+"""The subject of a report: a run, its data, the names of columns, and rows for scoring it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from tensorbnn.tables.encoding import (
     unnamed_encoding,
 )
 
-# At most this many rows are diagnosed, and networks and rows used for predictions.
+# Maximum numbers: of rows to diagnose, and of networks and rows to show predictions for.
 DIAGNOSED_ROWS = 100
 MOST_NETWORKS = 4000
 MOST_ROWS = 1000
@@ -31,19 +31,19 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Everything that the sections of a report use."""
+    """The data that all sections of a report use."""
 
     path: Path
     manifest: Mapping[str, Any]
     ensemble: Ensemble
     data: dict[str, NDArray[Any]] | None
-    """Of the run, with targets and their standard deviations as ``(rows, columns)``."""
+    """Training data, with targets and their standard deviations as ``(rows, columns)``."""
     encoding: Encoding
     judged: Dataset
     """Rows with known targets ``(rows, columns)``."""
     judged_name: str
     unseen: bool | None
-    """Whether the networks were not fitted to them; ``None`` where only the user knows."""
+    """Whether the networks were not fitted to these rows; ``None`` if only the user knows."""
     points: Dataset
     diagnosis: Diagnosis
     words: Words
@@ -51,12 +51,12 @@ class ReportContext:
 
     @property
     def thinned(self) -> Ensemble:
-        """The networks that predictions are shown with."""
+        """The networks used to show predictions."""
         return self.ensemble.thin(-(-len(self.ensemble) // MOST_NETWORKS))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """A name for each column of predictions: of its target, or of its class."""
+        """A name for each column of predictions: that of its target or its class."""
         classes = self.encoding.classes
         names = self.encoding.targets if classes is None else classes
         count = self.ensemble.likelihood.columns(self.ensemble.network.outputs)
@@ -66,7 +66,7 @@ class ReportContext:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The names of columns by those of `plots`."""
+        """The names of columns, keyed by those that `plots` uses."""
         kinds = {"x": self.encoding.columns, "y": self.outputs}
         return {
             name_of(kind, number, len(names), None): name
@@ -83,7 +83,7 @@ def read_context(
     words: Words = PYTHON,
     progress: bool = True,
 ) -> ReportContext:
-    """A run to report on; `judged` are rows of the user's, if there are any."""
+    """Read the run to report on; `judged` are rows from the user for scoring it, if any."""
     store, ensemble = DirectoryStore(path), load(path)
     notes, kept = store.manifest["notes"], store.data()
     unseen = None

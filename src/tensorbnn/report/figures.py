@@ -13,14 +13,14 @@ from tensorbnn.report.html import Html, image
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# More points than this are drawn as pixels, to keep the page small.
+# If there are more points than this, they are rasterized to keep the page small.
 MOST_POINTS = 3000
 # Inches: small, so that text is readable on a phone and in two columns on paper.
 WIDTH = 5.0
 
 
 def new_axes(height: float = 3.3) -> "Axes":
-    """Axes of a figure without a window."""
+    """New Axes in a figure without a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -46,7 +46,7 @@ def drawn(ax: "Axes", says: str, caption: str) -> Html:
 
 
 def plain_ticks(ax: "Axes") -> None:
-    """Few and plain numbers on a logarithmic axis: powers of ten would overlap."""
+    """Show few and plain numbers on a logarithmic axis, since powers of ten would overlap."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = ax.get_xlim()
@@ -90,7 +90,7 @@ def draw_against_truth(
     name: str,
     y_sd: NDArray[Any] | None = None,
 ) -> "Axes":
-    """Predicted against true values, with bars of one standard deviation of either."""
+    """Predicted against true values, with bars of one standard deviation for both."""
     ax = new_axes(3.9)
     ax.errorbar(
         y, mean, sd, y_sd, fmt="o", ms=3, lw=0.7, color="C0", ecolor="0.75", rasterized=True
@@ -120,7 +120,7 @@ def draw_confusion(predicted: NDArray[Any], true: NDArray[Any], labels: tuple[st
 
 
 def draw_histogram(values: NDArray[Any], name: str, limit: float, *, least: float) -> "Axes":
-    """Histogram of the numbers of many points, from `least` on, with their limit."""
+    """Histogram of one number per point, starting at `least`, with a line at `limit`."""
     ax = new_axes()
     known = values[np.isfinite(values)]
     low, high = min(known.min(), least), max(known.max(), limit)

@@ -14,12 +14,12 @@ class Html:
 
 
 Piece = str | Html
-# Cells aligned as numbers: a unit or another number may follow.
+# Cells aligned as numbers; a unit or another number may follow.
 _NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
 
 
 def element(name: str, *inside: Piece, **attributes: str) -> Html:
-    """An element; ``class_`` stands for ``class``.
+    """An element; pass ``class_`` for the attribute ``class``.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def table(head: Sequence[Piece], rows: Iterable[Sequence[Piece]]) -> Html:
 
 
 def facts(pairs: Mapping[str, Piece]) -> Html:
-    """Names and values."""
+    """A table of names and values."""
     rows = [(element("dt", name), element("dd", value)) for name, value in pairs.items()]
     return element("dl", *(element("div", *row) for row in rows))
 
@@ -74,7 +74,7 @@ def image(source: str, says: str, caption: Piece) -> Html:
 
 
 def code(text: str) -> Html:
-    """Lines to copy."""
+    """A block of code to copy."""
     return element("pre", element("code", text), tabindex="0")
 
 
@@ -101,5 +101,5 @@ def document(title: str, style: str, *inside: Piece) -> str:
 
 
 def _escape(piece: Piece) -> str:
-    """HTML as it is, other text escaped."""
+    """Escape text, but leave HTML unchanged."""
     return piece.text if isinstance(piece, Html) else html.escape(piece, quote=True)

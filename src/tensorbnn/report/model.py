@@ -31,7 +31,7 @@ def verdict_box(context: ReportContext) -> Html:
     good = context.diagnosis.trustworthy
     title = TITLES[context.diagnosis.verdict.kind]
     look = f"verdict {'good' if good else 'bad'}"
-    # In the words of the front-end that made the run.
+    # In the wording of the front-end that created the run.
     by_fit = isinstance(context.manifest["notes"].get("command"), str)
     said = context.diagnosis.verdict.message(context.words if by_fit else PYTHON)
     return element("div", element("strong", title), said, id="verdict", class_=look)
@@ -111,7 +111,7 @@ def sampler_section(context: ReportContext) -> Html:
     """Statistics of the sampler for each chain."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
     info = ensemble.sample_stats
-    if not info:  # a run of another program
+    if not info:  # an imported run
         said = paragraph("The run has no statistics of its sampler.")
         return section("sampler", "Sampler behavior", said)
     rows = [
@@ -144,7 +144,7 @@ def sampler_section(context: ReportContext) -> Html:
 
 
 def functions_section(context: ReportContext) -> Html:
-    """R-hat, effective sizes and traces of predictions."""
+    """R-hat, effective sample sizes and traces of predictions."""
     ensemble, diagnosis = context.ensemble, context.diagnosis
     rhat = np.nan_to_num(diagnosis.rhat, nan=np.inf).reshape(len(diagnosis.rhat), -1)
     worst, output = (int(each) for each in np.unravel_index(np.argmax(rhat), rhat.shape))

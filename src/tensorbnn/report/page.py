@@ -43,8 +43,8 @@ def write_report(
 ) -> ReportContext:
     """Write a page about a run; an existing file is replaced.
 
-    Predictions are judged by the rows `judged`, which `judged_name` describes; by default, by
-    held-out rows of the run, or training rows where it has none. Advice is in the user's `words`.
+    Predictions are scored on the rows `judged`, which `judged_name` describes. By default, these
+    are held-out rows of the run, or training rows if it has none. Advice uses the wording `words`.
     """
     context = read_context(run, judged, judged_name, words=words, progress=progress)
     page = make_page(context).encode()
@@ -56,7 +56,7 @@ def write_report(
 
 
 def make_page(context: ReportContext) -> str:
-    """The text of the page."""
+    """The page as text."""
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     title = f"{', '.join(context.encoding.targets)}: {context.path.resolve().name}"
     shown = dict(SECTIONS)

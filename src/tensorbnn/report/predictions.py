@@ -16,7 +16,7 @@ from tensorbnn.report.figures import (
 )
 from tensorbnn.report.html import Html, figures, paragraph, section, table
 
-# Points of the curve that a run with one input is shown by.
+# Number of points of the curve that shows a run with one input.
 GRID = 200
 
 
@@ -79,7 +79,7 @@ def _curves(context: ReportContext) -> list[Html]:
         return []
     x, sds = context.data["x"][:, 0], context.data.get("y_sd")
     data = Dataset(x, context.data["y"], y_sd=sds)
-    pad = 0.1 * float(np.ptp(x)) or 1.0  # of a column that is constant
+    pad = 0.1 * float(np.ptp(x)) or 1.0  # for a constant column
     grid = np.linspace(x.min() - pad, x.max() + pad, GRID)
     prediction = context.thinned.predict(grid, progress=context.progress)
     found = []
@@ -117,7 +117,7 @@ def _numbers(context: ReportContext, prediction: Prediction) -> list[Html]:
 
 def _classes(context: ReportContext, prediction: Prediction) -> list[Html]:
     true = context.judged.targets
-    if true.shape[1] > 1:  # several outputs of 0 and 1, which have no single class
+    if true.shape[1] > 1:  # several binary outputs, which have no single class
         return []
     mean = prediction.mean.reshape(prediction.num_rows, -1)
     true = true[:, 0].astype(int)

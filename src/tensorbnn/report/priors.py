@@ -20,7 +20,7 @@ ROWS = 5
 
 
 def relevances_section(context: ReportContext) -> Html:
-    """Which inputs matter, if they have scales."""
+    """Which inputs matter, if inputs have scales."""
     ensemble, columns = context.ensemble, context.encoding.columns
     labels = context.labels
     ax = plots.relevances(ensemble, labels=labels, ax=new_axes(0.9 + 0.36 * len(columns)))
@@ -111,7 +111,7 @@ def sensitivity_section(context: ReportContext) -> Html:
 
 
 def _width(context: ReportContext) -> tuple[str | None, float]:
-    """A pattern that names the widths of all weights' priors, and their common value."""
+    """A pattern that matches the widths of all weight priors, and their common value."""
     layers = context.ensemble.network.layers
     widths = {_scale(each.weight_prior) for each in layers if isinstance(each, AbstractDense)}
     if len(widths) != 1 or None in widths:
@@ -126,7 +126,7 @@ def _width(context: ReportContext) -> tuple[str | None, float]:
 
 
 def _scale(prior: Prior) -> tuple[str, float] | None:
-    """What is changed: a scale that is a number, or the center of its prior if it is learned."""
+    """The number to vary: the scale itself, or the center of its prior if it is learned."""
     scale = getattr(prior, "scale", None)
     if isinstance(scale, Hyper):
         center = getattr(scale.prior, "loc", None)
