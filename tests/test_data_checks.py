@@ -267,7 +267,7 @@ def test_doubtful_data_are_usable_at_best():
         assert diagnose(values, {}, about_data=found).verdict.kind is kind
 
 
-def test_doubtful_data_say_nothing_of_convergence():
+def test_doubtful_data_do_not_affect_convergence():
     values = np.random.default_rng(0).normal(size=(4, 500, 3, 1))
     divergent = {"diverging": np.ones((4, 500))}
     for records, converged in (({}, True), (divergent, False)):

@@ -323,7 +323,7 @@ def test_a_last_link_is_folded_in(last, likelihood, y):
     assert float(folded.log_likelihood(theta, phi)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_an_activation_that_is_no_link_stays():
+def test_an_activation_that_is_not_a_link_stays():
     network = tb.Network(tb.Dense(1), tb.Sigmoid(), inputs=2)
     assert tb.Posterior(network, tb.Gaussian(), X, Y).network == network
 
@@ -340,7 +340,7 @@ def test_the_wrong_link_is_refused(last, likelihood, message):
         tb.Posterior(tb.Network(tb.Dense(2), last, inputs=2), likelihood)
 
 
-def test_a_link_alone_is_no_network():
+def test_a_link_alone_is_not_a_network():
     with pytest.raises(ValueError, match="a network needs a layer before its last activation"):
         tb.Posterior(tb.Network(tb.Sigmoid(), inputs=2), tb.Bernoulli())
 

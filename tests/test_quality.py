@@ -152,7 +152,7 @@ def test_no_time(folder, tmp_path, capsys):
     assert "plane, split 0: the limit came before 4 draws after the 500 transitions" in out
 
 
-def test_hardly_any_time(folder, tmp_path, capsys, monkeypatch):
+def test_very_little_time(folder, tmp_path, capsys, monkeypatch):
     """Fewer draws than can be diagnosed are a fit that was too short."""
     few = tb.sample(
         quality.make_posterior(
@@ -170,7 +170,7 @@ def test_hardly_any_time(folder, tmp_path, capsys, monkeypatch):
     assert "plane, split 0: the limit came before 4 draws after the 500 transitions" in out
 
 
-def test_half_a_fit_is_none(folder, tmp_path, capsys, monkeypatch):
+def test_an_interrupted_fit_does_not_count(folder, tmp_path, capsys, monkeypatch):
     """On Ctrl-C a run in memory gives what it has, with a warning."""
     warned = lambda *a, **k: warnings.warn("interrupted: the ensemble has", stacklevel=1)  # noqa: E731
     monkeypatch.setattr(tb, "sample", warned)

@@ -61,7 +61,7 @@ def test_prediction_options(inside, capsys):
     # can be trusted differs between machines, whose chains do; here, the two must agree.
     options += ["--prior", "Normal(Hyper(0, Normal(0, 0.1)), Hyper(1, Normal(1, 0.11)))"]
     found = result(capsys, "predict", "prices", "new.csv", "--out", "p.tsv", *options)
-    assert found["networks"] == 30  # each second one of 30 draws of two chains
+    assert found["networks"] == 30  # every second one of 30 draws of two chains
     with open("p.tsv") as lines:
         head, first = (next(lines).rstrip("\n").split("\t") for _ in range(2))
     assert head == ["color", "size", "mean", "sd", "sd_total", "new_q0.25"]
@@ -244,7 +244,7 @@ def test_a_table_that_was_predicted_before_keeps_its_columns(inside, capsys):
     assert [*table("third.csv")] == expected
 
 
-def test_resume_of_what_is_complete(inside, tmp_path, capsys):
+def test_resume_of_a_complete_run(inside, tmp_path, capsys):
     shutil.copytree("kinds", tmp_path / "run")
     draws = str(tb.load("kinds").num_draws)
     for arguments in ([], ["--draws", draws], ["--max-minutes", "1"]):

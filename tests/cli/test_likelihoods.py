@@ -61,7 +61,7 @@ def test_fit_predict_and_report(counts, monkeypatch, capsys, target, text, likel
     assert scaled == (target == "y")
 
 
-def test_words():
+def test_names_of_likelihoods():
     assert read_likelihood("poisson") == tb.Poisson()
     assert read_likelihood("studenttnoise") == tb.StudentTNoise(scale=tb.Hyper(0.3))
     each = [tb.Hyper(0.3)] * 2

@@ -149,7 +149,7 @@ def test_names_in_figures_are_as_written():
 
 
 @pytest.mark.parametrize("largest", [1.004, 1.019, 1.07, 2.3, 14.0])
-def test_numbers_below_a_histogram_stand_apart(largest):
+def test_numbers_below_a_histogram_do_not_touch(largest):
     values = np.linspace(0.999, largest, 50)
     ax = draw_histogram(values, "R-hat", 1.01, least=0.998)
     ax.figure.draw_without_rendering()

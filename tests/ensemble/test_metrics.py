@@ -43,7 +43,7 @@ def test_small_numbers_are_summed_in_double_precision():
     assert error == pytest.approx((float(np.float32(1.1)) - 1) ** 2, rel=1e-12)
 
 
-def test_what_is_undefined_comes_out_as_such_without_a_warning():
+def test_undefined_values_are_infinite_or_nan_without_a_warning():
     assert tb.MeanAbsolutePercentageError()([[1.0], [1.0]], [[0.0], [1.0]]) == np.inf
     assert np.isnan(tb.MeanAbsolutePercentageError()([[0.0]], [[0.0]]))
     assert tb.MeanSquaredError()([[0.0]], [[1e200]]) == np.inf

@@ -432,7 +432,7 @@ def networks(*changed, inputs=2):
     return tb.Network(*layers, inputs=inputs)
 
 
-def test_what_does_not_fit_is_named():
+def test_errors_name_what_does_not_fit():
     rng = np.random.default_rng(7)
     posterior = tb.Posterior(networks(), tb.Gaussian(), X, Y)
     shapes = {name: each.shape for name, each in networks().parameters.items()}

@@ -37,7 +37,7 @@ def test_exact_answers(name):
 
 
 def test_exact_answers_with_given_steps_that_are_often_rejected():
-    """Half of the moves turn round; the slice goes fast and the momentum persists for long."""
+    """Half of the moves are reversed; the slice changes fast and the momentum persists for long."""
     sampler = tb.GHMC(
         step_size=0.11, num_steps=1, decoherence_time=3.0, slice_step=0.3, trajectory_length=2.0
     )

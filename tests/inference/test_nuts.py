@@ -94,7 +94,7 @@ def test_trees_are_shallow_while_steps_are_sought():
     assert steps == [15] * 3 + [255] * 3 + [1023] * 6
 
 
-def test_a_far_start_is_left():
+def test_a_distant_start_is_left():
     """Prior draws of a network with narrow noise: the first steps diverge, the draws do not."""
     x = np.linspace(-2, 2, 11)
     network = tb.Network(tb.Dense(5), tb.Tanh(), tb.Dense(1), inputs=1)

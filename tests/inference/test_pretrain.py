@@ -211,7 +211,7 @@ def test_nothing_is_set_aside(rows, fraction):
     assert len(training.dataset) == rows
 
 
-def test_the_split_is_seeded_and_its_rows_only_judge():
+def test_the_split_is_seeded_and_its_rows_only_validate():
     keys = [keys_of(seed)[0] for seed in (5, 5, 6)]
     parts = [split(linear()._prepare_own(), 0.25, key) for key in keys]
     for first, again, other in zip(*parts, strict=True):

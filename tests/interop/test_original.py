@@ -259,7 +259,7 @@ def test_likelihoods_that_are_not_written():
 
 
 @pytest.mark.slow
-def test_all_else_that_an_ensemble_can_do():
+def test_other_methods_of_an_ensemble():
     ensemble, own = loaded("cauchy_tanh"), said("cauchy_tanh")
     assert ensemble.sample_stats == {}
     diagnosis = ensemble.diagnose(own["x"], progress=False)

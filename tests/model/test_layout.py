@@ -107,7 +107,7 @@ HYPERS = {
 
 
 @precision("float64")
-def test_parameters_stand_in_the_order_of_the_layers():
+def test_parameters_are_in_the_order_of_the_layers():
     named = random_parameters()
     layout = parameter_layout(NETWORK)
     assert layout.size == 6 + 3 + 3 + 6 + 2 + 2 + 2 + 1
@@ -137,7 +137,7 @@ def test_the_order_of_names_does_not_matter():
     assert jnp.array_equal(layout.flatten(turned), layout.flatten(HYPERS))
 
 
-def test_hypers_stand_after_those_of_their_own_prior():
+def test_hypers_follow_those_of_their_own_prior():
     names = [entry.name for entry in hyper_layout(OWNERS).entries]
     assert set(names) == set(HYPERS)
     assert names[0] == "dense_2.weights.scale.loc"
@@ -407,7 +407,7 @@ def test_starts_are_drawn_with_the_hyper_parameters():
     assert stats.kstest(start["scales_0.scales"], stats.norm(5, 0.1).cdf).pvalue > 1e-4
 
 
-def test_starts_go_with_the_key():
+def test_starts_depend_on_the_key():
     layout = parameter_layout(Network(Dense(3), Tanh(), Dense(3), inputs=3))
     draw_start = jax.jit(layout.draw_start)
     first, again, other = (draw_start(jax.random.key(seed), {}) for seed in (0, 0, 1))

@@ -121,7 +121,7 @@ def test_repr_has_at_most_six_lines(layers, dense):
         assert lines[0].count("weight_prior=...") == (0 if dense.units == 50 else 1)
 
 
-def test_repr_of_a_layer_that_is_no_dataclass():
+def test_repr_of_a_layer_that_is_not_a_dataclass():
     assert repr(Network(Twice(), inputs=1)).startswith("Network(<")
 
 
@@ -131,7 +131,7 @@ def test_layers_may_be_a_list():
     assert Network((Dense(2), Tanh(), Dense(1)), inputs=3) == expected
 
 
-def test_linear_is_no_layer():
+def test_linear_is_not_a_layer():
     assert Network(Dense(2), "linear", Dense(1), "Linear", inputs=3) == Network(
         Dense(2), Dense(1), inputs=3
     )

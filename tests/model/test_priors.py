@@ -127,7 +127,7 @@ def test_log_density_in_float32(prior, truth):
     np.testing.assert_allclose(log_density, truth.logpdf(np.float64(values)), rtol=1e-5, atol=1e-5)
 
 
-def test_whole_numbers_do_for_arguments():
+def test_arguments_may_be_whole_numbers():
     value = jnp.asarray(0.7)
     for cls in PRIORS:
         numbers = dict.fromkeys(cls.arguments(), 2) | ({"low": 1} if cls is Uniform else {})

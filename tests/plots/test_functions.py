@@ -77,8 +77,8 @@ def test_ranks(ensemble, ax):
     np.testing.assert_allclose(np.mean(heights, axis=0), 1)
 
 
-def test_draws_that_say_the_same_favor_no_chain(ax):
-    """As where a probability is so near to one that it is rounded to it."""
+def test_equal_draws_favor_no_chain(ax):
+    """For example where a probability is so near to one that it is rounded to it."""
     posterior = tb.Posterior(linear(tb.Normal(), tb.Normal()), tb.Gaussian(sd=0.5))
     plots.ranks(ensemble_of(posterior, coefficients(np.ones((4000, 2)))), 0.5, bins=5, ax=ax)
     heights = [each.get_data().values for each in ax.patches if hasattr(each, "get_data")]

@@ -165,7 +165,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(run, monkeypatch):
     )
 
 
-def test_leftover_temporary_files_are_not_read_and_go_with_the_next_writer(run):
+def test_leftover_temporary_files_are_not_read_and_the_next_writer_removes_them(run):
     run.write_chunk(0, 0, chunk(0))
     leftovers = [
         run.path / "chain-00" / ".draws-00001.safetensors.abc.tmp",
@@ -704,7 +704,7 @@ def test_a_relative_path_stays_where_it_was(run, tmp_path, monkeypatch):
     assert not list(Path().iterdir())
 
 
-def test_file_systems_that_can_not_sync_a_directory_keep_runs_all_the_same(tmp_path, monkeypatch):
+def test_file_systems_that_can_not_sync_a_directory_can_hold_runs(tmp_path, monkeypatch):
     sync = os.fsync
     error = errno.EINVAL
 
@@ -776,7 +776,7 @@ def test_files_beside_an_unfinished_run_are_not_removed(run):
     assert (run.path / "chain-01/notes.txt").exists()
 
 
-def test_reports_that_two_processes_append_at_once_are_whole_lines(run, monkeypatch):
+def test_reports_that_two_processes_append_at_once_are_complete_lines(run, monkeypatch):
     write = os.write
 
     def slowly(descriptor, content):

@@ -200,7 +200,7 @@ def test_texts_that_are_not_categories():
         learn(table({"x": columns["y"], "y": columns["y"]}), ["y"], task="classification")
 
 
-def test_a_text_of_its_own_in_each_row():
+def test_a_different_text_in_each_row():
     columns = {"x": list("abcdefghij"), "y": [*map(str, range(10))]}
     message = "a different value in each row, such as 'a', which tells nothing: "
     with pytest.raises(TableError, match=f"{message}leave it out with `ignore='x'`"):
@@ -216,7 +216,7 @@ def test_a_text_of_its_own_in_each_row():
     assert len(learn(table(few), ["y"]).columns) == 9
 
 
-def test_what_makes_texts_of_a_target():
+def test_targets_that_contain_texts():
     columns = {"x": ["1", "2", "3"], "y": ["1", "2", "3 mm"]}
     with pytest.raises(TableError, match=r"'3 mm' in data row 3 .*, or use `task='classifi"):
         learn(table(columns), ["y"])

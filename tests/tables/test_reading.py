@@ -78,7 +78,7 @@ def test_the_separator_that_a_first_line_declares(tmp_path, separator, end):
     assert table.number(0) == 1
 
 
-def test_a_column_may_be_named_so(tmp_path):
+def test_a_column_may_be_named_like_a_declaration(tmp_path):
     assert read_table(written(tmp_path, "sep=;\n1\n", "t.tsv")).columns == {"sep=;": ["1"]}
     found = read_table(written(tmp_path, "sep=\t\na\tb\n1\t2\n", "t.tsv"))
     assert found.columns == {"a": ["1"], "b": ["2"]}
@@ -132,7 +132,7 @@ def test_parquet(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_parts_count_on(tmp_path, suffix):
+def test_parts_continue_the_row_numbers(tmp_path, suffix):
     file = tmp_path / f"t.{suffix}"
     with TableWriter(file) as writer:
         writer.write({"a": np.arange(5.0)})
