@@ -113,7 +113,7 @@ def _time_to_trust(case: Case, options: Options) -> Table:
         "Time to a trustworthy answer",
         f"The sparse case with {chains} chains and the default sampler, hyper-parameters sampled: "
         f"seconds from the call of `tb.sample` until R-hat is below {rhat:g} and the ESS, in bulk "
-        f"and tails, at least {ess} at all 61 inputs on [-3, 3], or {limit:g} minutes are over.",
+        f"and tails, at least {ess} at all 61 inputs on [-3, 3], or {limit:g} minutes have passed.",
         ("run", "seconds", "draws a chain", "largest R-hat", "least ESS"),
         times,
     )

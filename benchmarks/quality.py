@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(f"stopped in {case.name}, split {case.split}; the same command continues")
             return 130
         save(Results(about, fits), options.out, paired)
-        console.print(f"{number} of {len(left)}: {in_words(fits[-1])}", soft_wrap=True)
+        console.print(f"{number} of {len(left)}: {summary(fits[-1])}", soft_wrap=True)
     if not fits:
         return 1
     save(Results(about, fits), options.out, paired)
@@ -153,7 +153,7 @@ def _sample(case: Case, effort: Effort, *, progress: bool) -> Ensemble:
             raise KeyboardInterrupt from None
 
 
-def in_words(done: dict[str, Any]) -> str:
+def summary(done: dict[str, Any]) -> str:
     """A fit in one line."""
     return (
         f"{done['set']}, split {done['split']}: RMSE {done['rmse']:.3g}, log score "

@@ -207,7 +207,7 @@ def take_up(run: Run) -> list[Checkpoint]:
     with precision(run.posterior.dtype):
         run.reporting.scores(checkpoints[0].chains, checkpoints[0].transitions)
     if isinstance(store, DirectoryStore):
-        _warn_of_oddities(run, store)
+        _warn_about_run(run, store)
     # First the new length: readers don't look for a last report that is trimmed.
     store.update(
         draws=plan.draws,
@@ -222,7 +222,7 @@ def take_up(run: Run) -> list[Checkpoint]:
     return checkpoints
 
 
-def _warn_of_oddities(run: Run, store: DirectoryStore) -> None:
+def _warn_about_run(run: Run, store: DirectoryStore) -> None:
     """Warn if draws may differ in their last bits, or if some can't be read."""
     _warn_of_versions(run, store)
     try:  # full files are not needed to continue, but warn now, not at the end

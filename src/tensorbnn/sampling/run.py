@@ -92,7 +92,7 @@ class Run:
                     outcome = outcome._replace(limit=limit, estimate=estimate)
             stopped = "interrupted" if outcome.limit is None else "stopped"
             self.store.update(status="complete" if outcome.complete else stopped)
-        self._tell(outcome)
+        self._warn(outcome)
         return Ensemble._from_posterior(self.store, self.posterior, self.sampler)
 
     @property
@@ -139,7 +139,7 @@ class Run:
                 _say(StoppedAtOnce(Resume(self.path)))
             raise
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _warn(self, outcome: Outcome) -> None:
         """Raise or warn if the run did not reach its end."""
         if outcome.signal is not None:
             self._answer_signal(outcome, outcome.signal)
