@@ -31,19 +31,17 @@ _MOST_MISSING = 1000
 
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raise if `path` is not free for a new run, before anything is computed."""
-    try:
+    with contextlib.suppress(FileNotFoundError):  # another process has just moved it away
         if not path.exists() or (path.is_dir() and not any(path.iterdir())) or _is_unfinished(path):
             return
-    except FileNotFoundError:  # another process has just moved it away
-        return
-    if not _is_run(path):
-        raise PathTakenError(path, "something else")
-    if not overwrite:
-        raise PathTakenError(path, "run")
-    if Path.cwd().is_relative_to(path.resolve()):
-        raise PathTakenError(path, "current directory")
-    if others := foreign_files(path):
-        raise PathTakenError(path, "other files", others)
+        if not _is_run(path):
+            raise PathTakenError(path, "something else")
+        if not overwrite:
+            raise PathTakenError(path, "run")
+        if Path.cwd().is_relative_to(path.resolve()):
+            raise PathTakenError(path, "current directory")
+        if others := foreign_files(path):
+            raise PathTakenError(path, "other files", others)
 
 
 def make_directory(
