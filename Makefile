@@ -5,8 +5,6 @@ PYTHON ?= python3
 PYTHON_OLDEST ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo $(PYTHON))
 # `make bench ARGS="--help"`
 ARGS ?=
-# `make golden` compares with this commit, the last before the package was rearranged.
-GOLDEN_BASE ?= 8fa306dcfcda3962cb10d324d32fc42cbdf5ef80
 # `make test WORKERS=1` runs the tests in one process
 WORKERS ?= auto
 
@@ -44,7 +42,7 @@ define need_python
 	         "name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef
 
-.PHONY: help demo paper quick test lint format bench bench-predict bench-samplers quality soak golden report-check \
+.PHONY: help demo paper quick test lint format bench bench-predict bench-samplers quality soak report-check \
     sanitize docs oldest clean $(TEST_STEPS) pytest-quick
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -61,7 +59,6 @@ help:
 	@echo 'make bench-samplers  what samplers give per gradient, and the bias of MCLMC'
 	@echo 'make quality  predictions on public tables next to published figures: ARGS="--data folder"'
 	@echo 'make soak     the long proofs, which make test leaves out'
-	@echo 'make golden   check that seeds still give the same draws; some scenarios: ARGS="nuts until"'
 	@echo 'make report-check   the report of a run in headless Chromium, which must be installed'
 	@echo 'make sanitize the native engine under AddressSanitizer and UBSan'
 	@echo 'make docs     build the documentation into site/'
@@ -121,9 +118,6 @@ quality: $(READY_DEV)
 
 soak: $(READY_DEV)
 	XLA_FLAGS= $(BIN)/python $(PYTEST) -m soak
-
-golden: $(READY_DEV)
-	$(BIN)/python tests/golden/compare.py --base $(GOLDEN_BASE) $(ARGS)
 
 report-check: $(READY_DEV)
 	$(BIN)/python -m pytest -n 0 -m browser tests/cli
